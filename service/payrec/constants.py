@@ -1,0 +1,272 @@
+"""Every limit and interval, each with its unit. Nothing else in the code invents a number."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+AMOUNT_MINOR_MAX: Final = 10**15 - 1
+"""Largest amount in minor units; three digits below what int64 and a double can hold exactly."""
+
+# Requests ------------------------------------------------------------------------------------------------------
+
+JSON_BODY_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of an ordinary JSON body."""
+
+JSON_DEPTH_MAX: Final = 32
+"""Nesting of a request body."""
+
+UPLOAD_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Bytes of an uploaded file as it comes over the wire."""
+
+HEADER_BYTES_MAX: Final = 16 * 1024
+"""Bytes of all header names and values together."""
+
+IDEMPOTENCY_KEY_LENGTH_MAX: Final = 255
+"""Characters of an Idempotency-Key, visible ASCII."""
+
+IDEMPOTENCY_RETENTION: Final = timedelta(hours=24)
+"""How long a stored answer is replayed."""
+
+PAGE_SIZE_DEFAULT: Final = 50
+"""Rows of a list page when ``limit`` is absent."""
+
+PAGE_SIZE_MAX: Final = 200
+"""Rows of a list page at most."""
+
+METADATA_ENTRIES_MAX: Final = 50
+"""Pairs in ``metadata``."""
+
+METADATA_KEY_LENGTH_MAX: Final = 64
+"""Characters of a metadata key."""
+
+METADATA_VALUE_LENGTH_MAX: Final = 500
+"""Characters of a metadata value."""
+
+TEXT_LENGTH_MAX: Final = 500
+"""Characters of a name, a reference, a description or a reason."""
+
+REMITTANCE_LENGTH_MAX: Final = 64 * 1024
+"""Characters of a remittance text (a camt entry may carry many lines)."""
+
+API_KEYS_ACTIVE_MAX: Final = 100
+"""Active API keys of one tenant environment."""
+
+# Identity ------------------------------------------------------------------------------------------------------
+
+ACCESS_TOKEN_LENGTH_MAX: Final = 16 * 1024
+"""Characters of an access token; it has to fit into the header block of later requests."""
+
+TOKEN_NAME_LENGTH_MAX: Final = 255
+"""Characters of a kid, a subject (OpenID Connect Core, section 2) or a username in a token."""
+
+PROVIDER_TIMEOUT_SECONDS: Final = 5.0
+"""Seconds for one whole exchange with the identity provider, its body included."""
+
+PROVIDER_RESPONSE_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of a response of the identity provider."""
+
+PROVIDER_METADATA_FRESH: Final = timedelta(hours=1)
+"""How long the discovery document is used before it is read again."""
+
+PROVIDER_METADATA_COOL_DOWN: Final = timedelta(seconds=1)
+"""Least time between two attempts to read the discovery document."""
+
+PROVIDER_CLOCK_SKEW: Final = timedelta(seconds=30)
+"""How far ahead the provider's clock may be (``nbf``, ``iat``). ``exp`` gets no leeway: over is over."""
+
+PROVIDER_KEYS_FRESH: Final = timedelta(minutes=10)
+"""How long the provider's keys are used before they are read again; so long a withdrawn key may still be taken."""
+
+PROVIDER_KEYS_COOL_DOWN: Final = timedelta(seconds=30)
+"""Least time between two attempts to read the keys while some are cached, however many unknown kids arrive."""
+
+PROVIDER_KEYS_COLD_RETRY: Final = timedelta(seconds=1)
+"""The same while there are none to go on with."""
+
+PROVIDER_KEYS_STALE_MAX: Final = timedelta(hours=24)
+"""How long keys are used that cannot be read again, because the provider does not answer."""
+
+PROVIDER_KEYS_MAX: Final = 64
+"""Keys in a key set."""
+
+PROVIDER_RSA_BITS_MIN: Final = 2048
+"""Bits of an RSA modulus (NIST SP 800-131A)."""
+
+PROVIDER_RSA_BITS_MAX: Final = 8192
+"""The same at most; beyond, each verification would cost too much."""
+
+EMBEDDED_TOKEN_LIFETIME: Final = timedelta(hours=1)
+"""How long a token of the embedded provider is valid."""
+
+EMBEDDED_RETIRED_KEY_PUBLISHED: Final = EMBEDDED_TOKEN_LIFETIME + timedelta(minutes=5)
+"""How long a retired key stays in the embedded provider's key set: until every token that it signed is over."""
+
+EMBEDDED_KEY_SET_MAX_AGE_SECONDS: Final = 60
+"""Seconds that a cache may keep the embedded provider's key set."""
+
+EMBEDDED_FORM_BYTES_MAX: Final = 16 * 1024
+"""Bytes of a token request to the embedded provider."""
+
+EMBEDDED_FORM_FIELDS_MAX: Final = 16
+"""Parameters of a token request to the embedded provider."""
+
+ENCRYPTION_KEY_BYTES_MIN: Final = 16
+"""Bytes of ENCRYPTION_KEY at least."""
+
+USERNAME_LENGTH_MAX: Final = 255
+"""Characters of a username."""
+
+PASSWORD_LENGTH_MAX: Final = 1024
+"""Characters of a password."""
+
+PASSWORD_HASHES_AT_ONCE: Final = 2
+"""Hashes of passwords that are made at the same time."""
+
+PASSWORD_HASHES_WAITING_MAX: Final = 64
+"""Hashes of passwords that may wait for their turn."""
+
+# Files (the readers in payrec.formats) -------------------------------------------------------------------------
+
+DETECTION_BYTES: Final = 64 * 1024
+"""Bytes at the start of a file, after its container, that detection looks at."""
+
+FILE_BYTES_EXPANDED_MAX: Final = 1024 * 1024 * 1024
+"""Bytes of a file after gzip or zip was opened, all members together, counted while reading."""
+
+FILE_RECORDS_MAX: Final = 2_000_000
+"""Records of one file."""
+
+FILE_ACCOUNTS_MAX: Final = 10_000
+"""Pairs of account and currency in one CSV or JSON file; each is a statement that stays open to the end."""
+
+FILE_PROBLEMS_MAX: Final = 1_000
+"""Problems of one file that are kept; all are counted and pass in the stream."""
+
+FILE_PIECE_BYTES: Final = 64 * 1024
+"""Bytes asked of a file at a time."""
+
+CONTINUITY_STATEMENTS_MAX: Final = 10_000
+"""Statements of one file whose continuity is looked at."""
+
+CONTAINER_MEMBERS_MAX: Final = 1_000
+"""Members of a zip."""
+
+CONTAINER_DIRECTORY_BYTES_MAX: Final = 1024 * CONTAINER_MEMBERS_MAX
+"""Bytes of a zip's central directory: names and extra fields of its members together."""
+
+CONTAINER_NAME_LENGTH_MAX: Final = 255
+"""Characters of a member's name that are kept."""
+
+CONTAINER_RATIO_MAX: Final = 200
+"""Expanded bytes for each compressed byte, looked at after the first CONTAINER_RATIO_FREE_BYTES."""
+
+CONTAINER_RATIO_FREE_BYTES: Final = 1024 * 1024
+"""Expanded bytes before the ratio counts."""
+
+XML_DEPTH_MAX: Final = 64
+"""Depth of elements."""
+
+XML_TOKEN_BYTES_MAX: Final = 1024 * 1024
+"""Bytes fed to the parser without it making progress."""
+
+XML_NAMES_MAX: Final = 20_000
+"""Different names of elements and attributes in one file; the parser keeps each for as long as it lives."""
+
+XML_ENTRY_CHARACTERS_MAX: Final = 64 * 1024 * 1024
+"""Characters of all wanted texts of one entry with its details."""
+
+CAMT_BALANCES_MAX: Final = 1_000
+"""Balances of one camt statement that are kept."""
+
+MT940_BALANCES_MAX: Final = 100
+"""Balances of one MT940 statement that are kept; a bank writes two, and a handful of forward ones."""
+
+FIELD_BYTES_MAX: Final = 64 * 1024
+"""Bytes of one element's text or one CSV field; longer rejects the record as ``field_too_long``."""
+
+BATCH_DETAILS_MAX: Final = 100_000
+"""Details of one batch entry."""
+
+LINE_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of one line, or one CSV record."""
+
+AMOUNT_TEXT_LENGTH_MAX: Final = 64
+"""Characters of an amount in a file, surplus zeros on both sides included; no bank needs half of it."""
+
+DATE_TEXT_LENGTH_MAX: Final = 40
+"""Characters of a date cell, with time, offset and weekday."""
+
+CSV_COLUMNS_MAX: Final = 512
+"""Columns of a CSV file."""
+
+CSV_HEADER_SEARCHED_ROWS: Final = 40
+"""Records at the start of a CSV file among which the header is looked for."""
+
+CSV_SPOOL_MEMORY_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of the spool that stay in memory while a CSV file is read twice; more goes to a temporary file."""
+
+CSV_CELLS_REMEMBERED_MAX: Final = 8_192
+"""Distinct cells of one kind that are kept with what they mean (for dates: 20 years of days)."""
+
+CSV_CELL_REMEMBERED_LENGTH_MAX: Final = 100
+"""Characters of a cell that is worth remembering."""
+
+PROFILE_HEADER_ROW_MAX: Final = 1_000
+"""Line of the header in a profile, counted from 1."""
+
+PROFILE_FOOTER_ROWS_MAX: Final = 1_000
+"""Rows at the end that a profile says are no transactions."""
+
+PROFILE_SHEET_MAX: Final = 1_000
+"""Place of a sheet in a workbook, counted from 0."""
+
+PROFILE_RULES_MAX: Final = 50
+"""Rules in ``skipWhen``, texts in a list of marks, columns joined to one remittance text."""
+
+PROFILE_PATTERN_LENGTH_MAX: Final = 200
+"""Characters of ``matches``."""
+
+PROFILE_PATTERN_REPEATS_MAX: Final = 2
+"""Unbounded repeats in ``matches``: with two, the time of a search is at most the cube of the length matched."""
+
+PROFILE_MATCHED_LENGTH_MAX: Final = 200
+"""Characters of a cell that ``matches`` looks at."""
+
+PROFILE_DATE_FORMAT_LENGTH_MAX: Final = 40
+"""Characters of ``dateFormat``."""
+
+PROFILE_ENCODING_LENGTH_MAX: Final = 40
+"""Characters of ``encoding`` that are looked at."""
+
+JSON_LINES_LOOKED_AT: Final = 50
+"""Lines among which one whole record tells JSON lines whose first line is torn."""
+
+JSON_RECORD_DEPTH_MAX: Final = 8
+"""Nesting of one record in a JSON file."""
+
+JSON_RECORD_BYTES_MAX: Final = 64 * 1024
+"""Bytes of one record in a JSON file."""
+
+PARSE_SECONDS_BASE: Final = 10.0
+"""Seconds that any file may take to parse."""
+
+PARSE_SECONDS_PER_MIB: Final = 1.0
+"""Further seconds for each MiB of the file."""
+
+# Matching ------------------------------------------------------------------------------------------------------
+
+MATCHING_ROWS_MAX: Final = 5_000_000
+"""Rows of one side; a row's number and a pair of numbers must fit 32 and 64 bits, and the frames the memory."""
+
+KEYS_CACHED_MAX: Final = 16_384
+"""Keys of names and of accounts that are remembered: the same parties come again and again."""
+
+REMITTANCE_KEYS_MAX: Final = 64
+"""Keys of one line. Single words come before joins, so a long list of invoices loses joins first."""
+
+REMITTANCE_WORDS_MAX: Final = 2_000
+"""Words of a remittance text that are looked at."""
+
+EXPLANATION_QUOTE_LENGTH_MAX: Final = 60
+"""Characters of a reference or name within an explanation."""

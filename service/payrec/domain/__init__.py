@@ -1,0 +1,1 @@
+"""The terms and rules of reconciliation, without framework, clock or database."""
