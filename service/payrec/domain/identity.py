@@ -1,0 +1,141 @@
+"""What makes an entry the same entry in another file: the bank's id, else a fingerprint of its content.
+
+Both come with an occurrence: two real payments of the same content in one statement are two, and the same statement
+uploaded again counts them the same way, so overlapping files collapse and true twins stay.
+"""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import blake2b
+from typing import Final, Literal
+
+from payrec.domain.statements import Entry
+
+IdentityKind = Literal["bank", "fingerprint"]
+
+_SEPARATOR: Final = "\x1f"
+"""Unit separator; the readers take control characters out of every text, so it cannot be part of a value."""
+
+
+def fingerprint(entry: Entry) -> bytes:
+    """Return BLAKE2b-128 over what a bank repeats wherever it reports the entry.
+
+    Account, currency, direction, amount, both dates, the bank's, the end-to-end and the structured reference, the
+    counterparty's account, and the remittance text without blanks. Not status, line, counterparty's name or file:
+    a pending entry has the fingerprint of its booking, in whatever format it comes.
+    """
+    content = _SEPARATOR.join(
+        (
+            entry.account or "",
+            entry.currency,
+            entry.direction,
+            str(entry.amount_minor),
+            entry.booking_on.isoformat() if entry.booking_on else "",
+            entry.value_on.isoformat() if entry.value_on else "",
+            entry.bank_reference or "",
+            entry.end_to_end_id or "",
+            entry.structured_reference or "",
+            entry.counterparty_account or "",
+            "".join(entry.remittance.split()) if entry.remittance else "",
+        )
+    )
+    return blake2b(content.encode(), digest_size=16).digest()
+
+
+def bank_identity(entry: Entry) -> str | None:
+    """Return the id by which the bank knows the entry, None when it has none.
+
+    What the file itself declares (``external_id``), else the bank's reference; where details share the reference of
+    their batch entry, with the detail's ordinal. Only for formats whose bank reference names one booking.
+    """
+    if entry.external_id is not None:
+        return entry.external_id
+    if entry.bank_reference is None or entry.ordinal_within_bank_reference is None:
+        return entry.bank_reference
+    return f"{entry.bank_reference}#{entry.ordinal_within_bank_reference}"
+
+
+def identity_key(account: str | None, kind: IdentityKind, value: str, occurrence: int) -> bytes:
+    """Return BLAKE2b-128 over the whole identity: what a database keeps unique in a tenant environment."""
+    content = _SEPARATOR.join((account or "", kind, value, str(occurrence)))
+    return blake2b(content.encode(), digest_size=16).digest()
+
+
+_COUNT_MAX: Final = 255
+"""What a slot counts; beyond it a dictionary does, which no file can make large."""
+_MULTIPLIER: Final = 0x9E3779B97F4A7C15
+"""Odd, from the golden ratio (Knuth, TAOCP 6.4): spreads the second hash."""
+_MASK_64: Final = (1 << 64) - 1
+
+
+class OccurrenceCounter:
+    """Counts how often each identity came in one statement, in 11 bytes a slot.
+
+    A dictionary of the two million identities that a file may have takes 300 MB. This is an open-addressed table with
+    double hashing over 64 bits of a BLAKE2b digest; that two identities of one file share them has a chance of 1e-7,
+    and would cost an occurrence of 1 instead of 0.
+    """
+
+    __slots__ = ("_checks", "_counts", "_keys", "_mask", "_overflow", "_used")
+
+    def __init__(self) -> None:
+        self._allocate(64)
+        self._overflow: dict[int, int] = {}
+
+    def _allocate(self, slots: int) -> None:
+        self._mask = slots - 1
+        self._keys = array("Q", bytes(8 * slots))
+        self._checks = array("H", bytes(2 * slots))
+        self._counts = bytearray(slots)
+        self._used = 0
+
+    def _slot(self, key: int) -> int:
+        """Return the slot that holds the key, else the free one where it belongs."""
+        keys, mask = self._keys, self._mask
+        slot = key & mask
+        if keys[slot] in (key, 0):
+            return slot
+        # An odd step visits every slot of a table whose size is a power of two.
+        step = ((key * _MULTIPLIER & _MASK_64) >> 40) | 1
+        while True:
+            slot = (slot + step) & mask
+            if keys[slot] in (key, 0):
+                return slot
+
+    def count(self, digest: bytes, check: int = 0) -> int | None:
+        """Return how often the identity came before, and count it.
+
+        ``digest`` is a cryptographic hash of at least eight bytes. ``check`` is a number of 16 bits over what must not
+        differ between occurrences; when it is not that of the first one, None is returned and nothing is counted.
+        """
+        key = int.from_bytes(digest[:8], "little") or 1
+        slot = self._slot(key)
+        if not self._keys[slot]:
+            self._keys[slot] = key
+            self._checks[slot] = check
+            self._counts[slot] = 1
+            self._used += 1
+            if self._used * 5 > self._mask * 4:
+                self._grow()
+            return 0
+        if self._checks[slot] != check:
+            return None
+        before = self._counts[slot]
+        if before < _COUNT_MAX:
+            self._counts[slot] = before + 1
+            return before
+        before = self._overflow.get(key, _COUNT_MAX)
+        self._overflow[key] = before + 1
+        return before
+
+    def _grow(self) -> None:
+        keys, checks, counts = self._keys, self._checks, self._counts
+        self._allocate(2 * len(keys))
+        for old, key in enumerate(keys):
+            if key:
+                slot = self._slot(key)
+                self._keys[slot] = key
+                self._checks[slot] = checks[old]
+                self._counts[slot] = counts[old]
+                self._used += 1

@@ -1,0 +1,1 @@
+"""Readers of bank files, and what they share: containers, encodings, detection, accounting."""

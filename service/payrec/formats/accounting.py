@@ -1,0 +1,361 @@
+"""What is the same for every format: totals, checks, dates, identities, counts and limits.
+
+Wraps the stream of a reader and passes it on, item by item. Nothing grows with the file but the counter of
+identities of an open statement (see ``OccurrenceCounter``) and a few numbers for each statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Final
+
+from payrec.constants import CONTINUITY_STATEMENTS_MAX, FILE_RECORDS_MAX, PARSE_SECONDS_BASE, PARSE_SECONDS_PER_MIB
+from payrec.domain.identity import OccurrenceCounter, bank_identity, fingerprint
+from payrec.domain.statements import Batch, Direction, Entry, Parsed, Problem, Skipped, Statement, StatementEnd, Totals
+from payrec.errors import PayloadTooLargeError, UnreadableFileError
+
+_MIB: Final = 1024 * 1024
+
+
+class TimeBudget:
+    """The seconds that reading may take; what the consumer does between two items does not count."""
+
+    __slots__ = ("_monotonic", "_since", "_spent")
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._spent = 0.0
+        self._since: float | None = None
+
+    def resume(self) -> None:
+        """Go on counting."""
+        self._since = self._monotonic()
+
+    def pause(self) -> None:
+        """Stop counting while someone else works."""
+        if self._since is not None:
+            self._spent += self._monotonic() - self._since
+            self._since = None
+
+    def check(self, read_bytes: int) -> None:
+        """Refuse a file that takes longer than its bytes allow.
+
+        Raises
+        ------
+        UnreadableFileError
+            ``time_limit``.
+
+        """
+        spent = self._spent + (self._monotonic() - self._since if self._since is not None else 0.0)
+        if spent > PARSE_SECONDS_BASE + PARSE_SECONDS_PER_MIB * read_bytes / _MIB:
+            raise UnreadableFileError("time_limit", "the file takes too long to read")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the records; ``records`` is always the sum of the other three."""
+
+    statements: int = 0
+    accepted: int = 0
+    skipped: int = 0
+    rejected: int = 0
+
+    @property
+    def records(self) -> int:
+        """All records seen."""
+        return self.accepted + self.skipped + self.rejected
+
+
+class _Open:
+    """A statement that has begun and not ended."""
+
+    __slots__ = ("batch", "foreign", "line", "occurrences", "statement")
+
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self.occurrences = OccurrenceCounter()
+        self.batch: Batch | None = None
+        """The batch that the line of the last entry was; its details are one line of the statement."""
+        self.line: tuple[Totals, int] | None = None
+        """Totals and signed sum of that line so far."""
+        self.foreign = False
+        """An entry was not in the statement's currency, so the sums prove nothing."""
+
+
+class Accounting:
+    """Adds up one file, over all members of its container."""
+
+    __slots__ = ("_budget", "_bytes_read", "_continuity", "_open", "counts")
+
+    def __init__(self, *, budget: TimeBudget, bytes_read: Callable[[], int]) -> None:
+        self._budget = budget
+        self._bytes_read = bytes_read
+        self._open: dict[int, _Open] = {}
+        self._continuity: list[_Ends] = []
+        self.counts = Counts()
+
+    def account(self, items: Iterable[Parsed]) -> Iterator[Parsed]:
+        """Yield the items with their totals, identities and checks, and the problems that those show.
+
+        Raises
+        ------
+        PayloadTooLargeError
+            Beyond FILE_RECORDS_MAX records or statements.
+        UnreadableFileError
+            ``time_limit``.
+
+        """
+        counts = self.counts
+        for item in items:
+            kind = item.__class__
+            if kind is Entry:
+                yield from self._entry(item)  # type: ignore[arg-type]  # told by its class, faster than isinstance
+            elif kind is Problem:
+                if item.rejects:  # type: ignore[union-attr]  # same
+                    counts.rejected += 1
+                yield item
+            elif kind is Skipped:
+                counts.skipped += 1
+                yield item
+            elif isinstance(item, Statement):
+                counts.statements += 1
+                self._open[item.index] = _Open(item)
+                yield item
+            elif isinstance(item, StatementEnd):
+                yield from self._end(item.statement)
+                yield item
+            records = counts.records
+            if records > FILE_RECORDS_MAX or counts.statements > FILE_RECORDS_MAX:
+                raise PayloadTooLargeError(f"the file has more than {FILE_RECORDS_MAX} records")
+            if not records & 0x3FF:
+                self._budget.check(self._bytes_read())
+
+    def finish(self) -> Iterator[Problem]:
+        """Yield what only the whole file shows: gaps and overlaps between its statements of one account."""
+        yield from _continuity(self._continuity)
+        self._continuity = []
+
+    def _entry(self, entry: Entry) -> Iterator[Parsed]:
+        counts = self.counts
+        opened = self._open[entry.statement]
+        statement = opened.statement
+        if entry.booking_on is None:
+            problem = _assume_date(entry, statement)
+            if problem is not None:
+                if problem.rejects:
+                    counts.rejected += 1
+                yield problem
+                if problem.rejects:
+                    return
+        if entry.account is None:
+            entry.account = statement.account
+        entry.index = statement.transaction_count
+        statement.transaction_count += 1
+        counts.accepted += 1
+        self._add_up(entry, opened)
+        on = entry.booking_on
+        if on is not None:
+            if statement.first_booking_on is None or on < statement.first_booking_on:
+                statement.first_booking_on = on
+            if statement.last_booking_on is None or on > statement.last_booking_on:
+                statement.last_booking_on = on
+        entry.fingerprint = digest = fingerprint(entry)
+        if not _identify(entry, digest, opened.occurrences):
+            yield Problem(
+                "identity_reused",
+                statement=entry.statement,
+                entry=entry.index,
+                line=entry.line,
+                detail="the bank's reference came before with another amount, direction or date",
+            )
+        yield entry
+
+    def _add_up(self, entry: Entry, opened: _Open) -> None:
+        """Add the entry to the totals of its status; the details of one batch line are one line together."""
+        statement = opened.statement
+        money = entry.net
+        currency = entry.currency if money is None else money.currency
+        amount_minor = entry.amount_minor if money is None else money.amount_minor
+        direction: Direction = entry.direction if money is None else money.direction or entry.direction
+        if statement.currency is None:
+            statement.currency = currency
+        totals: Totals = getattr(statement, entry.status)
+        in_batch = entry.batch is not None and entry.batch.itemised
+        continues = in_batch and entry.batch is opened.batch
+        opened.batch = entry.batch if in_batch else None
+        if not continues:
+            statement.entry_count += 1
+            opened.line = None
+        opened.foreign |= currency != statement.currency
+        if opened.line is None or not in_batch:
+            totals.add(direction, amount_minor)
+            if in_batch:
+                opened.line = (totals, amount_minor if direction == "credit" else -amount_minor)
+            return
+        totals, sum_minor = opened.line
+        _add_signed(totals, sum_minor, -1)
+        sum_minor += amount_minor if direction == "credit" else -amount_minor
+        _add_signed(totals, sum_minor, 1)
+        opened.line = (totals, sum_minor)
+
+    def _end(self, statement: Statement) -> Iterator[Problem]:
+        opened = self._open.pop(statement.index, None)
+        opening, closing = statement.balance("opening"), statement.balance("closing")
+        if len(self._continuity) < CONTINUITY_STATEMENTS_MAX and statement.kind == "statement":
+            self._continuity.append(_Ends.of(statement))
+        if opened is not None and opened.foreign:
+            yield Problem(
+                "currency_mismatch",
+                statement=statement.index,
+                detail="entries are not in the currency of the statement: its totals add up different currencies",
+            )
+            return
+        if opening is None or closing is None:
+            return
+        if {opening.currency, closing.currency} != {statement.currency}:
+            return
+        booked = statement.booked
+        expected_minor = opening.signed_minor + booked.credit_minor - booked.debit_minor
+        statement.balance_difference_minor = closing.signed_minor - expected_minor
+        statement.balance_check = "mismatch" if statement.balance_difference_minor else "ok"
+        if statement.balance_difference_minor:
+            yield Problem(
+                "balance_mismatch",
+                statement=statement.index,
+                detail=f"opening balance and booked entries miss the closing balance by "
+                f"{statement.balance_difference_minor} minor units",
+            )
+
+
+def _add_signed(totals: Totals, sum_minor: int, times: int) -> None:
+    """Add a line to the totals, or take it out again; a line of zero is a credit."""
+    if sum_minor >= 0:
+        totals.credit_count += times
+        totals.credit_minor += times * sum_minor
+    else:
+        totals.debit_count += times
+        totals.debit_minor -= times * sum_minor
+
+
+def _assume_date(entry: Entry, statement: Statement) -> Problem | None:
+    """Give an entry without booking date the next best one, and say so unless it is its value date."""
+    if entry.value_on is not None:
+        entry.booking_on = entry.value_on
+        return None
+    closing = statement.balance("closing")
+    created = statement.created_at
+    if closing is not None and closing.on is not None:
+        entry.booking_on = closing.on
+    elif created is not None:
+        try:
+            entry.booking_on = date.fromisoformat(created[:10])
+        except ValueError:
+            entry.booking_on = None
+    if entry.booking_on is None:
+        return Problem(
+            "missing_date",
+            "error",
+            rejects=True,
+            statement=entry.statement,
+            line=entry.line,
+            detail="neither a booking date nor anything that could stand for it",
+        )
+    return Problem(
+        "date_assumed",
+        "info",
+        statement=entry.statement,
+        entry=statement.transaction_count,
+        line=entry.line,
+        detail="no booking date: the statement's date was taken",
+    )
+
+
+def _identify(entry: Entry, digest: bytes, occurrences: OccurrenceCounter) -> bool:
+    """Set the entry's identity; False when its bank reference already named something else in this statement."""
+    if entry.identity_kind == "fingerprint" and entry.external_id is not None:
+        entry.identity_kind = "bank"
+        entry.identity_value = bank_identity(entry) or ""
+    reused = False
+    if entry.identity_kind == "bank":
+        content = f"{entry.direction}{entry.amount_minor}{entry.currency}{entry.booking_on}".encode()
+        check = int.from_bytes(blake2b(content, digest_size=2).digest(), "little")
+        occurrence = occurrences.count(blake2b(entry.identity_value.encode(), digest_size=8).digest(), check)
+        if occurrence is not None:
+            entry.occurrence = occurrence
+            return True
+        reused = True
+        entry.identity_kind = "fingerprint"
+    entry.identity_value = digest.hex()
+    entry.occurrence = occurrences.count(digest) or 0
+    return not reused
+
+
+@dataclass(slots=True)
+class _Ends:
+    """What continuity needs of a statement."""
+
+    index: int
+    account: str | None
+    currency: str | None
+    sequence: int | None
+    opening_minor: int | None
+    closing_minor: int | None
+    closing_on: date | None
+    from_on: date | None
+    to_on: date | None
+
+    @classmethod
+    def of(cls, statement: Statement) -> _Ends:
+        opening, closing = statement.balance("opening"), statement.balance("closing")
+        number = statement.sequence_number
+        return cls(
+            index=statement.index,
+            account=statement.account,
+            currency=statement.currency,
+            sequence=int(number) if number and len(number) <= 18 and number.isascii() and number.isdigit() else None,
+            opening_minor=opening.signed_minor if opening else None,
+            closing_minor=closing.signed_minor if closing else None,
+            closing_on=(closing.on if closing else None) or (opening.on if opening else None) or statement.to_on,
+            from_on=statement.from_on,
+            to_on=statement.to_on,
+        )
+
+
+def _continuity(statements: list[_Ends]) -> Iterator[Problem]:
+    """Compare each statement with the one before it of the same account, by date and not by place in the file."""
+    accounts: dict[tuple[str, str | None], list[_Ends]] = {}
+    for statement in statements:
+        if statement.account is not None:
+            accounts.setdefault((statement.account, statement.currency), []).append(statement)
+    for ends in accounts.values():
+        numbered = all(s.sequence is not None for s in ends)
+        # Sorting is stable: statements of one day stay in the order of the file unless all are numbered.
+        ends.sort(
+            key=lambda s: (s.closing_on or date.min, s.sequence or 0) if numbered else (s.closing_on or date.min, 0)
+        )
+        for before, statement in pairwise(ends):
+            problem = _compare(before, statement)
+            if problem is not None:
+                yield problem
+
+
+def _compare(before: _Ends, statement: _Ends) -> Problem | None:
+    """Return what is wrong between two statements that follow each other."""
+    if before.closing_minor is None or statement.opening_minor is None:
+        return None
+    follows = before.sequence is not None and statement.sequence == before.sequence + 1
+    if follows or statement.opening_minor == before.closing_minor:
+        return None
+    repeated = (before.opening_minor, before.closing_minor) == (statement.opening_minor, statement.closing_minor)
+    overlaps = before.to_on is not None and statement.from_on is not None and statement.from_on < before.to_on
+    if repeated or overlaps:
+        return Problem("statement_overlap", statement=statement.index, detail="it overlaps the statement before it")
+    return Problem(
+        "statement_gap",
+        statement=statement.index,
+        detail="its opening balance is not the closing balance of the statement before it",
+    )

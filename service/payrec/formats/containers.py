@@ -1,0 +1,274 @@
+"""gzip and zip, opened within limits: the files inside, each as a stream that is counted while it is read.
+
+Declared sizes lie, so nothing is believed but the bytes that come out. Nothing is unpacked to disk, and a name inside
+an archive is only ever text (PKWARE APPNOTE 6.3.10; RFC 1952).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import BinaryIO, Final, Literal
+
+from payrec.constants import (
+    CONTAINER_DIRECTORY_BYTES_MAX,
+    CONTAINER_MEMBERS_MAX,
+    CONTAINER_NAME_LENGTH_MAX,
+    CONTAINER_RATIO_FREE_BYTES,
+    CONTAINER_RATIO_MAX,
+    FILE_BYTES_EXPANDED_MAX,
+    FILE_PIECE_BYTES,
+)
+from payrec.errors import PayloadTooLargeError, UnreadableFileError
+from payrec.formats.base import Source
+
+Container = Literal["gzip", "zip"]
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZIP_MAGIC: Final = b"PK\x03\x04"
+_ZIP_EMPTY_MAGIC: Final = b"PK\x05\x06"
+_END_LENGTH: Final = 22
+_END_SEARCHED: Final = _END_LENGTH + 0xFFFF
+"""Bytes at the end of a zip among which its end record is: a comment of 64 KiB may follow it."""
+_LOCATOR_64: Final = b"PK\x06\x07"
+_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""Stored and deflated. The others decompress with dictionaries as large as the archive asks for."""
+_XLSX_PARTS: Final = (b"xl/workbook.xml", b"[Content_Types].xml")
+
+
+@dataclass(slots=True)
+class Member:
+    """One file: the upload itself, or a file inside it."""
+
+    name: str
+    source: Source | None
+    """Its bytes; None for a member left out by its name."""
+    skipped_by: str | None = None
+    """``folder``, ``macosx`` or ``dot_file``."""
+    bytes: int = 0
+    """Expanded bytes read so far."""
+    compressed_bytes: int = 0
+    """Compressed bytes that they came from, at most; 0 when it is not compressed."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """A file with its container open. Iterating ``members`` opens one after the other."""
+
+    container: Container | None
+    members: Iterator[Member]
+    expanded_bytes: int = field(default=0)
+    """Bytes of all members read so far."""
+
+
+def open_members(stream: BinaryIO, *, name: str) -> Opened:
+    """Open the file, whatever it is: a member each for the files of a zip, one member for anything else.
+
+    ``stream`` is seekable and at its start. An xlsx, which is a zip with a workbook in it, is a member like any other.
+
+    Raises
+    ------
+    UnreadableFileError
+        From here or while the members are read: ``container_too_many``, ``container_ratio``, ``container_nested``,
+        ``container_encrypted``, ``container_truncated``, ``container_method``.
+    PayloadTooLargeError
+        When more comes out than FILE_BYTES_EXPANDED_MAX.
+
+    """
+    start = stream.read(4)
+    stream.seek(0)
+    if start.startswith(GZIP_MAGIC):
+        opened = Opened("gzip", iter(()))
+        opened.members = _gzip_member(stream, name, opened)
+    elif start in (ZIP_MAGIC, _ZIP_EMPTY_MAGIC):
+        _check_directory(stream)
+        archive = _archive(stream)
+        if _is_workbook(archive):
+            archive.close()
+            stream.seek(0)
+            opened = Opened(None, iter(()))
+            opened.members = _plain_member(stream, name, opened)
+        else:
+            opened = Opened("zip", iter(()))
+            opened.members = _zip_members(stream, archive, opened)
+    else:
+        opened = Opened(None, iter(()))
+        opened.members = _plain_member(stream, name, opened)
+    return opened
+
+
+def refuse_nested(head: bytes) -> None:
+    """Refuse a member that is itself a container; a workbook is not one.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``container_nested``.
+
+    """
+    workbook = head.startswith(ZIP_MAGIC) and any(part in head for part in _XLSX_PARTS)
+    if head.startswith((GZIP_MAGIC, ZIP_MAGIC)) and not workbook:
+        raise UnreadableFileError("container_nested", "an archive holds another archive")
+
+
+class _Counted:
+    """Passes on the bytes of a member, counts them, and stops at the limits."""
+
+    __slots__ = ("_member", "_opened", "_stream")
+
+    def __init__(self, stream: Source, member: Member, opened: Opened) -> None:
+        self._stream = stream
+        self._member = member
+        self._opened = opened
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            data = self._stream.read(size)
+        except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
+            raise UnreadableFileError("container_truncated", "the archive is torn or damaged") from error
+        member = self._member
+        member.bytes += len(data)
+        self._opened.expanded_bytes += len(data)
+        if self._opened.expanded_bytes > FILE_BYTES_EXPANDED_MAX:
+            raise PayloadTooLargeError(f"the file expands to more than {FILE_BYTES_EXPANDED_MAX} bytes")
+        if member.compressed_bytes:
+            _check_ratio(member.bytes, member.compressed_bytes)
+        return data
+
+
+def _check_ratio(expanded_bytes: int, compressed_bytes: int) -> None:
+    if expanded_bytes > max(CONTAINER_RATIO_FREE_BYTES, CONTAINER_RATIO_MAX * compressed_bytes):
+        raise UnreadableFileError("container_ratio", f"the archive expands more than {CONTAINER_RATIO_MAX} times")
+
+
+def _plain_member(stream: BinaryIO, name: str, opened: Opened) -> Iterator[Member]:
+    member = Member(name, None)
+    member.source = _Counted(stream, member, opened)
+    yield member
+
+
+class _Inflating:
+    """The expanded bytes of a gzip file, of several gzip files one after the other as well (RFC 1952, 2.2)."""
+
+    __slots__ = ("_decompressor", "_ended", "_held", "_member", "_stream")
+
+    def __init__(self, stream: BinaryIO, member: Member) -> None:
+        self._stream = stream
+        self._member = member
+        self._decompressor = zlib.decompressobj(wbits=31)
+        self._held = b""
+        self._ended = False
+
+    def read(self, size: int, /) -> bytes:
+        while not self._ended:
+            data = self._held or self._stream.read(FILE_PIECE_BYTES)
+            expanded = self._decompressor.decompress(data, size)
+            if self._decompressor.eof:
+                self._begin_next()
+            else:
+                self._held = self._decompressor.unconsumed_tail
+                if not data and not expanded:
+                    raise EOFError
+            self._member.compressed_bytes = self._stream.tell() - len(self._held)
+            if expanded:
+                return expanded
+        return b""
+
+    def _begin_next(self) -> None:
+        """Go on with the gzip file that follows; the padding of a tape, or what no gzip reads, ends it."""
+        self._held = (self._decompressor.unused_data or self._stream.read(FILE_PIECE_BYTES)).lstrip(b"\0")
+        if self._held and self._held.startswith(GZIP_MAGIC[: len(self._held)]):
+            self._decompressor = zlib.decompressobj(wbits=31)
+        else:
+            self._ended = True
+
+
+def _gzip_member(stream: BinaryIO, name: str, opened: Opened) -> Iterator[Member]:
+    member = Member(name.removesuffix(".gz"), None)
+    member.source = _Counted(_Inflating(stream, member), member, opened)
+    yield member
+
+
+def _check_directory(stream: BinaryIO) -> None:
+    """Look at the size of the central directory before it is read: it may say that there are millions of members."""
+    length = stream.seek(0, io.SEEK_END)
+    begin = max(0, length - _END_SEARCHED - 20)
+    stream.seek(begin)
+    tail = stream.read()
+    at = tail.rfind(_ZIP_EMPTY_MAGIC)
+    if at < 0 or len(tail) - at < _END_LENGTH:
+        raise UnreadableFileError("container_truncated", "the archive has no directory")
+    count, size = struct.unpack_from("<HI", tail, at + 10)
+    if at >= 20 and tail.startswith(_LOCATOR_64, at - 20):
+        # Programs that stream write the large record even for small archives; its numbers are the ones that count.
+        # It stands right before its locator, or where that says, when something was put in front of the archive.
+        (offset,) = struct.unpack_from("<Q", tail, at - 12)
+        for place in (min(offset, length), max(0, begin + at - 20 - 56)):
+            stream.seek(place)
+            record = stream.read(56)
+            if len(record) == 56 and record.startswith(b"PK\x06\x06"):
+                large = struct.unpack_from("<QQ", record, 32)
+                count = large[0] if count == 0xFFFF else max(count, large[0])
+                size = large[1] if size == 0xFFFFFFFF else max(size, large[1])
+    stream.seek(0)
+    if count > CONTAINER_MEMBERS_MAX or size > CONTAINER_DIRECTORY_BYTES_MAX:
+        raise UnreadableFileError("container_too_many", f"the archive has more than {CONTAINER_MEMBERS_MAX} members")
+
+
+def _archive(stream: BinaryIO) -> zipfile.ZipFile:
+    try:
+        archive = zipfile.ZipFile(stream)
+    except (zipfile.BadZipFile, struct.error, ValueError, OverflowError, NotImplementedError, OSError) as error:
+        raise UnreadableFileError("container_truncated", "the archive's directory is torn or damaged") from error
+    if len(archive.infolist()) > CONTAINER_MEMBERS_MAX:
+        raise UnreadableFileError("container_too_many", f"the archive has more than {CONTAINER_MEMBERS_MAX} members")
+    return archive
+
+
+def _is_workbook(archive: zipfile.ZipFile) -> bool:
+    with suppress(KeyError):
+        archive.getinfo("xl/workbook.xml")
+        return True
+    return False
+
+
+def _zip_members(stream: BinaryIO, archive: zipfile.ZipFile, opened: Opened) -> Iterator[Member]:
+    stream.seek(0, io.SEEK_END)
+    length = stream.tell()
+    with archive:
+        for info in archive.infolist():
+            name = info.filename[:CONTAINER_NAME_LENGTH_MAX]
+            skipped_by = _skipped_by(info.filename)
+            if skipped_by is not None:
+                yield Member(name, None, skipped_by=skipped_by)
+                continue
+            if info.flag_bits & 0x1:
+                raise UnreadableFileError("container_encrypted", "a member of the archive is encrypted")
+            if info.compress_type not in _METHODS:
+                raise UnreadableFileError("container_method", "a member is compressed by a method that is not read")
+            # What it declares is checked here, so that it is refused as an archive whatever its text is; that the
+            # declaration is true is checked while reading.
+            _check_ratio(info.file_size, info.compress_size)
+            try:
+                source = archive.open(info)
+            except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, RuntimeError, OSError) as error:
+                raise UnreadableFileError("container_truncated", "the archive is torn or damaged") from error
+            with source:
+                # A member that claims more compressed bytes than the file has must not gain ratio by that.
+                member = Member(name, None, compressed_bytes=max(1, min(info.compress_size, length)))
+                member.source = _Counted(source, member, opened)
+                yield member
+
+
+def _skipped_by(name: str) -> str | None:
+    parts = [part for part in name.replace("\\", "/").split("/") if part]
+    if not parts or name.endswith("/"):
+        return "folder"
+    if parts[0] == "__MACOSX":
+        return "macosx"
+    return "dot_file" if parts[-1].startswith(".") else None

@@ -1,0 +1,1 @@
+"""The reader of tables, with detection of their dialect, and profiles."""

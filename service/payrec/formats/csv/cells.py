@@ -1,0 +1,203 @@
+"""Cells to the values of an entry: dates, signed amounts, texts, by the rules of one file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TypeVar
+
+from payrec.constants import (
+    CSV_CELL_REMEMBERED_LENGTH_MAX,
+    CSV_CELLS_REMEMBERED_MAX,
+    FIELD_BYTES_MAX,
+    METADATA_VALUE_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+)
+from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.statements import Money
+from payrec.formats.base import DateOrder, RecordError
+from payrec.formats.csv.columns import Columns, is_pending_word, mark_direction
+from payrec.formats.csv.dates import DateReader, date_reader
+from payrec.formats.csv.values import AmountReader, Decimal, amount_reader, unwrap
+from payrec.formats.csv.words import fold
+from payrec.formats.text import account, clean, clean_lines, reference
+
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True, kw_only=True)
+class RowRules:
+    """Everything that reading a row needs to know of the file."""
+
+    columns: Columns
+    width: int
+    width_least: int
+    """Columns without the empty headings at the end."""
+    decimal: Decimal | None
+    date_order: DateOrder | None
+    date_format: str | None = None
+    implied_decimals: int | None = None
+    inverted: bool = False
+    currency: str | None = None
+    account: str | None = None
+    footer_rows: int = 0
+    credit_marks: frozenset[str] | None = None
+    """Folded marks of the profile; None: the known ones."""
+    debit_marks: frozenset[str] | None = None
+    skip: list[tuple[int, re.Pattern[str], str]] = field(default_factory=list)
+    """Column, what to look for, name of the rule."""
+    pending: tuple[int, re.Pattern[str]] | None = None
+    metadata: list[tuple[str, int]] = field(default_factory=list)
+    preamble_balances: list[tuple[str, str]] = field(default_factory=list)
+
+
+def short_text(cell: str) -> str | None:
+    """Return a name or a code of a row, clean; raises ``RecordError`` when it is too long."""
+    if len(cell) > TEXT_LENGTH_MAX and len(cell.strip()) > TEXT_LENGTH_MAX:
+        raise RecordError("field_too_long", f"a field is longer than {TEXT_LENGTH_MAX} characters")
+    return clean(unwrap(cell))
+
+
+def short_reference(cell: str) -> str | None:
+    """Return a reference, None for the words that mean none."""
+    return reference(short_text(cell))
+
+
+def long_text(cell: str) -> str | None:
+    """Return a text that may have lines; raises ``RecordError`` when it is too long."""
+    if len(cell) > FIELD_BYTES_MAX:
+        raise RecordError("field_too_long", f"a field is longer than {FIELD_BYTES_MAX} bytes")
+    # Nearly every text is plain and short: one call less for it.
+    if cell.isascii() and cell.isprintable() and "  " not in cell and cell[0] != "=":
+        return cell.strip(" ") or None
+    return clean_lines(unwrap(cell))
+
+
+def joined_texts(cells: Sequence[str]) -> str | None:
+    """Return the texts of several columns, each once, on lines of their own."""
+    texts = dict.fromkeys(long_text(cell) for cell in cells if cell)
+    text = "\n".join(text for text in texts if text)
+    if len(text) > FIELD_BYTES_MAX:
+        raise RecordError("field_too_long", f"a field is longer than {FIELD_BYTES_MAX} bytes")
+    return text or None
+
+
+class Memory(dict[str, Value]):
+    """Remembers what a function made of the cells that it has seen: dates, names and accounts come again and again.
+
+    ``memory[cell]`` is a plain dictionary look-up for a cell that is known. Bounded: a full memory is emptied.
+    """
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[[str], Value]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, cell: str) -> Value:
+        value = self._make(cell)
+        if len(cell) <= CSV_CELL_REMEMBERED_LENGTH_MAX:
+            if len(self) >= CSV_CELLS_REMEMBERED_MAX:
+                self.clear()
+            self[cell] = value
+        return value
+
+
+def date_of_cell(read: DateReader) -> Callable[[str], date | None]:
+    """Make the function that reads a date cell; None for an empty one and for a word such as ``Pending``."""
+
+    def read_cell(cell: str) -> date | None:
+        text = unwrap(cell).strip()
+        return None if not text or is_pending_word(text) else read(text)
+
+    return read_cell
+
+
+def short_account(cell: str) -> str | None:
+    """Return an account or a BIC; raises ``RecordError`` when it is too long."""
+    # Nearly every account is written without blanks: one call instead of five for it.
+    if cell.isalnum() and cell.isascii() and len(cell) <= TEXT_LENGTH_MAX:
+        return cell.upper()
+    return account(short_text(cell)) if cell else None
+
+
+class Amounts:
+    """The signed amounts of a file's rows."""
+
+    def __init__(self, rules: RowRules) -> None:
+        self._rules = rules
+        self._readers: dict[int, AmountReader] = {}
+        columns = rules.columns
+        self.is_plain = "amount" in columns and "mark" not in columns and not rules.inverted
+        """One column, signed as it stands: ``reader(currency)`` alone reads it."""
+        self._has_sides = "debit" in columns or "credit" in columns
+        self._has_mark = "mark" in columns
+        self.dates = Memory(date_of_cell(date_reader(rules.date_order, rules.date_format)))
+
+    def reader(self, currency: str) -> AmountReader:
+        """Return what reads the amounts of one currency."""
+        digits = MINOR_UNITS[currency]
+        if digits not in self._readers:
+            self._readers[digits] = amount_reader(self._rules.decimal, digits, self._rules.implied_decimals)
+        return self._readers[digits]
+
+    def signed(self, read: AmountReader, amount: str, debit: str, credit: str, mark: str) -> int:
+        """Return minor units, money in positive; raises ``RecordError``."""
+        amount, debit, credit = unwrap(amount).strip(), unwrap(debit).strip(), unwrap(credit).strip()
+        if self._has_sides and (debit or credit):
+            minor = _sided(debit, credit, read)
+        elif self._has_mark:
+            minor = abs(read(amount)) * self._side(mark)
+        elif amount:
+            minor = read(amount)
+        else:
+            raise RecordError("invalid_amount", "the record has no amount")
+        return -minor if self._rules.inverted else minor
+
+    def _side(self, mark: str) -> int:
+        money_in, money_out = self._rules.credit_marks, self._rules.debit_marks
+        if money_in is None and money_out is None:
+            side = mark_direction(mark)
+        else:
+            folded = fold(mark) or mark.strip()
+            side = 1 if folded in (money_in or ()) else -1 if folded in (money_out or ()) else None
+            # A profile that names the marks of one side only: everything else is the other.
+            if side is None and folded and (money_in is None or money_out is None):
+                side = 1 if money_in is None else -1
+        if side is None:
+            raise RecordError("missing_direction", "the mark says neither money in nor money out")
+        return side
+
+    def original(self, amount: str, currency: str, booked_currency: str) -> Money | None:
+        """Return the amount before conversion, when it is there, good, and in another currency."""
+        code = currency.strip().upper()
+        if code == booked_currency or code not in MINOR_UNITS:
+            return None
+        try:
+            return Money(abs(self.reader(code)(unwrap(amount).strip())), code)
+        except RecordError:
+            return None
+
+    def metadata(self, cells: Sequence[str]) -> dict[str, str]:
+        """Return the columns that are kept as they are."""
+        kept = {}
+        for name, index in self._rules.metadata:
+            cell = cells[index]
+            if cell and (text := clean(unwrap(cell))) is not None:
+                if len(text) > METADATA_VALUE_LENGTH_MAX:
+                    raise RecordError(
+                        "field_too_long", f"metadata is longer than {METADATA_VALUE_LENGTH_MAX} characters"
+                    )
+                kept[name] = text
+        return kept
+
+
+def _sided(debit: str, credit: str, read: AmountReader) -> int:
+    """Settle a pair of columns: absolute values, and a negative credit is a debit."""
+    out = abs(read(debit)) if debit else 0
+    income = read(credit) if credit else 0
+    if out and income:
+        raise RecordError("invalid_amount", "the record has both a debit and a credit")
+    return income - out

@@ -1,0 +1,308 @@
+"""How a table is laid out, found from its first 64 KiB: delimiter, header, preamble, columns, currency, account."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from payrec.constants import CSV_COLUMNS_MAX, CSV_HEADER_SEARCHED_ROWS
+from payrec.domain.references import is_iban
+from payrec.errors import UnreadableFileError
+from payrec.formats.base import Head, ReadOptions
+from payrec.formats.csv.columns import (
+    ColumnFinder,
+    Columns,
+    assign_columns,
+    has_essentials,
+    heading_currency,
+    is_currency,
+    is_date,
+    known_heading,
+    profile_columns,
+    unique_headings,
+)
+from payrec.formats.csv.values import currency_of_text, decimal_evidence, split_amount, unwrap
+from payrec.formats.csv.words import CLOSING_WORDS, OPENING_WORDS, ROLE_PHRASES, fold
+from payrec.formats.text import account as account_text
+
+DELIMITERS: Final = (";", ",", "\t", "|")
+
+_PSP_HEADINGS: Final = (
+    frozenset({"balance transaction id", "gross", "net"}),
+    frozenset({"psp reference", "net currency"}),
+    frozenset({"transaction event code", "gross transaction amount"}),
+)
+"""Tables of payment service providers: other rules than a bank's, so never read as one."""
+
+_IBAN_LIKE: Final = re.compile(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}\b")
+
+
+@dataclass(slots=True)
+class Table:
+    """The records of the head under one delimiter."""
+
+    delimiter: str
+    rows: list[list[str]]
+    modal_width: int
+    modal_count: int
+    lines: list[int]
+    """Line where each record begins."""
+    header: int | None = None
+    """Index of the header among ``rows``; None: no header."""
+
+    @property
+    def names(self) -> list[str] | None:
+        """The headings, made unique."""
+        return None if self.header is None else unique_headings(self.rows[self.header])
+
+    @property
+    def data(self) -> list[list[str]]:
+        """The records below the header that are not blank, without ``="…"``."""
+        first = 0 if self.header is None else self.header + 1
+        return [[unwrap(cell) for cell in row] for row in self.rows[first:] if row]
+
+
+@dataclass(slots=True)
+class Layout:
+    """All that the head and the profile settle; decimals and order of dates are proved by the rows."""
+
+    table: Table
+    columns: Columns
+    width: int
+    carriage_returns: bool
+    currency: str | None = None
+    account: str | None = None
+    """The own account where no column has it."""
+    account_doubt: bool = False
+    """The column ``account`` is the own account only if all rows say the same."""
+    preamble_balances: list[tuple[str, str]] = field(default_factory=list)
+    """``opening`` or ``closing`` and the text of the amount, from above the header."""
+
+
+def tables(head: Head, delimiters: Sequence[str]) -> list[Table]:
+    """Split the head by each delimiter; a line that the head cuts is left out."""
+    text = head.text
+    carriage_returns = uses_carriage_returns(head)
+    if carriage_returns:
+        text = text.replace("\r", "\n")
+    if not head.complete:
+        text = text[: text.rfind("\n") + 1]
+    lines = [line + "\n" for line in text.split("\n")]
+    found = []
+    for delimiter in delimiters:
+        rows: list[list[str]] = []
+        starts: list[int] = []
+        reader = csv.reader(lines, delimiter=delimiter)
+        while True:
+            line = reader.line_num + 1
+            try:
+                row = next(reader, None)
+            except csv.Error:
+                row = []
+            if row is None:
+                break
+            rows.append(row)
+            starts.append(line)
+        widths = Counter(len(row) for row in rows if len(row) > 1)
+        width, count = max(widths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
+        found.append(Table(delimiter, rows, width, count, starts))
+    return found
+
+
+def uses_carriage_returns(head: Head) -> bool:
+    """Whether lines end in CR alone, as old Macintosh programs write them."""
+    return "\r" in head.text and "\n" not in head.text
+
+
+def is_psp_table(table: Table) -> bool:
+    """Whether one of the first records is the header of a payment service provider's report."""
+    for row in table.rows[:CSV_HEADER_SEARCHED_ROWS]:
+        words = {fold(cell) for cell in row[:CSV_COLUMNS_MAX]}
+        if any(headings <= words for headings in _PSP_HEADINGS):
+            return True
+    return False
+
+
+def _known_count(row: Sequence[str]) -> int:
+    return sum(known_heading(unwrap(cell)) is not None for cell in row[:CSV_COLUMNS_MAX])
+
+
+def find_header(table: Table, profile: dict[str, Any]) -> None:
+    """Set ``header`` to the first record with two known words and columns for date and amount.
+
+    What the profile names counts as known. ``headerRow`` of the profile decides alone.
+    """
+    if "headerRow" in profile:
+        line = profile["headerRow"]
+        if line is not None:
+            if line not in table.lines:
+                raise UnreadableFileError(
+                    "csv_no_header", "the file does not have the row that /profile/headerRow names"
+                )
+            table.header = table.lines.index(line)
+        return
+    named = {fold(name) for name in _names_of(profile.get("columns", {}))}
+    for index, row in enumerate(table.rows[:CSV_HEADER_SEARCHED_ROWS]):
+        words = {fold(cell) for cell in row[:CSV_COLUMNS_MAX]}
+        if named:
+            if named <= words:
+                table.header = index
+                return
+        elif _known_count(row) >= 2:
+            table.header = index
+            if has_essentials(assign_columns([unwrap(cell) for cell in row], table.data)):
+                return
+            table.header = None
+
+
+def _names_of(columns: dict[str, Any]) -> list[str]:
+    names = []
+    for value in columns.values():
+        names += [item for item in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(item, str)]
+    return [name for name in names if not re.search(r"#[0-9]+$", name)]
+
+
+def looks_like_rows(table: Table) -> bool:
+    """Whether most records have a date in one column and an amount with decimals in another."""
+    rows = [row for row in table.rows if len(row) == table.modal_width]
+    filled = sum(1 for row in table.rows if row)
+    if not rows or len(rows) * 2 < filled:
+        return False
+
+    def column_of(check: Callable[[str], bool]) -> bool:
+        return any(sum(check(row[i].strip()) for row in rows) * 2 > len(rows) for i in range(table.modal_width))
+
+    return column_of(is_date) and column_of(lambda cell: decimal_evidence(cell) is not None)
+
+
+def choose_table(head: Head, profile: dict[str, Any]) -> Table:
+    """Return the table under the delimiter that splits most lines alike; one that yields a header goes first."""
+    candidates = tables(head, [profile["delimiter"]] if "delimiter" in profile else DELIMITERS)
+    for table in candidates:
+        if table.modal_count or len(candidates) == 1:
+            find_header(table, profile)
+    return max(candidates, key=lambda t: (t.header is not None, t.modal_count, t.modal_width))
+
+
+def make_layout(head: Head, table: Table, profile: dict[str, Any], options: ReadOptions) -> Layout:
+    """Settle columns, currency and account.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``csv_no_header``, ``csv_no_currency``, ``csv_too_many_columns``, ``csv_column_missing``.
+
+    """
+    names = table.names
+    header = [] if table.header is None else [unwrap(cell) for cell in table.rows[table.header]]
+    width = len(header) if table.header is not None else table.modal_width
+    if max(width, table.modal_width) > CSV_COLUMNS_MAX:
+        raise UnreadableFileError("csv_too_many_columns", f"a record has more than {CSV_COLUMNS_MAX} columns")
+    named = profile_columns(profile.get("columns", {}), ColumnFinder(names, width))
+    columns = assign_columns(header, table.data) if header else {}
+    _merge(columns, named)
+    if not has_essentials(columns):
+        raise UnreadableFileError("csv_no_header", "no header with a date and an amount: a profile is required")
+    layout = Layout(table, columns, width, uses_carriage_returns(head))
+    layout.currency = profile.get("currency") or (options.currency or "").strip().upper() or None
+    given = account_text(options.account or profile.get("account"))
+    preamble = table.rows[: table.header or 0]
+    _read_preamble(preamble, layout)
+    layout.account = given or layout.account
+    _settle_account(layout, named, given)
+    if layout.currency is None:
+        layout.currency = _currency_of_cells(header, table.data, columns)
+    if layout.currency is None and "currency" not in columns:
+        raise UnreadableFileError(
+            "csv_no_currency", "no currency in the file: set the option or the profile's currency"
+        )
+    return layout
+
+
+def _merge(columns: Columns, named: Columns) -> None:
+    """Put the profile's columns over the detected ones: what it names is nothing else any more."""
+    taken = {index for indexes in named.values() for index in indexes}
+    for role in list(columns):
+        left = [index for index in columns[role] if index not in taken]
+        if left:
+            columns[role] = left
+        else:
+            del columns[role]
+    if "amount" in named:
+        columns.pop("debit", None)
+        columns.pop("credit", None)
+    if "debit" in named or "credit" in named:
+        columns.pop("amount", None)
+    if "account" in named:
+        columns.pop("ownAccount", None)
+    columns.update(named)
+
+
+def _settle_account(layout: Layout, named: Columns, given: str | None) -> None:
+    """Say whose account the column is: ``account`` is the own one from here on."""
+    columns = layout.columns
+    if "account" in named:
+        return
+    own = columns.pop("ownAccount", None)
+    alone = columns.get("account")
+    if own is not None:
+        columns["account"] = own
+        if alone is not None and "counterpartyAccount" not in columns:
+            columns["counterpartyAccount"] = alone
+    elif alone is not None and "counterpartyAccount" not in columns:
+        layout.account_doubt = True
+    if given is not None and not layout.account_doubt and alone is None and own is None:
+        layout.account = given
+
+
+def _read_preamble(rows: Sequence[Sequence[str]], layout: Layout) -> None:
+    """Look for account, currency and balances above the header."""
+    for row in rows:
+        cells = [unwrap(cell).strip() for cell in row[:CSV_COLUMNS_MAX]]
+        for index, cell in enumerate(cells):
+            label, _, inside = cell.partition(":")
+            value = inside.strip() or next((c for c in cells[index + 1 :] if c), "")
+            _read_labelled(fold(label), value, layout)
+            if layout.account is None:
+                layout.account = _iban_in(cell)
+            if layout.currency is None and len(cell) < 60 and (parts := split_amount(cell)) and parts[2]:
+                layout.currency = currency_of_text(parts[2])
+
+
+def _read_labelled(label: str, value: str, layout: Layout) -> None:
+    if not label or not value or len(label) > 60:
+        return
+    words = " ".join(word for word in label.split() if not word.isdigit())
+    is_own = words in ROLE_PHRASES["account"] or words in ROLE_PHRASES["ownAccount"]
+    if is_own and layout.account is None and len(value) <= 60 and sum(c.isdigit() for c in value) >= 4:
+        layout.account = _iban_in(value) or account_text(value)
+    elif words in ROLE_PHRASES["currency"] and layout.currency is None and is_currency(value):
+        layout.currency = value.upper()
+    elif words in OPENING_WORDS:
+        layout.preamble_balances.append(("opening", value))
+    elif words in CLOSING_WORDS:
+        layout.preamble_balances.append(("closing", value))
+
+
+def _iban_in(text: str) -> str | None:
+    found = _IBAN_LIKE.search(text) if len(text) < 200 else None
+    return account_text(found[0]) if found is not None and is_iban(found[0]) else None
+
+
+def _currency_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns) -> str | None:
+    """Return the currency that the heading or every amount names."""
+    indexes = [columns[role][0] for role in ("amount", "debit", "credit") if role in columns]
+    for index in indexes:
+        if index < len(header) and (named := heading_currency(header[index])) is not None:
+            return named
+    signs: set[str | None] = set()
+    for row in rows:
+        for index in indexes:
+            parts = split_amount(row[index]) if index < len(row) else None
+            if parts is not None:
+                signs.add(currency_of_text(parts[2]) if parts[2] else None)
+    return signs.pop() if len(signs) == 1 else None

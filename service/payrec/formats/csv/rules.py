@@ -1,0 +1,139 @@
+"""What is known of a file, put together: the rules for its rows, and the dialect that is told to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from payrec.constants import METADATA_ENTRIES_MAX, METADATA_KEY_LENGTH_MAX, TEXT_LENGTH_MAX
+from payrec.formats.base import Head
+from payrec.formats.csv.cells import RowRules
+from payrec.formats.csv.columns import ColumnFinder
+from payrec.formats.csv.dialect import Layout
+from payrec.formats.csv.profile import COLUMN_ROLES, compile_match
+from payrec.formats.csv.survey import Survey
+from payrec.formats.csv.words import fold
+from payrec.formats.text import clean
+
+_PENDING_STATUS: Final = "pending|vorgemerkt|vormerkung|attente|pendiente|attesa|pendente|reserver|gereserveerd"
+"""What a status column says of a row that is not booked, as a pattern of a profile."""
+
+_KEPT: Final = (
+    "footerRows",
+    "dateFormat",
+    "sign",
+    "impliedDecimals",
+    "direction",
+    "skipWhen",
+    "pendingWhen",
+    "metadata",
+)
+"""Keys of a profile that no detection touches."""
+
+
+def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey) -> RowRules:
+    """Put the layout, the profile and what the rows proved together; decimals and dates are still to be set.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``csv_column_missing``.
+
+    """
+    columns = {role: list(indexes) for role, indexes in layout.columns.items()}
+    account = layout.account
+    if layout.account_doubt and (
+        survey.accounts_differ or (account is not None and survey.account not in (None, account))
+    ):
+        columns["counterpartyAccount"] = columns.pop("account")
+    names = layout.table.names
+    finder = ColumnFinder(names, layout.width)
+    headings = names or []
+    filled = max((i + 1 for i, name in enumerate(headings) if name), default=layout.width)
+    rules = RowRules(
+        columns=columns,
+        width=layout.width,
+        width_least=max(filled, 1),
+        decimal=None,
+        date_order=None,
+        date_format=profile.get("dateFormat"),
+        implied_decimals=profile.get("impliedDecimals"),
+        inverted=profile.get("sign") == "inverted",
+        currency=layout.currency,
+        account=account,
+        footer_rows=profile.get("footerRows", 0),
+        preamble_balances=layout.preamble_balances,
+    )
+    direction = profile.get("direction")
+    if direction is not None:
+        columns["mark"] = [finder.find(direction["column"], "/profile/direction/column")]
+        for side in ("credit", "debit"):
+            if side in direction:
+                setattr(rules, f"{side}_marks", frozenset(fold(mark) or mark.strip() for mark in direction[side]))
+    for position, rule in enumerate(profile.get("skipWhen", ())):
+        index = finder.find(rule["column"], f"/profile/skipWhen/{position}/column")
+        rules.skip.append((index, compile_match(rule["matches"]), rule["rule"]))
+    pending = profile.get("pendingWhen")
+    if pending is not None:
+        rules.pending = (
+            finder.find(pending["column"], "/profile/pendingWhen/column"),
+            compile_match(pending["matches"]),
+        )
+    elif "status" in columns:
+        rules.pending = (columns["status"][0], compile_match(_PENDING_STATUS))
+    if "metadata" in profile:
+        kept = [finder.find(name, f"/profile/metadata/{i}") for i, name in enumerate(profile["metadata"])]
+    else:
+        kept = columns.get("reference", [])[:METADATA_ENTRIES_MAX]
+    rules.metadata = [(_key(headings, index), index) for index in kept]
+    return rules
+
+
+def _key(headings: Sequence[str], index: int) -> str:
+    name = clean(headings[index]) if index < len(headings) else None
+    return name if name is not None and len(name) <= METADATA_KEY_LENGTH_MAX else f"column {index}"
+
+
+def _named(layout: Layout, index: int) -> int | str:
+    """Return the heading where it finds the column again, else the column's number."""
+    names = layout.table.names
+    if names is None or index >= len(names) or not names[index] or len(names[index]) > TEXT_LENGTH_MAX:
+        return index
+    return names[index] if ColumnFinder(names, layout.width).find(names[index], "") == index else index
+
+
+def make_dialect(layout: Layout, head: Head, profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was detected as a profile that would read the file alike."""
+    header = layout.table.header
+    dialect: dict[str, Any] = {
+        "format": "csv",
+        "encoding": head.encoding,
+        "delimiter": layout.table.delimiter,
+        "headerRow": None if header is None else layout.table.lines[header],
+    }
+    if layout.currency is not None:
+        dialect["currency"] = layout.currency
+    dialect.update((key, profile[key]) for key in _KEPT if key in profile)
+    return dialect
+
+
+def complete_dialect(dialect: dict[str, Any], layout: Layout, rules: RowRules) -> None:
+    """Add to the dialect what the rows proved."""
+    if rules.decimal is not None:
+        dialect["decimal"] = rules.decimal
+    if rules.date_order is not None:
+        dialect["dateOrder"] = rules.date_order
+    if rules.account is not None and "account" not in rules.columns:
+        dialect["account"] = rules.account
+    columns: dict[str, Any] = {}
+    for role in COLUMN_ROLES:
+        if role in rules.columns:
+            found = [_named(layout, index) for index in rules.columns[role]]
+            columns[role] = found if role == "remittance" else found[0]
+    dialect["columns"] = columns
+    if "mark" in rules.columns and "direction" not in dialect:
+        dialect["direction"] = {"column": _named(layout, rules.columns["mark"][0])}
+    if rules.pending is not None and "pendingWhen" not in dialect:
+        dialect["pendingWhen"] = {"column": _named(layout, rules.pending[0]), "matches": rules.pending[1].pattern}
+    if rules.metadata and "metadata" not in dialect:
+        dialect["metadata"] = [_named(layout, index) for _, index in rules.metadata]

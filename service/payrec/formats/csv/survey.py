@@ -1,0 +1,161 @@
+"""What only the rows prove: the decimal sign, the order of day and month, whose account a column is, the sign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from payrec.errors import UnreadableFileError
+from payrec.formats.base import DateOrder
+from payrec.formats.csv.columns import Columns
+from payrec.formats.csv.dates import date_evidence
+from payrec.formats.csv.values import Decimal, decimal_evidence
+from payrec.formats.text import account as account_text
+
+_GARBLED_SHARE: Final = 20
+"""Where both sides are proved, the lesser counts as garbled if it is at most one in so many of the greater."""
+
+_AMOUNT_ROLES: Final = ("amount", "debit", "credit", "balance")
+_DATE_ROLES: Final = ("bookingDate", "valueDate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What need not be proved, because the caller says it."""
+
+    decimal: bool
+    dates: bool
+    account: bool
+
+
+class Survey:
+    """Gathers the evidence of rows, one after the other, in constant memory."""
+
+    def __init__(self, columns: Columns, settled: Settled) -> None:
+        self._amounts = [columns[role][0] for role in _AMOUNT_ROLES if role in columns]
+        self._dates = [columns[role][0] for role in _DATE_ROLES if role in columns]
+        self._account = columns["account"][0] if "account" in columns else -1
+        self._settled = settled
+        self._decimals: Counter[str] = Counter()
+        self._orders: Counter[str] = Counter()
+        self._dates_seen: set[str] = set()
+        self._first_account: str | None = None
+        self.accounts_differ = False
+        """The column ``account`` has two values or more."""
+
+    def feed(self, row: Sequence[str]) -> None:
+        """Look at one row; any row with cells counts, also one that will be skipped."""
+        width = len(row)
+        if not self._settled.decimal:
+            for index in self._amounts:
+                if index < width and row[index] and (proof := decimal_evidence(row[index])) is not None:
+                    self._decimals[proof] += 1
+        if not self._settled.dates:
+            for index in self._dates:
+                if index < width and row[index] and (order := date_evidence(row[index])) is not None:
+                    self._orders[order] += 1
+        if not self._settled.account and 0 <= self._account < width:
+            self._look_at_account(row[self._account])
+
+    def _look_at_account(self, cell: str) -> None:
+        account = account_text(cell)
+        if account is not None:
+            if self._first_account is None:
+                self._first_account = account
+            elif account != self._first_account:
+                self.accounts_differ = True
+
+    @property
+    def account(self) -> str | None:
+        """The first account met in the column."""
+        return self._first_account
+
+    def is_proved(self) -> bool:
+        """Whether more rows can add nothing but garbled values."""
+        dots, commas = self._decimals["."], self._decimals[","]
+        days, months = self._orders["dmy"], self._orders["mdy"]
+        unclear = self._orders["doubt"] or self._orders["dotted"]
+        return (
+            (self._settled.decimal or (dots > 0) != (commas > 0))
+            and (self._settled.dates or (days > 0) != (months > 0) or (self._orders["ymd"] > 0 and not unclear))
+            and (self._settled.account or self.accounts_differ)
+        )
+
+    def decimal(self) -> Decimal | None:
+        """Return the decimal sign; None when no amount has one.
+
+        Raises
+        ------
+        UnreadableFileError
+            ``csv_ambiguous_decimals``.
+
+        """
+        proved = _majority(self._decimals, ".", ",")
+        if proved is not None:
+            return cast("Decimal", proved)
+        if self._decimals["."] or self._decimals["doubt"]:
+            raise UnreadableFileError(
+                "csv_ambiguous_decimals", "1.234 can be 1234 or 1.234: set the profile's decimal to '.' or ','"
+            )
+        return None
+
+    def date_order(self) -> DateOrder | None:
+        """Return the order of day and month; None when every date says it itself.
+
+        Raises
+        ------
+        UnreadableFileError
+            ``csv_ambiguous_dates``.
+
+        """
+        proved = _majority(self._orders, "dmy", "mdy")
+        if proved is not None:
+            return cast("DateOrder", proved)
+        if self._orders["dmy"] or self._orders["doubt"]:
+            raise UnreadableFileError(
+                "csv_ambiguous_dates", "day or month first cannot be told: set the option date-order (dmy or mdy)"
+            )
+        return "dmy" if self._orders["dotted"] else None
+
+
+def _majority(counts: Counter[str], one: str, other: str) -> str | None:
+    """Return what is proved; None when nothing is, or both are and neither is plainly garbled."""
+    lesser, greater = sorted((one, other), key=lambda key: counts[key])
+    if counts[greater] and counts[lesser] * _GARBLED_SHARE <= counts[greater]:
+        return greater
+    return None
+
+
+def check_sign(rows: Iterable[tuple[object, int, int]]) -> None:
+    """Prove by the running balance that a positive amount is money in.
+
+    ``rows`` are account and currency as one key, signed amount and balance after (or, newest first, before) the row,
+    in minor units. Each neighbouring pair is tried oldest first and newest first, with the sign as it is and turned.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``csv_sign_contradicts_balance`` when the turned sign fits most pairs, and more than the sign as it is.
+
+    """
+    last: dict[object, tuple[int, int]] = {}
+    fits: Counter[tuple[str, int]] = Counter()
+    pairs = 0
+    for key, amount, balance in rows:
+        before = last.get(key)
+        last[key] = (amount, balance)
+        if before is None or not amount or not before[0]:
+            continue
+        pairs += 1
+        for sign in (1, -1):
+            fits["oldest", sign] += balance == before[1] + sign * amount
+            fits["newest", sign] += before[1] == balance + sign * before[0]
+    as_it_is = max(fits["oldest", 1], fits["newest", 1])
+    turned = max(fits["oldest", -1], fits["newest", -1])
+    if turned > as_it_is and turned * 2 > pairs:
+        raise UnreadableFileError(
+            "csv_sign_contradicts_balance",
+            "the running balance falls where amounts are positive: set the profile's sign",
+        )

@@ -1,0 +1,256 @@
+"""The words that banks use as column headings, as row labels and as marks, folded (``fold``).
+
+Languages: English, German, Dutch, French, Spanish, Italian, Portuguese, Polish, Czech, Danish, Swedish, Hungarian,
+Lithuanian. Within a role the more specific word stands first: of two columns the one with the earlier word wins.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_LETTERS: Final = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "æ": "ae", "đ": "d", "œ": "oe", "ı": "i"})
+_NOT_WORDS: Final = re.compile(r"[^0-9a-z]+")
+
+
+def fold(text: str) -> str:
+    """Return the text in lower case without accents, everything but letters and digits as single spaces."""
+    lowered = text.casefold().translate(_LETTERS)
+    decomposed = unicodedata.normalize("NFKD", lowered)
+    return _NOT_WORDS.sub(" ", "".join(c for c in decomposed if not unicodedata.combining(c))).strip()
+
+
+def _phrases(text: str) -> list[str]:
+    """Split at ``;`` and line ends."""
+    return [phrase.strip() for phrase in text.strip().replace("\n", ";").split(";")]
+
+
+STOP_WORDS: Final = frozenset(
+    _phrases(
+        """
+        a;al;am;an;au;av;d;da;das;de;del;della;delle;dem;den;der;des;di;do;du;el;en;het;i;in;l;la;le;od;of;per;pro;the
+        to;van;vom;von;w;z;ze
+        """
+    )
+)
+"""Left out of a heading that is not known as it stands: ``Montant de l'opération`` is ``montant operation``."""
+
+_ROLES: Final = {
+    "bookingDate": """
+        booking date;date booked;posting date;posted date;post date;date posted;accounting date;buchungstag
+        buchungsdatum;buchung;boekingsdatum;boekdatum;datum boeking;date comptable;date comptabilisation
+        date operation;fecha operacion;fecha contable;fecha movimiento;data contabile;data contabilizzazione
+        data operazione;data registrazione;data movimento;data lancamento;data mov;data ksiegowania;data operacji
+        data transakcji;datum zauctovani;datum provedeni;datum transakce;bogforingsdato;bogfort;bogforingsdag
+        bokforingsdag;bokforingsdatum;bokford;konyveles datuma;konyvelesi datum;konyveles napja;tranzakcio datuma
+        operacijos data;transaction date;trans date;transaktionsdatum;transaktionsdato;transactiedatum
+        datum transactie;date transaction;date;datum;data;dato;fecha;datums;started date;completed date;tag
+    """,
+    "valueDate": """
+        value date;valuta date;valutadatum;wertstellung;wertstellungstag;wertstellungsdatum;valuta;wert;rentedatum
+        date valeur;valeur;fecha valor;f valor;data valuta;data valor;valor;data waluty;datum valuty;valuteringsdato
+        rentedato;valutadag;valutadato;rantedag;ertekdatum;erteknap;erteknapja;valiutavimo data;interest date;value
+    """,
+    "amount": """
+        amount account currency;settled amount;booked amount;net amount;amount;transaction amount;betrag;umsatz
+        buchungsbetrag;bedrag;transactiebedrag;montant;montant operation;montant transaction;importe;importe operacion
+        cantidad;importo;importo operazione;importancia;montante;valor;valor operacao;kwota;kwota operacji
+        kwota transakcji;kwota rachunku;castka;objem;castka uctu;belob;belopp;osszeg;terheles jovairas osszege;suma
+        payment amount;amount local currency;sum;total;value;betrag eur;af bij bedrag
+    """,
+    "debit": """
+        debit amount;amount debit;debit;debits;withdrawal;withdrawals;withdrawal amount;paid out;money out;payments
+        outgoing;soll;sollbetrag;belastung;lastschrift;ausgaben;ausgang;debet;af;bedrag af;uitgaven;debits amount
+        montant debit;cargo;cargos;debe;adeudo;dare;addebiti;addebito;uscite;debito;debitos;saidas;obciazenia
+        obciazenie;wydatki;ma dati;vydaje;debetas;terheles;haevet;ud;uttag;utgifter;ut
+    """,
+    "credit": """
+        credit amount;amount credit;credit;credits;deposit;deposits;deposit amount;paid in;money in;receipts;incoming
+        haben;habenbetrag;gutschrift;einnahmen;eingang;bij;bedrag bij;inkomsten;montant credit;abono;abonos;haber
+        avere;accrediti;accredito;entrate;credito;creditos;entradas;uznania;uznanie;wplywy;dal;prijmy;kreditas;kredit
+        jovairas;indsat;ind;insattning;insattningar;in
+    """,
+    "mark": """
+        d c;c d;dc;cd;dr cr;cr dr;debit credit;credit debit;debit credit indicator;credit debit indicator;indicator
+        soll haben;s h;soll haben kennzeichen;umsatzart;af bij;d k;k d;dk;debet credit;debet kredit;debetas kreditas
+        direction;sign;sens;debit ou credit;dare avere;debito credito;debe haber;jellege;t k;terheles jovairas
+        transaction type;type;typ;side
+    """,
+    "currency": """
+        account currency;transaction currency;currency;currency code;ccy;cur;curr;wahrung;waehrung;kontowahrung
+        kontowaehrung;munt;muntsoort;valutacode;devise;devises;divisa;moneda;moeda;divisa cuenta;waluta
+        waluta rachunku;mena;mena uctu;valuta;valutakod;devizanem;penznem;valiuta;devize
+    """,
+    "balance": """
+        running balance;balance after transaction;balance after booking;account balance;balance;saldo
+        saldo nach buchung;kontostand;saldo na mutatie;saldo na transactie;solde;solde apres operation;saldo contabile
+        saldo disponible;saldo po operacji;zustatek;zustatek po transakci;bokfort saldo;egyenleg;konyvelt egyenleg
+        likutis;stan konta
+    """,
+    "ownAccount": """
+        own account;own iban;account iban;auftragskonto;iban auftragskonto;eigenes konto;own account number
+        eigen rekening;rekening opdrachtgever;compte donneur ordre;conto ordinante proprio;moj rachunek;vlastni ucet
+        sajat szamlaszam;bezeichnung auftragskonto iban
+    """,
+    "account": """
+        account;account no;account nr;account number;account id;iban;konto;kontonummer;kontonr;iban kontonummer
+        rekening;rekeningnummer;iban bban;compte;numero compte;no compte;cuenta;numero cuenta;conto;numero conto;conta
+        numero conta;rachunek;numer rachunku;nr rachunku;ucet;cislo uctu;kontonummer iban;szamlaszam;szamla;saskaita
+        saskaitos numeris;saskaitos nr
+    """,
+    "counterpartyAccount": """
+        counterparty account;counterparty iban;counterparty account number;beneficiary account;payee account
+        partner iban;recipient account;kontonummer iban auftraggeber empfanger;kontonummer gegenkonto;gegenkonto
+        iban zahlungsbeteiligter;iban zahlungspflichtiger;kontonummer iban zahlungspflichtiger;tegenrekening
+        rekeningnummer tegenpartij;rekening tegenpartij;tegenrekening iban bban;tegenrekening iban;compte contrepartie
+        iban contrepartie;compte beneficiaire;cuenta beneficiario;cuenta contraparte;iban beneficiario
+        conto controparte;iban controparte;iban beneficiario ordinante;conta destino;rachunek kontrahenta
+        nr rachunku kontrahenta;numer rachunku kontrahenta;nr rachunku nadawcy odbiorcy;rachunek przeciwstawny
+        protiucet;cislo protiuctu;protistrana ucet;modkonto;modtagerkonto;mottagarkonto;motkonto;partner szamlaszama
+        ellenoldali szamlaszam;partner szamla;gavejo saskaita;moketojo saskaita;korespondento saskaita
+    """,
+    "counterpartyName": """
+        counterparty name;counterparty;counter party;payee;payer;payee name;beneficiary;beneficiary name;merchant
+        beneficiary payer;recipient;recipient name;name;partner;partner name;beguenstigter zahlungspflichtiger
+        begunstigter zahlungspflichtiger;auftraggeber beguenstigter;auftraggeber empfanger;name zahlungsbeteiligter
+        zahlungsempfanger;zahlungspflichtiger;zahlungsempfangerin;empfanger;auftraggeber;beguenstigter;begunstigter
+        naam tegenpartij;tegenpartij;naam;naam omschrijving;begunstigde;contrepartie;nom contrepartie;beneficiaire
+        nom beneficiaire;tiers;emetteur;donneur ordre;beneficiario;ordenante;contraparte;ordinante;controparte
+        ordenante beneficiario;beneficiario ordinante;destinatario;kontrahent;nazwa kontrahenta;dane kontrahenta
+        nadawca odbiorca;odbiorca;nadawca;nazev protiuctu;nazev protistrany;protistrana;prijemce;jmeno protistrany
+        navn;modtager;afsender;modpart;avsandare;mottagare;mottagare avsandare;namn;partner neve;kedvezmenyezett
+        ellenoldali nev;gavejas;moketojas;moketojas gavejas;gavejas moketojas;korespondentas
+    """,
+    "counterpartyBic": """
+        counterparty bic;bic;bic swift;swift;swift code;bic counterparty;blz;bic swift code;bic tegenpartij
+        bic contrepartie;bic beneficiario;bic controparte;bic zahlungsbeteiligter;bankleitzahl;bic banku
+        gavejo banko kodas
+    """,
+    "structuredReference": """
+        structured reference;structured communication;creditor reference;gestructureerde mededeling
+        communication structuree;strukturierte referenz;qr referenz;referencia estructurada;riferimento strutturato
+        viitenumero;ocr;betalingskenmerk;strukturalt kozlemeny
+    """,
+    "endToEndId": """
+        end to end id;end to end reference;endtoendid;end to end;e2e;kundenreferenz end end;end end referenz
+        kundenreferenz;reference bout bout;referencia extremo extremo;identifiant bout bout
+    """,
+    "bankTransactionCode": """
+        bank transaction code;transaction code;type code;buchungstext;buchungsart;mutatiesoort;code;rubriek
+        type operation;causale;causale abi;tipo movimento;tipo movimiento;typ operacji;typ transakce;rodzaj transakcji
+        rodzaj operacji;tranzakcio tipusa;transaction type;type;typ
+    """,
+    "remittance": """
+        remittance;remittance information;unstructured remittance;purpose;payment purpose;payment details;details
+        detail;description;transaction description;narrative;narration;particulars;memo;message;text;reference text
+        verwendungszweck;vwz;zahlungsgrund;buchungsdetails;beschreibung;mitteilung;buchungsinformation;omschrijving
+        mededeling;mededelingen;vrije mededeling;libelle;libelle operation;detail ecriture;communication;motif
+        description operation;communication libre;concepto;descripcion;observaciones;concepto ampliado;mas datos
+        descrizione;descrizione operazione;causale descrizione;descrizione estesa;dettagli;descricao;historico
+        descritivo;opis;opis operacji;tytul;tytulem;tytul operacji;tytul przelewu;szczegoly transakcji;popis
+        zprava prijemce;zprava;ucel platby;poznamka;popis transakce;tekst;beskrivelse;besked;meddelelse;meddelande
+        beskrivning;transaktion;kozlemeny;megjegyzes;leiras;paskirtis;mokejimo paskirtis;aprasymas
+        operacijos aprasymas;detales
+    """,
+    "originalAmount": """
+        original amount;instructed amount;foreign amount;amount foreign currency;transaction currency amount
+        originalbetrag;ursprungsbetrag;betrag ursprungswahrung;fremdwahrungsbetrag;betrag originalwahrung
+        oorspronkelijk bedrag;montant origine;montant devise;importe original;importe divisa;importo originale
+        valor original;kwota oryginalna;kwota waluty;puvodni castka;castka mene obchodu;oprindeligt belob
+        ursprungligt belopp;eredeti osszeg;pradine suma;customer facing amount
+    """,
+    "originalCurrency": """
+        original currency;instructed currency;foreign currency;originalwahrung;ursprungswahrung;fremdwahrung
+        oorspronkelijke munt;devise origine;divisa original;valuta originale;moeda original;waluta oryginalna
+        puvodni mena;oprindelig valuta;ursprunglig valuta;eredeti devizanem;pradine valiuta;mena obchodu
+    """,
+    "reference": """
+        reference;ref;reference no;reference number;transaction id;transaction reference;bank reference;record id
+        doc no;document no;referenz;belegnummer;mandatsreferenz;glaubiger id;customer reference;referentie;kenmerk
+        reference operation;numero operation;referencia;numero documento;riferimento;numero referencia;referencja
+        numer referencyjny;reference platby;variabilni symbol;specificky symbol;konstantni symbol;vs;ks;ss
+        id transakce;referencenummer;referens;verifikationsnummer;hivatkozas;tranzakcio azonosito;nuoroda
+        dokumento numeris;check number;cheque number;cheque;check no;card number;id
+    """,
+    "status": """
+        status;state;info;buchungsstatus;umsatzstatus;statut;etat;estado;stato;stav;allapot;busena
+    """,
+}
+
+ROLE_PHRASES: Final[dict[str, dict[str, int]]] = {
+    role: {phrase: rank for rank, phrase in enumerate(_phrases(text))} for role, text in _ROLES.items()
+}
+"""Role to its folded headings, each with its rank; the smaller rank is the more specific heading."""
+
+KNOWN_HEADINGS: Final = frozenset(phrase for phrases in ROLE_PHRASES.values() for phrase in phrases)
+
+CREDIT_MARKS: Final = frozenset(
+    _phrases(
+        """
+        +;a;abono;avere;bij;c;cr;crdt;credit;credito;gutschrift;h;haben;haber;in;incoming;jovairas;k;kredit;kreditas
+        uznanie
+        """
+    )
+)
+DEBIT_MARKS: Final = frozenset(
+    _phrases(
+        """
+        -;af;belastung;cargo;d;dare;db;dbit;debe;debet;debetas;debit;debito;dr;lastschrift;obciazenie;out;outgoing;s
+        soll;t;terheles
+        """
+    )
+)
+"""Marks of a direction column, folded; ``+`` and ``-`` as they stand."""
+
+PENDING_WORDS: Final = frozenset(
+    _phrases(
+        """
+        a venir;authorised;authorized;blokada;cekajici;en attente;fuggoben;gereserveerd;in attesa;in behandeling
+        laukiama;nezauctovano;non contabilizzato;oczekujaca;pendente;pendiente;pending;reserved;reserverad;reserverat
+        reserveret;rezervuota;umsatz vorgemerkt;vantande;venter;vorgemerkt;vormerkung;zarolt
+        """
+    )
+)
+"""Words in place of a date, or in a status column, that say the row is not booked yet."""
+
+OPENING_WORDS: Final = frozenset(
+    _phrases(
+        """
+        alter kontostand;alter saldo;ancien solde;anfangssaldo;balance brought forward;beginning balance;beginsaldo
+        brought forward;eroffnungssaldo;ingaende balans;ingaende saldo;likutis pradziai;nyito egyenleg;nyitoegyenleg
+        opening balance;openingssaldo;pocatecni zustatek;pradinis likutis;previous balance;primo saldo;primosaldo
+        saldo anterior;saldo inicial;saldo iniziale;saldo poczatkowe;saldo poczatkowy;saldo precedente;saldovortrag
+        solde initial;solde ouverture;solde precedent;start balance;starting balance;startsaldo;vorig saldo
+        """
+    )
+)
+CLOSING_WORDS: Final = frozenset(
+    _phrases(
+        """
+        abschlusssaldo;balance carried forward;carried forward;closing balance;eindsaldo;end balance;ending balance
+        endsaldo;galutinis likutis;konecny zustatek;likutis pabaigai;neuer kontostand;neuer saldo;new balance
+        nieuw saldo;nouveau solde;s a l d o;saldo actual;saldo attuale;saldo final;saldo finale;saldo koncowe
+        saldo koncowy;schlusssaldo;slotsaldo;solde cloture;solde final;ultimo saldo;ultimosaldo;utgaende balans
+        utgaende saldo;zaro egyenleg;zaroegyenleg
+        """
+    )
+)
+TURNOVER_WORDS: Final = frozenset(
+    _phrases(
+        """
+        apyvarta;credit turnover;debit turnover;forgalom;gesamtumsatz;obrat;obraty;obroty;omsaetning;omsattning;omzet
+        suma obrotow;summe umsatze;total credit;total credits;total debit;total debits;total des operations
+        total movimientos;total operations;total turnover;totale movimenti;turnover;turnovers;umsatzsumme
+        """
+    )
+)
+TOTAL_WORDS: Final = frozenset(
+    _phrases(
+        """
+        balance;celkem;gesamt;gesamtsumme;grand total;i alt;ialt;is viso;kontostand;osszesen;razem;saldo;solde;soucet
+        sum;suma;summa;summe;totaal;totais;total;totale;totales;totali;totals;totaux
+        """
+    )
+)
+"""Too general to be trusted on a row that has a date: a fuel station is called Total."""

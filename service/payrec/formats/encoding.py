@@ -1,0 +1,152 @@
+"""Which characters the bytes of a file are, and decoding them piece by piece.
+
+In order: a byte-order mark, the encoding of a saved profile, the XML declaration, and else one pass over the head:
+valid UTF-8, or the Windows code page that western banks write. A declaration is believed only as far as the bytes
+can be that at all.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from payrec.constants import DETECTION_BYTES, FILE_PIECE_BYTES
+from payrec.errors import UnreadableFileError
+from payrec.formats.base import Source
+
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, None),
+    (codecs.BOM_UTF32_BE, None),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+"""Byte-order marks, longer ones first: UTF-32 LE begins as UTF-16 LE does, and is not read."""
+
+_XML_ENCODINGS: Final = {
+    "utf-8": "utf-8",
+    "utf8": "utf-8",
+    "us-ascii": "utf-8",
+    "ascii": "utf-8",
+    "iso-8859-1": "iso-8859-1",
+    "iso8859-1": "iso-8859-1",
+    "latin1": "iso-8859-1",
+    "windows-1252": "cp1252",
+    "cp1252": "cp1252",
+    # A declaration that can be read byte by byte is not UTF-16, whatever it says: programs write it around a string
+    # and save that as UTF-8.
+    "utf-16": None,
+    "utf-16le": None,
+    "utf-16be": None,
+}
+"""What an XML declaration may say; None is settled by looking at the bytes."""
+
+_PROFILE_ENCODINGS: Final = re.compile(
+    r"utf-8|utf-16-le|utf-16-be|ascii|cp(?:437|85[0258]|866|125[0-8])|iso8859-[0-9]{1,2}|koi8-[ru]|mac-(?:roman|latin2)"
+)
+"""Names, as ``codecs`` normalises them, that a profile may set."""
+
+_XML_DECLARATION: Final = re.compile(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
+_UTF_16_XML: Final = (("utf-16-le", b"<\0?\0x\0"), ("utf-16-be", b"\0<\0?\0x"))
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """The encoding of a file, and how many bytes of byte-order mark come before its text."""
+
+    name: str
+    guessed: bool = False
+    mark_length: int = 0
+
+
+def detect_encoding(data: bytes, *, complete: bool, profile: str | None = None) -> Encoding:
+    """Tell the encoding of a file by its head.
+
+    Parameters
+    ----------
+    data
+        The first bytes, byte-order mark included.
+    complete
+        Nothing follows, so a torn character at the end is an error and not a cut.
+    profile
+        The encoding of the saved profile.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``encoding_unsupported``.
+
+    """
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            if name is None:
+                raise UnreadableFileError("encoding_unsupported", "the file is UTF-32")
+            return Encoding(name, mark_length=len(mark))
+    if profile is not None:
+        return Encoding(_profile_encoding(profile))
+    for name, start in _UTF_16_XML:
+        if data.startswith(start):
+            return Encoding(name)
+    declared = _XML_DECLARATION.match(data)
+    if declared is not None:
+        try:
+            name = _XML_ENCODINGS[declared[1].decode("ascii").lower()]
+        except KeyError:
+            raise UnreadableFileError("encoding_unsupported", "the XML declares an encoding that is not read") from None
+        if name is not None:
+            return Encoding(name)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(data[:DETECTION_BYTES], final=complete)
+    except UnicodeDecodeError:
+        return Encoding("cp1252", guessed=True)
+    return Encoding("utf-8")
+
+
+def _profile_encoding(name: str) -> str:
+    try:
+        normal = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        normal = ""
+    if normal == "utf-16":
+        normal = "utf-16-le"
+    if not _PROFILE_ENCODINGS.fullmatch(normal):
+        raise UnreadableFileError("encoding_unsupported", "the profile names an encoding that is not read")
+    return normal
+
+
+class Decoder:
+    """Decodes a file piece by piece; bytes that are no character become U+FFFD, and ``damaged`` says so."""
+
+    __slots__ = ("_decoder", "damaged")
+
+    def __init__(self, encoding: str) -> None:
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self.damaged = False
+        """A byte could not be decoded so far."""
+
+    def decode(self, data: bytes, *, final: bool = False) -> str:
+        """Return the characters that the bytes complete."""
+        try:
+            return self._decoder.decode(data, final)
+        except UnicodeDecodeError:
+            # A decoder that raised has kept the bytes it held before the call, so the same piece can be repeated.
+            self.damaged = True
+            self._decoder.errors = "replace"
+            text = self._decoder.decode(data, final)
+            self._decoder.errors = "strict"
+            return text
+
+
+def decoded(source: Source, decoder: Decoder, *, size: int = FILE_PIECE_BYTES) -> Iterator[str]:
+    """Yield the text of the source in pieces of at most ``size`` bytes."""
+    while data := source.read(size):
+        text = decoder.decode(data)
+        if text:
+            yield text
+    tail = decoder.decode(b"", final=True)
+    if tail:
+        yield tail

@@ -1,0 +1,1 @@
+"""The reader of transactions in JSON and JSON lines."""

@@ -1,0 +1,1 @@
+"""The reader of SWIFT MT940 and MT942."""

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date
+from hashlib import blake2b
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from payrec.domain.identity import OccurrenceCounter, bank_identity, fingerprint, identity_key
+from payrec.domain.statements import Entry
+
+
+def entry(**fields: object) -> Entry:
+    made = Entry(amount_minor=1250, currency="EUR", booking_on=date(2026, 1, 2), account="DE1", remittance="Invoice 7")
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("account", "DE2"),
+        ("currency", "USD"),
+        ("direction", "debit"),
+        ("amount_minor", 1251),
+        ("booking_on", date(2026, 1, 3)),
+        ("value_on", date(2026, 1, 2)),
+        ("bank_reference", "B"),
+        ("end_to_end_id", "B"),
+        ("structured_reference", "B"),
+        ("counterparty_account", "B"),
+        ("remittance", "Invoice 8"),
+    ],
+)
+def test_fingerprint_depends_on(field: str, value: object) -> None:
+    assert fingerprint(entry()) != fingerprint(entry(**{field: value}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("status", "pending"), ("line", 7), ("counterparty_name", "B"), ("remittance", "In voice\n7"), ("index", 3)],
+)
+def test_fingerprint_does_not_depend_on(field: str, value: object) -> None:
+    assert fingerprint(entry()) == fingerprint(entry(**{field: value}))
+
+
+def test_fingerprint_keeps_fields_apart() -> None:
+    assert fingerprint(entry(bank_reference="AB")) != fingerprint(entry(bank_reference="A", end_to_end_id="B"))
+    assert fingerprint(entry(bank_reference="AB")) != fingerprint(entry(end_to_end_id="AB"))
+    assert len(fingerprint(entry())) == 16
+
+
+def test_bank_identity_is_what_the_file_declares_then_the_reference_with_its_ordinal() -> None:
+    assert bank_identity(entry()) is None
+    assert bank_identity(entry(bank_reference="B")) == "B"
+    assert bank_identity(entry(bank_reference="B", ordinal_within_bank_reference=0)) == "B#0"
+    assert bank_identity(entry(bank_reference="B", external_id="X")) == "X"
+
+
+def test_identity_key_depends_on_every_part() -> None:
+    keys = {
+        identity_key("A", "bank", "1", 0),
+        identity_key(None, "bank", "1", 0),
+        identity_key("A", "fingerprint", "1", 0),
+        identity_key("A", "bank", "2", 0),
+        identity_key("A", "bank", "1", 1),
+    }
+    assert len(keys) == 5
+    assert all(len(key) == 16 for key in keys)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 60), max_size=600))
+def test_occurrences_are_those_of_a_dictionary(values: list[int]) -> None:
+    counter, seen = OccurrenceCounter(), Counter[int]()
+    for value in values:
+        assert counter.count(blake2b(bytes([value]), digest_size=8).digest()) == seen[value]
+        seen[value] += 1
+
+
+def test_many_identities_are_all_first_ones_and_many_twins_are_counted_on() -> None:
+    counter = OccurrenceCounter()
+    digests = [blake2b(i.to_bytes(4, "big")).digest() for i in range(5_000)]
+    assert {counter.count(d) for d in digests} == {0}
+    assert {counter.count(d) for d in digests} == {1}
+    assert [counter.count(digests[0]) for _ in range(600)] == list(range(2, 602))
+
+
+def test_other_content_under_the_same_identity_is_not_counted() -> None:
+    counter = OccurrenceCounter()
+    digest = b"12345678"
+    assert counter.count(digest, check=1) == 0
+    assert counter.count(digest, check=2) is None
+    assert counter.count(digest, check=1) == 1
+    assert counter.count(bytes(8)) == 0
+    assert counter.count(bytes(8)) == 1

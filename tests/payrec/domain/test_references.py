@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from payrec.domain.references import (
+    find_creditor_reference,
+    is_belgian_communication,
+    is_creditor_reference,
+    is_iban,
+    is_qr_reference,
+)
+
+ALPHANUMERIC = string.ascii_uppercase + string.digits
+
+
+def with_check_digits(prefix: str, rest: str) -> str:
+    """Return prefix, check digits and rest, computed the way the standard writes it and not the way the code does."""
+    digits = "".join(str(ALPHANUMERIC.index(c) + 10) if c.isalpha() else c for c in (rest + prefix + "00").upper())
+    remainder = 0
+    for digit in digits.translate(str.maketrans("", "", "")):
+        remainder = (remainder * 10 + int(digit)) % 97
+    return f"{prefix}{98 - remainder:02d}{rest}"
+
+
+def references() -> st.SearchStrategy[str]:
+    return st.text(ALPHANUMERIC, min_size=1, max_size=21).map(lambda rest: with_check_digits("RF", rest))
+
+
+@pytest.mark.parametrize("iban", ["DE89370400440532013000", "GB29 NWBK 6016 1331 9268 19", "no9386011117947"])
+def test_iban_of_the_registry_is_one(iban: str) -> None:
+    assert is_iban(iban)
+
+
+@pytest.mark.parametrize("text", ["", "DE8937040044053201300", "DE89370400440532013001", "12345", "DE89", "ＤE" * 10])
+def test_anything_else_is_no_iban(text: str) -> None:
+    assert not is_iban(text)
+
+
+@settings(max_examples=100)
+@given(st.text(ALPHANUMERIC, min_size=11, max_size=30), st.data())
+def test_iban_notices_one_wrong_character(rest: str, data: st.DataObject) -> None:
+    iban = with_check_digits("XY", rest)
+    assert is_iban(iban)
+    at = data.draw(st.integers(4, len(iban) - 1))
+    pool = string.digits if iban[at].isdigit() else string.ascii_uppercase
+    other = data.draw(st.sampled_from([c for c in pool if c != iban[at]]))
+    assert not is_iban(iban[:at] + other + iban[at + 1 :])
+
+
+@settings(max_examples=100)
+@given(references())
+def test_creditor_reference_is_found_in_text(reference: str) -> None:
+    groups = " ".join(reference[i : i + 4] for i in range(0, len(reference), 4))
+    assert is_creditor_reference(reference)
+    assert is_creditor_reference(groups.lower())
+    assert find_creditor_reference(f"Invoice 7, ref. {reference}.") == reference
+    assert find_creditor_reference(f"{groups}/ thank-you") == reference
+
+
+@settings(max_examples=100)
+@given(st.text(max_size=200))
+def test_found_reference_is_always_valid(text: str) -> None:
+    found = find_creditor_reference("RF18 " + text)
+    assert found is None or is_creditor_reference(found)
+
+
+@pytest.mark.parametrize("text", ["RF19 5390 0754 7034", "RF", "surf18539007547034", "XRF18539007547034", "RF18"])
+def test_what_looks_like_a_creditor_reference_is_none(text: str) -> None:
+    assert find_creditor_reference(text) is None
+
+
+@pytest.mark.parametrize("text", ["+++090/9337/55493+++", "***090/9337/55493***", "090933755493", "000000009797"])
+def test_belgian_communication(text: str) -> None:
+    assert is_belgian_communication(text)
+
+
+@pytest.mark.parametrize("text", ["+++090/9337/55494+++", "+++090/9337/55493***", "000000000000", "09093375549", ""])
+def test_no_belgian_communication(text: str) -> None:
+    assert not is_belgian_communication(text)
+
+
+def test_qr_reference_of_the_swiss_guidelines() -> None:
+    assert is_qr_reference("21 00000 00003 13947 14300 09017")
+    assert not is_qr_reference("210000000003139471430009018")
+    assert not is_qr_reference("0" * 27)
+    assert not is_qr_reference("21000000000313947143000901")
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 10**26 - 1))
+def test_qr_reference_has_exactly_one_check_digit(number: int) -> None:
+    assert sum(is_qr_reference(f"{number:026d}{digit}") for digit in range(10)) == 1

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from payrec.formats.base import RecordError
+from payrec.formats.mt940.lines import amount_minor, entry_dates, parse_account, parse_balance
+from support.mt940_messages import entry_of, read, rejection_of, statement
+
+MARKS = [
+    ("C10,", "credit", False, "booked", 1000),
+    ("D10,", "debit", False, "booked", 1000),
+    ("CR10,", "credit", False, "booked", 1000),
+    ("DR10,", "debit", False, "booked", 1000),
+    ("RC10,", "debit", True, "booked", 1000),
+    ("RCR10,", "debit", True, "booked", 1000),
+    ("RD10,", "credit", True, "booked", 1000),
+    ("RDR10,", "credit", True, "booked", 1000),
+    ("EC10,", "credit", False, "pending", 1000),
+    ("ED10,", "debit", False, "pending", 1000),
+]
+
+
+@pytest.mark.parametrize(("field", "direction", "reversal", "status", "minor"), MARKS)
+def test_mark_decides_direction(field: str, direction: str, reversal: bool, status: str, minor: int) -> None:  # noqa: FBT001  # a table's column
+    entry = entry_of(f"2601020102{field}NTRFNONREF")
+    assert (entry.direction, entry.reversal, entry.status) == (direction, reversal, status)
+    assert (entry.amount_minor, entry.currency) == (minor, "EUR")
+
+
+@pytest.mark.parametrize(
+    ("digits", "minor"),
+    [("5,", 500), (",5", 50), ("0000473,17", 47317), ("5.00", 500), ("5", 500), ("0,00", 0), ("1,5000", 150)],
+)
+def test_amounts_as_banks_write_them(digits: str, minor: int) -> None:
+    assert entry_of(f"260102C{digits}NTRFNONREF").amount_minor == minor
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        ("2613020102C1,NTRFNONREF", "invalid_date"),
+        ("2600020102C1,NTRFNONREF", "invalid_date"),
+        ("2601321301C1,NTRFNONREF", "invalid_date"),
+        ("2601021301C1,NTRFNONREF", "invalid_date"),
+        ("260102 1,NTRFNONREF", "missing_direction"),
+        ("2601020102CNTRFNONREF", "invalid_amount"),
+        ("2601020102C1.234,56NTRFNONREF", "invalid_amount"),
+        ("2601020102C,NTRFNONREF", "invalid_amount"),
+        ("2601020102C1,234NTRFNONREF", "amount_precision"),
+        ("2601020102C99999999999999,NTRF", "invalid_amount"),
+        ("no date at all", "invalid_entry"),
+        ("", "invalid_entry"),
+    ],
+)
+def test_wrong_entry_costs_itself_alone(field: str, code: str) -> None:
+    assert rejection_of(field, ":86:lost with its entry") == code
+
+
+def test_year_of_the_entry_date_is_the_nearest_before_or_after() -> None:
+    assert entry_of("2512310102C1,NTRF").booking_on == date(2026, 1, 2)
+    assert entry_of("2601021231C1,NTRF").booking_on == date(2025, 12, 31)
+    assert entry_of("260102C1,NTRF").booking_on == date(2026, 1, 2)
+    assert entry_of("260102    C1,NTRF").booking_on == date(2026, 1, 2)
+    assert entry_of("9912310101C1,NTRF").booking_on == date(2000, 1, 1)
+    assert entry_of("800101C1,NTRF").value_on == date(1980, 1, 1)
+    assert entry_of("790101C1,NTRF").value_on == date(2079, 1, 1)
+
+
+@settings(max_examples=100)
+@given(st.dates(date(1981, 1, 1), date(2078, 12, 31)), st.integers(-180, 180))
+def test_any_entry_date_within_half_a_year_is_found(value_on: date, days: int) -> None:
+    booking_on = value_on + timedelta(days=days)
+    found = entry_dates(f"{value_on:%y%m%d}", f"{booking_on:%m%d}")
+    assert found == (value_on, booking_on, False)
+
+
+def test_day_that_the_month_does_not_have_is_its_last_day() -> None:
+    found = read(statement(":61:1602300231DR6,00N024NONREF"))
+    (entry,) = found.entries[0]
+    assert (entry.value_on, entry.booking_on) == (date(2016, 2, 29), date(2016, 2, 29))
+    (problem,) = found.problems
+    assert (problem.code, problem.rejects, problem.line) == ("date_clamped", False, 5)
+
+
+def test_references_of_the_entry() -> None:
+    entry = entry_of("2601020102C1,NTRFINV-7 4711//BANK 1", "/OCMT/USD1,10/CHGT/EUR0,20/")
+    assert (entry.instruction_id, entry.bank_reference) == ("INV-7 4711", "BANK 1")
+    assert entry.bank_transaction_code == "NTRF"
+    assert entry.original is not None
+    assert (entry.original.amount_minor, entry.original.currency) == (110, "USD")
+    assert [(c.amount_minor, c.currency, c.direction) for c in entry.charges] == [(20, "EUR", "debit")]
+    assert entry.remittance == "/OCMT/USD1,10/CHGT/EUR0,20/"
+
+
+def test_absent_references_are_none() -> None:
+    entry = entry_of("2601020102C1,NTRFNONREF//NONREF")
+    assert (entry.instruction_id, entry.bank_reference, entry.end_to_end_id) == (None, None, None)
+    assert entry_of("2601020102C1,NTRFKREF+//B").instruction_id is None
+    assert entry_of("2601020102D1,NCHK4711").check_number == "4711"
+
+
+def test_entry_may_be_wrapped_after_the_mark() -> None:
+    entry = entry_of("2601020102C", "10,NTRFNONREF//B1", "supplement")
+    assert (entry.amount_minor, entry.bank_reference, entry.remittance) == (1000, "B1", "supplement")
+    assert entry_of("2601020102CR", "10,NTRFNONREF").amount_minor == 1000
+
+
+@pytest.mark.parametrize(
+    ("field", "account", "currency"),
+    [
+        ("GJB0291077111EUR", "GJB0291077111", "EUR"),
+        ("UBRTHUHB/123F002/HUF", "UBRTHUHB/123F002", "HUF"),
+        ("50880050/0194774600888", "50880050/0194774600888", None),
+        ("MU17BOMM0101101030300200000MUR", "MU17BOMM0101101030300200000MUR", None),
+        ("1234XYZ", "1234XYZ", None),
+        ("EUR", "EUR", None),
+        ("", None, None),
+    ],
+)
+def test_currency_at_the_end_of_the_account_is_cut_off(field: str, account: str | None, currency: str | None) -> None:
+    assert parse_account(field) == (account, currency)
+
+
+@settings(max_examples=100)
+@given(st.text(max_size=40))
+def test_parsers_raise_only_their_own_error(noise: str) -> None:
+    parse_account(noise)
+    parse_balance(noise, "opening", "EUR")
+    with pytest.raises(RecordError):
+        amount_minor(noise + "x", "EUR")
