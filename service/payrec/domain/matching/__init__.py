@@ -1,0 +1,1 @@
+"""The matching engine: columns and rules in, proposals with reasons out."""

@@ -1,0 +1,225 @@
+"""Which pairs are looked at at all: equality joins on keys, the crowded keys dropped before joining.
+
+A key that sits on too many open items ("RENT") would join everything with everything and tell nothing. It is dropped,
+but not forgotten: whoever carries a dropped key is reported, because "nobody else fits" cannot be said of it any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.rules import (
+    KEY_ITEMS_MAX,
+    KEY_LINES_MAX,
+    LINE_CANDIDATES_MAX,
+    EndToEndLevel,
+    MatchingRules,
+    ReferenceLevel,
+)
+
+_AMOUNT_FACTOR: Final = 0x9E3779B97F4A7C15 - 2**64
+"""Odd, so that wrapping multiplication keeps amounts apart (the golden ratio of 64 bits, Knuth TAOCP 6.4)."""
+
+_HITS: Final = {"row": pl.UInt32, "key": pl.Int64, "items": pl.UInt32}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The pairs, and where something was left out. All row numbers are UInt32 places in content order."""
+
+    pairs: pl.DataFrame
+    """``e``, ``i``, ``reference`` and ``end_to_end`` (Int8 levels as far as quoting goes, else 0); sorted, unique."""
+    crowded: pl.DataFrame
+    """``i``, ``crowded`` and ``crowded_full``: how many dropped references the line quotes, and how many in full."""
+    alike_items: pl.Series
+    """Items whose counterparty-and-amount key was dropped."""
+    alike_lines: pl.Series
+    """Lines whose counterparty-and-amount key was dropped."""
+    capped_lines: pl.Series
+    """Lines that quote more than the budget allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """What an equality join found and left out."""
+
+    pairs: pl.DataFrame
+    crowded_items: pl.Series
+    crowded_lines: pl.Series
+
+
+def equal_pairs(items: pl.DataFrame, lines: pl.DataFrame, *, items_max: int, lines_max: int) -> Equal:
+    """Join two frames of ``row`` and ``key``, without the keys on more than the given numbers of rows."""
+    items = items.drop_nulls("key")
+    lines = lines.drop_nulls("key")
+    keys = (
+        items.group_by("key")
+        .agg(items=pl.len())
+        .join(lines.group_by("key").agg(lines=pl.len()), on="key")
+        .with_columns(crowded=(pl.col("items") > items_max) | (pl.col("lines") > lines_max))
+    )
+    good = keys.filter(~pl.col("crowded")).select("key")
+    bad = keys.filter("crowded").select("key")
+    return Equal(
+        pairs=items.join(good, on="key").join(lines, on="key", suffix="_i").select(e="row", i="row_i"),
+        crowded_items=items.join(bad, on="key", how="semi")["row"],
+        crowded_lines=lines.join(bad, on="key", how="semi")["row"],
+    )
+
+
+def keyed(frame: pl.DataFrame, name: str, *, with_amount: bool = False) -> pl.DataFrame:
+    """Return ``row`` and ``key`` of a key column, salted by currency and direction, the amount mixed in on demand."""
+    key = pl.col(name) ^ pl.col("salt")
+    if with_amount:
+        key += pl.col("amount_minor") * pl.lit(_AMOUNT_FACTOR, dtype=pl.Int64)
+    return frame.select("row", key=key).drop_nulls("key")
+
+
+def _item_references(expected: pl.DataFrame) -> pl.DataFrame:
+    """Return ``row``, ``key`` and ``is_id`` (it is the end-to-end id) of everything by which items may be quoted."""
+    return pl.concat(
+        [
+            keyed(expected, "reference_key").with_columns(is_id=pl.lit(value=False)),
+            keyed(expected, "end_to_end_key").with_columns(is_id=pl.lit(value=True)),
+        ]
+    )
+
+
+def _hits(references: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:
+    """Return ``row``, ``key`` and ``items``: which keys of open items each line quotes, and how many items have it."""
+    counts = references.group_by("key").agg(items=pl.col("row").n_unique())
+    quoted = (
+        incoming.select("row", "salt", key="reference_keys")
+        .explode("key")
+        .select("row", key=pl.col("key") ^ pl.col("salt"))
+        .drop_nulls("key")
+        .join(counts, on="key")
+    )
+    ids = keyed(incoming, "end_to_end_key").join(counts, on="key")
+    return pl.concat([quoted, ids]).cast(_HITS).unique(["row", "key"])  # type: ignore[arg-type]
+
+
+def _within_budget(hits: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """Keep the rarest references of lines that quote too many, and name those lines."""
+    over = hits.group_by("row").agg(total=pl.col("items").sum()).filter(pl.col("total") > LINE_CANDIDATES_MAX)
+    if over.is_empty():
+        return hits, over["row"]
+    kept = (
+        hits.join(over, on="row", how="semi")
+        .sort("row", "items", "key")
+        .filter(pl.col("items").cum_sum().over("row") <= LINE_CANDIDATES_MAX)
+    )
+    return pl.concat([hits.join(over, on="row", how="anti"), kept]), over["row"]
+
+
+def _quoted_pairs(references: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
+    """Return the pairs of items and the lines that quote them; the key's lowest bit tells full from partial."""
+    full = (pl.col("key") & 1) == 1
+    reference = pl.when(full).then(ReferenceLevel.FULL.value).otherwise(ReferenceLevel.PARTIAL.value)
+    end_to_end = pl.when(full).then(EndToEndLevel.EQUAL.value).otherwise(EndToEndLevel.PARTIAL.value)
+    return references.join(hits, on="key", suffix="_i").select(
+        e="row",
+        i="row_i",
+        reference=pl.when("is_id").then(0).otherwise(reference).cast(pl.Int8),
+        end_to_end=pl.when("is_id").then(end_to_end).otherwise(0).cast(pl.Int8),
+    )
+
+
+def _unquoted(pairs: pl.DataFrame) -> pl.DataFrame:
+    return pairs.with_columns(reference=pl.lit(0, dtype=pl.Int8), end_to_end=pl.lit(0, dtype=pl.Int8))
+
+
+def with_code(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Add ``code``, the pair as one Int64 that sorts as (e, i)."""
+    return pairs.with_columns(code=pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64))
+
+
+def _distinct(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Merge pairs that several joins found, sorted by (e, i)."""
+    return (
+        with_code(pairs)
+        .group_by("code")
+        .agg(pl.col("e").first(), pl.col("i").first(), pl.col("reference").max(), pl.col("end_to_end").max())
+        .sort("code")
+        .drop("code")
+    )
+
+
+def _with_common(pairs: pl.DataFrame, references: pl.DataFrame, crowded: pl.DataFrame) -> pl.DataFrame:
+    """Mark the pairs, found otherwise, whose reference is one of the dropped ones that the line quotes."""
+    if crowded.is_empty():
+        return pairs
+    of_items = references.filter(~pl.col("is_id")).join(crowded.select("key").unique(), on="key", how="semi")
+    common = (
+        pairs.select("e", "i")
+        .join(of_items.select(e="row", key="key"), on="e")
+        .join(crowded.select(i="row", key="key"), on=["i", "key"], how="semi")
+        .select("e", "i", common=pl.lit(ReferenceLevel.COMMON.value, dtype=pl.Int8))
+    )
+    return (
+        pairs.join(common, on=["e", "i"], how="left")
+        .with_columns(reference=pl.max_horizontal("reference", "common"))
+        .drop("common")
+        .sort("e", "i")
+    )
+
+
+def _counterparty_joins(sides: Sides, incoming: pl.DataFrame, rules: MatchingRules) -> list[Equal]:
+    """Join by account or name with the amount; where unequal amounts may do, by account or name alone as well."""
+    near = sides.expected
+    if not rules.tolerates:
+        near = near.filter(pl.col("min_minor").is_not_null() | pl.col("max_minor").is_not_null())
+    found = []
+    for name in ("account_key", "name_key"):
+        for items, with_amount in ((sides.expected, True), (near, False)):
+            if items.is_empty():
+                continue
+            found.append(
+                equal_pairs(
+                    keyed(items, name, with_amount=with_amount),
+                    keyed(incoming, name, with_amount=with_amount),
+                    items_max=KEY_ITEMS_MAX,
+                    lines_max=KEY_LINES_MAX,
+                )
+            )
+    return found
+
+
+def candidates(sides: Sides, rules: MatchingRules) -> Candidates:
+    """Return the pairs that share a reference, an end-to-end id, or counterparty and amount."""
+    incoming = sides.incoming.filter(~pl.col("reversal"))
+    references = _item_references(sides.expected)
+    hits = _hits(references, incoming)
+    crowded = hits.filter(pl.col("items") > KEY_ITEMS_MAX)
+    kept, capped = _within_budget(hits.filter(pl.col("items") <= KEY_ITEMS_MAX))
+    joins = _counterparty_joins(sides, incoming, rules)
+    pairs = _distinct(pl.concat([_quoted_pairs(references, kept), *(_unquoted(found.pairs) for found in joins)]))
+    empty = pl.Series(dtype=pl.UInt32)
+    return Candidates(
+        pairs=_with_common(pairs, references, crowded),
+        crowded=crowded.group_by(i="row").agg(
+            crowded=pl.len().cast(pl.Int32), crowded_full=(pl.col("key") & 1).sum().cast(pl.Int32)
+        ),
+        alike_items=pl.concat([empty, *(found.crowded_items for found in joins)]).unique(),
+        alike_lines=pl.concat([empty, *(found.crowded_lines for found in joins)]).unique(),
+        capped_lines=capped,
+    )
+
+
+def amount_pairs(expected: pl.DataFrame, incoming: pl.DataFrame) -> Equal:
+    """Return the pairs of equal amount, currency and direction, as ``candidates`` returns them."""
+    found = equal_pairs(
+        expected.select("row", key=_amount_key()),
+        incoming.select("row", key=_amount_key()),
+        items_max=KEY_ITEMS_MAX,
+        lines_max=KEY_ITEMS_MAX,
+    )
+    return Equal(_distinct(_unquoted(found.pairs)), found.crowded_items, found.crowded_lines)
+
+
+def _amount_key() -> pl.Expr:
+    return pl.col("salt") + pl.col("amount_minor") * pl.lit(_AMOUNT_FACTOR, dtype=pl.Int64)

@@ -1,0 +1,194 @@
+"""The columns that the engine takes, and the order in which it looks at them.
+
+Rows are sorted by what they say, never by where they stood: two runs over the same data in another order see the very
+same frames. Rows that are equal in every column that says something are marked as twins, because whatever the engine
+decides between them is decided by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Final
+
+import polars as pl
+
+from payrec.constants import MATCHING_ROWS_MAX
+
+EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
+    {
+        "ordinal": pl.Int32(),  # the caller's row number, handed back in the result
+        "currency": pl.String(),
+        "direction": pl.Int8(),  # 1 credit, -1 debit
+        "amount_minor": pl.Int64(),  # what is open, at least 1
+        "total_minor": pl.Int64(),
+        "min_minor": pl.Int64(),  # the band in which one payment settles the item whole
+        "max_minor": pl.Int64(),
+        "due_day": pl.Int32(),  # days since 1970-01-01
+        "from_day": pl.Int32(),
+        "to_day": pl.Int32(),
+        "reference_key": pl.Int64(),
+        "end_to_end_key": pl.Int64(),
+        "name_key": pl.Int64(),
+        "account_key": pl.Int64(),  # the counterparty's account
+        "own_account_key": pl.Int64(),
+        "group_key": pl.Int64(),
+        "tie_key": pl.Int64(),
+        "version": pl.Int32(),
+    }
+)
+"""The open expected transactions. Only ordinal, currency, direction, the two amounts and tie_key are never null."""
+
+INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
+    {
+        "ordinal": pl.Int32(),
+        "currency": pl.String(),
+        "direction": pl.Int8(),
+        "amount_minor": pl.Int64(),
+        "total_minor": pl.Int64(),
+        "booking_day": pl.Int32(),
+        "value_day": pl.Int32(),
+        "pending": pl.Boolean(),
+        "reversal": pl.Boolean(),
+        "duplicate": pl.Boolean(),
+        "reference_keys": pl.List(pl.Int64()),
+        "end_to_end_key": pl.Int64(),
+        "name_key": pl.Int64(),
+        "account_key": pl.Int64(),
+        "own_account_key": pl.Int64(),
+        "group_key": pl.Int64(),
+        "tie_key": pl.Int64(),
+        "version": pl.Int32(),
+    }
+)
+"""The open incoming transactions, called lines; the flags are never null either."""
+
+REJECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType({"expected": pl.Int32(), "incoming": pl.Int32()})
+"""Pairs of ordinals that a person has rejected."""
+
+_NEVER_NULL: Final = frozenset(
+    {
+        "ordinal", "currency", "direction", "amount_minor", "total_minor", "pending", "reversal", "duplicate",
+        "tie_key", "expected", "incoming",
+    }
+)  # fmt: skip
+_NO_CONTENT: Final = frozenset({"ordinal", "version", "currency", "direction", "reference_keys"})
+_SALT_MASK: Final = 2**63 - 2
+
+
+class ColumnsError(ValueError):
+    """A frame is not what the engine takes; ``column`` names the first column at fault."""
+
+    def __init__(self, column: str, detail: str) -> None:
+        super().__init__(f"column {column}: {detail}")
+        self.column = column
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both frames in content order.
+
+    To the caller's columns come ``row`` (UInt32, the place in content order), ``part`` (Int32, the currency and
+    direction), ``salt`` (Int64, even; mixed into keys so that one join column holds key and part) and ``twin``; to the
+    lines also ``day`` (Int32, the booking day, else the value day).
+    """
+
+    expected: pl.DataFrame
+    incoming: pl.DataFrame
+
+
+def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return the frame's columns of the schema, a categorical currency as text.
+
+    Raises
+    ------
+    ColumnsError
+        A column is missing, has another type, or a null, an amount or a direction that it cannot have; an ordinal
+        comes twice; or there are more than ``MATCHING_ROWS_MAX`` rows.
+
+    """
+    if frame.height > MATCHING_ROWS_MAX:
+        raise ColumnsError("ordinal", f"at most {MATCHING_ROWS_MAX} rows")
+    for name, dtype in schema.items():
+        if name not in frame.columns:
+            raise ColumnsError(name, "is missing")
+        found = frame.schema[name]
+        if found != dtype and not (name == "currency" and found in (pl.Categorical, pl.Enum)):
+            raise ColumnsError(name, f"must be {dtype}")
+        if name in _NEVER_NULL and frame[name].null_count():
+            raise ColumnsError(name, "cannot be null")
+    result = frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    if "ordinal" in schema:
+        if result["ordinal"].n_unique() != result.height:
+            raise ColumnsError("ordinal", "must be unique")
+        for name in ("amount_minor", "total_minor"):
+            if result.height and result.select((pl.col(name) < 1).any()).item():
+                raise ColumnsError(name, "must be at least 1")
+        if not result["direction"].is_in([1, -1]).all():
+            raise ColumnsError("direction", "must be 1 or -1")
+    return result
+
+
+def _parts(expected: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each currency and direction: its number in their order, and its salt."""
+    both = pl.concat([expected.select("currency", "direction"), incoming.select("currency", "direction")])
+    parts = both.unique().sort("currency", "direction")
+    salts = [
+        int.from_bytes(blake2b(f"{currency}:{direction}".encode(), digest_size=8).digest(), "big") & _SALT_MASK
+        for currency, direction in parts.iter_rows()
+    ]
+    return parts.with_columns(
+        part=pl.int_range(pl.len(), dtype=pl.Int32), salt=pl.Series(salts, dtype=pl.Int64)
+    )  # fmt: skip
+
+
+def _in_content_order(frame: pl.DataFrame, parts: pl.DataFrame, day: str) -> pl.DataFrame:
+    """Sort by content, number the rows, and mark those that have an equal."""
+    frame = frame.join(parts, on=["currency", "direction"], how="left")
+    main = ["part", "amount_minor", day, "tie_key"]
+    content = main + [name for name in frame.columns if name not in (_NO_CONTENT | {*main, "salt", "part"})]
+    if "reference_keys" in frame.columns:
+        # A line's references count as a set: its size, least, greatest and (wrapping) sum stand for it.
+        keys = pl.col("reference_keys").list
+        frame = frame.with_columns(
+            _size=keys.len(), _least=keys.min(), _greatest=keys.max(), _sum=keys.eval(pl.element() // 64).list.sum()
+        )
+        content += ["_size", "_least", "_greatest", "_sum"]
+    frame = frame.sort(main, nulls_last=True)
+    if frame.height > 1 and _equal_to_next(frame, main).any():
+        frame = frame.sort(content, nulls_last=True)
+        same = _equal_to_next(frame, content)
+        frame = frame.with_columns(twin=same | same.shift(1, fill_value=False))
+    else:
+        frame = frame.with_columns(twin=pl.lit(value=False))
+    return frame.drop("_size", "_least", "_greatest", "_sum", strict=False).with_row_index("row")
+
+
+def _equal_to_next(frame: pl.DataFrame, columns: list[str]) -> pl.Series:
+    """Tell for each row whether the next one equals it in the columns."""
+    equal = [pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in columns]
+    last = pl.int_range(pl.len()) == pl.len() - 1
+    return frame.select((pl.all_horizontal(equal) & ~last).alias("same"))["same"]
+
+
+def prepare(expected: pl.DataFrame, incoming: pl.DataFrame) -> Sides:
+    """Check both frames and put them into content order.
+
+    Raises
+    ------
+    ColumnsError
+        A frame is not what the engine takes.
+
+    """
+    expected = checked(expected, EXPECTED_SCHEMA)
+    incoming = checked(incoming, INCOMING_SCHEMA)
+    parts = _parts(expected, incoming)
+    return Sides(
+        expected=_in_content_order(expected, parts, "due_day"),
+        incoming=_in_content_order(incoming, parts, "booking_day").with_columns(
+            day=pl.coalesce("booking_day", "value_day")
+        ),
+    )

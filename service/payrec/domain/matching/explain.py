@@ -1,0 +1,225 @@
+"""What a match rests on, told from its stored levels: as evidence for programs, as a sentence for people.
+
+Nothing is computed again here: the levels say what the engine saw, the facts only put names and numbers to it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Final, TypedDict
+
+from payrec.constants import EXPLANATION_QUOTE_LENGTH_MAX
+from payrec.domain.matching.rules import (
+    FEATURES,
+    WEIGHTS,
+    AmountLevel,
+    DateLevel,
+    EndToEndLevel,
+    LineLevel,
+    PartyLevel,
+    ReferenceLevel,
+    Uniqueness,
+)
+from payrec.domain.money import format_minor
+
+_BLANKS: Final = re.compile(r"\s+")
+
+
+class Evidence(TypedDict):
+    """One feature of a match."""
+
+    feature: str
+    level: str
+    """The level's name in lower case."""
+    weight: int
+    """Thousandths of log-odds; positive speaks for the match."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedFacts:
+    """What the explanation says about the item."""
+
+    amount_minor: int
+    """What was open when the match was proposed."""
+    currency: str
+    due_on: date | None = None
+    from_on: date | None = None
+    to_on: date | None = None
+    reference: str | None = None
+    end_to_end_id: str | None = None
+    counterparty_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncomingFacts:
+    """What the explanation says about the line."""
+
+    amount_minor: int
+    """What was open when the match was proposed."""
+    currency: str
+    booking_on: date | None = None
+    counterparty_name: str | None = None
+
+
+def evidence(levels: Mapping[str, int]) -> list[Evidence]:
+    """Return what the levels say, feature by feature, without those on which a side is silent.
+
+    ``levels`` maps names of ``FEATURES`` to stored numbers; a missing feature is silent.
+
+    Raises
+    ------
+    ValueError
+        A feature or a level that this version does not know.
+
+    """
+    unknown = set(levels) - set(FEATURES)
+    if unknown:
+        raise ValueError(f"unknown features: {', '.join(sorted(unknown))}")
+    return [
+        Evidence(
+            feature=feature,
+            level=kind(levels[feature]).name.lower(),
+            weight=WEIGHTS[feature][levels[feature]],
+        )
+        for feature, kind in FEATURES.items()
+        if levels.get(feature, 0) != 0
+    ]
+
+
+def _quoted(text: str | None, fallback: str) -> str:
+    """Return a text as it may stand in a sentence: printable, on one line, of bounded length."""
+    if not text:
+        return fallback
+    printable = "".join(
+        " " if unicodedata.category(c)[0] in "CZ" else c for c in text[: 4 * EXPLANATION_QUOTE_LENGTH_MAX]
+    )
+    short = _BLANKS.sub(" ", printable).strip()
+    if not short:
+        return fallback
+    return short if len(short) <= EXPLANATION_QUOTE_LENGTH_MAX else short[: EXPLANATION_QUOTE_LENGTH_MAX - 1] + "…"
+
+
+def _reference(levels: Mapping[str, int], expected: ExpectedFacts) -> list[str]:
+    reference = f"reference {_quoted(expected.reference, 'of the item')}"
+    identity = f"the end-to-end id {_quoted(expected.end_to_end_id, 'of the item')}"
+    by_reference = {
+        ReferenceLevel.ABSENT: f"{reference} is not quoted",
+        ReferenceLevel.COMMON: f"{reference} is quoted, but many open items have it",
+        ReferenceLevel.PARTIAL: f"{reference} is quoted, too short to prove the payment",
+        ReferenceLevel.FULL: f"{reference} is quoted in the remittance text",
+    }
+    by_identity = {
+        EndToEndLevel.DIFFERENT: "the end-to-end ids differ",
+        EndToEndLevel.EQUAL: f"{identity} is the payment's",
+        EndToEndLevel.PARTIAL: f"{identity} is the payment's, too short to prove it",
+    }
+    phrases = [
+        by_identity.get(EndToEndLevel(levels.get("end_to_end", 0))),
+        by_reference.get(ReferenceLevel(levels.get("reference", 0))),
+    ]
+    return [phrase for phrase in phrases if phrase]
+
+
+def _amount(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
+    level = AmountLevel(levels.get("amount", 0))
+    gap = format_minor(abs(incoming.amount_minor - expected.amount_minor), expected.currency)
+    paid = format_minor(incoming.amount_minor, incoming.currency)
+    asked = format_minor(expected.amount_minor, expected.currency)
+    phrases = {
+        AmountLevel.EQUAL: "the amount is equal",
+        AmountLevel.TOLERANCE: f"the amount differs by {gap} {expected.currency}, within the tolerance",
+        AmountLevel.BAND: f"the amount of {paid} {incoming.currency} lies within the limits of the item",
+        AmountLevel.SMALLER: f"{paid} of {asked} {expected.currency} is paid",
+        AmountLevel.LARGER: f"{gap} {expected.currency} more is paid than the {asked} that are open",
+    }
+    return [phrases[level]] if level in phrases else []
+
+
+def _days(count: int) -> str:
+    return f"{count} day{'' if count == 1 else 's'}"
+
+
+def _date(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
+    if levels.get("date", 0) == DateLevel.UNKNOWN or incoming.booking_on is None:
+        return []
+    day = incoming.booking_on
+    first = expected.from_on or expected.due_on
+    last = expected.to_on or expected.due_on
+    if expected.due_on is not None and expected.from_on is None and expected.to_on is None:
+        if day == expected.due_on:
+            return ["booked on the due date"]
+        gap = (day - expected.due_on).days
+        return [f"booked {_days(abs(gap))} {'after' if gap > 0 else 'before'} the due date"]
+    if last is not None and day > last:
+        return [f"booked {_days((day - last).days)} after the expected time"]
+    if first is not None and day < first:
+        return [f"booked {_days((first - day).days)} before the expected time"]
+    return ["booked within the expected time"]
+
+
+def _parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
+    name = _quoted(incoming.counterparty_name or expected.counterparty_name, "the counterparty")
+    account, named = PartyLevel(levels.get("account", 0)), PartyLevel(levels.get("name", 0))
+    own = PartyLevel(levels.get("own_account", 0))
+    phrases = []
+    if account is PartyLevel.EQUAL and named is PartyLevel.EQUAL:
+        phrases.append(f"name and account of {name} agree")
+    else:
+        if account is not PartyLevel.UNKNOWN:
+            agrees = account is PartyLevel.EQUAL
+            phrases.append(f"the account of {name} agrees" if agrees else "the counterparty's account differs")
+        if named is not PartyLevel.UNKNOWN:
+            agrees = named is PartyLevel.EQUAL
+            phrases.append(f"the name {name} agrees" if agrees else "the counterparty's name differs")
+    if own is PartyLevel.DIFFERENT:
+        phrases.append("it arrived on another account than expected")
+    return phrases
+
+
+def _alone(status: Uniqueness, rivals: int) -> str:
+    others = f"{rivals} other candidate{'' if rivals == 1 else 's'}"
+    if status is Uniqueness.UNIQUE:
+        return f"{others} would fit worse" if rivals else "no other open item fits"
+    if status is Uniqueness.UNBOUNDED:
+        return "so many are alike that not all were compared"
+    verb = "fits" if rivals == 1 else "fit"
+    if status is Uniqueness.CONTESTED:
+        return f"{others} {verb} as well" if rivals else "others fit as well"
+    return f"{others} {verb} just as well or nearly so" if rivals else "another one is just the same"
+
+
+def explanation(
+    levels: Mapping[str, int],
+    *,
+    expected: ExpectedFacts,
+    incoming: IncomingFacts,
+    status: Uniqueness | int = Uniqueness.UNIQUE,
+    rivals: int = 0,
+) -> str:
+    """Return one plain sentence on why the two belong together, and what speaks against it.
+
+    ``levels`` as for ``evidence``; ``rivals`` counts the other candidates on both sides.
+
+    Raises
+    ------
+    ValueError
+        A level that this version does not know.
+
+    """
+    phrases = [
+        *_reference(levels, expected),
+        *_amount(levels, expected, incoming),
+        *_parties(levels, expected, incoming),
+        *_date(levels, expected, incoming),
+    ]
+    line = LineLevel(levels.get("line", 0))
+    if line is LineLevel.PENDING:
+        phrases.append("not booked yet")
+    elif line is LineLevel.DUPLICATE:
+        phrases.append("it repeats an earlier payment")
+    told = ", ".join(phrases) or "nothing is known"
+    return f"{told[0].upper()}{told[1:]}; {_alone(Uniqueness(status), rivals)}."

@@ -1,0 +1,317 @@
+"""Texts as 64-bit keys, made once at ingest and stored beside the row.
+
+A key is the BLAKE2b-64 digest of the normalised text, read as a signed 64-bit integer, so that PostgreSQL's
+``bigint`` and a column of integers hold it and matching never touches a text again. The lowest bit of the digest is
+replaced: it is 1 when the normalised text could prove a payment by itself (at least ``PROVING_LENGTH_MIN`` characters,
+one of them a digit). Equal texts have equal bits, so equality of keys is unharmed, and the engine knows from the key
+alone whether a quoted reference proves or merely hints.
+
+References and end-to-end ids share one normalisation, because banks and payers put either into the other's field.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from payrec.constants import (
+    KEYS_CACHED_MAX,
+    REMITTANCE_KEYS_MAX,
+    REMITTANCE_LENGTH_MAX,
+    REMITTANCE_WORDS_MAX,
+    TEXT_LENGTH_MAX,
+)
+
+REFERENCE_LENGTH_MIN: Final = 3
+"""Characters that a normalised reference needs to have a key at all."""
+
+PROVING_LENGTH_MIN: Final = 5
+"""Characters that a normalised reference needs, with a digit among them, to prove a payment by itself."""
+
+TOKEN_LENGTH_MIN: Final = 4
+"""Characters of a normalised word, or join of words, of a remittance text."""
+
+JOIN_LENGTH_MAX: Final = 35
+"""Characters of a join of words: a reference has at most 35 on the wire (ISO 20022 ``Max35Text``)."""
+
+DIGIT_RUN_LENGTH_MIN: Final = 5
+"""Digits in a row that are looked up by themselves."""
+
+TOKEN_WORDS_MAX: Final = 4
+"""Neighbouring words that are joined, as in ``INV 2024 0017 A``."""
+
+_NOT_REFERENCE: Final = re.compile(r"[^A-Z0-9]+", re.ASCII)
+_DIGIT: Final = re.compile(r"[0-9]", re.ASCII)
+_DIGIT_RUN: Final = re.compile(rf"[0-9]{{{DIGIT_RUN_LENGTH_MIN},}}", re.ASCII)
+_SEPARATOR: Final = re.compile(r"[^A-Z0-9._\-]+", re.ASCII)
+_CREDITOR_REFERENCE: Final = re.compile(r"RF[0-9]{2}[A-Z0-9]{0,21}", re.ASCII)
+_NAME_WORD: Final = re.compile(r"[^\W_]+")
+_ABBREVIATION_DOT: Final = re.compile(r"(?<=\b\w)\.(?=\w\b)")
+_TRANSLITERATION: Final = re.compile(r"([AOU])E+")
+
+_PLACEHOLDERS: Final = frozenset(
+    {"NOTPROVIDED", "NOTAVAILABLE", "NONREF", "NOREF", "NOREFERENCE", "NONE", "NULL", "UNKNOWN", "NICHTANGEGEBEN"}
+)
+"""What systems write where they have no reference (``NOTPROVIDED`` is the SEPA rulebooks', ``NONREF`` SWIFT's)."""
+
+_LEGAL_FORM_WORDS: Final = (
+    "AB AG APS AS ASA BV BVBA CO COKG CORP CORPORATION CV DOO EG EIRL EK EV EU GBR GESMBH GMBH GMBHCOKG INC "
+    "INCORPORATED KFT KG KGAA KK LDA LIMITED LLC LLP LP LTD LTDA MBH NV OHG OOD OU OY OYJ PARTG PC PLC PLLC PTE PTY "
+    "PVT SA SARL SAS SASU SC SCA SCE SE SL SLU SNC SPA SPOL SPRL SPZOO SRL SRO UAB UG ULC VOF ZOO"
+)
+"""Legal forms, folded: words of a name that banks and payers add and drop at will."""
+
+_LEGAL_FORMS: Final = frozenset(_LEGAL_FORM_WORDS.split())
+
+
+class ExpectedKeys(NamedTuple):
+    """The keys of one expected transaction; None where there is no usable text."""
+
+    reference_key: int | None
+    end_to_end_key: int | None
+    name_key: int | None
+    account_key: int | None
+    """The counterparty's account."""
+    own_account_key: int | None
+    group_key: int | None
+
+
+class IncomingKeys(NamedTuple):
+    """The keys of one incoming transaction; None where there is no usable text."""
+
+    reference_keys: list[int]
+    """What the line quotes, best first: at most ``REMITTANCE_KEYS_MAX``."""
+    end_to_end_key: int | None
+    name_key: int | None
+    account_key: int | None
+    """The counterparty's account."""
+    own_account_key: int | None
+    group_key: int | None
+
+
+def _fold(text: str) -> str:
+    """Return the text in capitals, accents and compatibility forms split off."""
+    if text.isascii():
+        return text.upper()
+    return unicodedata.normalize("NFKD", text).upper()
+
+
+def _digest(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
+
+
+def _key(normal: str) -> int:
+    """Return the key of a normalised ASCII reference, its lowest bit telling whether it could prove."""
+    proving = len(normal) >= PROVING_LENGTH_MIN and _DIGIT.search(normal) is not None
+    return (_digest(normal.encode("ascii")) & ~1) | proving
+
+
+def is_proving(key: int) -> bool:
+    """Tell whether the text of a reference key is long and distinct enough to prove a payment by itself."""
+    return bool(key & 1)
+
+
+def normalise_reference(text: str) -> str:
+    """Return the text folded (NFKD), in capitals, with nothing but ``A``-``Z`` and ``0``-``9`` left."""
+    return _NOT_REFERENCE.sub("", _fold(text))
+
+
+def reference_key(text: str | None) -> int | None:
+    """Return the key of a reference, or None when fewer than ``REFERENCE_LENGTH_MIN`` characters are left of it."""
+    if not text:
+        return None
+    normal = normalise_reference(text)
+    if len(normal) < REFERENCE_LENGTH_MIN or normal in _PLACEHOLDERS:
+        return None
+    return _key(normal)
+
+
+def end_to_end_key(text: str | None) -> int | None:
+    """Return the key of an end-to-end id; placeholders such as ``NOTPROVIDED`` have none."""
+    return reference_key(text)
+
+
+def group_key(text: str | None) -> int | None:
+    """Return the key of a payout, batch or other group id."""
+    return reference_key(text)
+
+
+@lru_cache(maxsize=KEYS_CACHED_MAX)
+def account_key(text: str | None) -> int | None:
+    """Return the key of an account: an IBAN or any other number, without blanks and marks, in capitals."""
+    if not text:
+        return None
+    normal = normalise_reference(text)
+    return _digest(b"a:" + normal.encode("ascii")) if normal else None
+
+
+def normalise_name(text: str) -> str:
+    """Return the words of a name, folded, without legal forms, sorted, joined by blanks.
+
+    Letters of every script stay. ``AE``, ``OE`` and ``UE`` become one letter, because banks write ``Müller`` as
+    ``MUELLER`` and as ``MULLER``. A name of legal forms alone keeps them.
+    """
+    folded = _fold(text[:TEXT_LENGTH_MAX])
+    if not folded.isascii():
+        folded = "".join(c for c in folded if not unicodedata.combining(c))
+    if "." in folded:
+        folded = _ABBREVIATION_DOT.sub("", folded)
+    words = set(_NAME_WORD.findall(_TRANSLITERATION.sub(r"\1", folded)))
+    return " ".join(sorted(words - _LEGAL_FORMS or words))
+
+
+@lru_cache(maxsize=KEYS_CACHED_MAX)
+def name_key(text: str | None) -> int | None:
+    """Return the key of a counterparty's name, whatever the order of its words and its legal form."""
+    if not text:
+        return None
+    normal = normalise_name(text)
+    return _digest(b"n:" + normal.encode("utf-8", "surrogatepass")) if normal else None
+
+
+def tie_key(*parts: str | int | None) -> int:
+    """Return the key that orders rows which are otherwise equal: of the externalId, or of the whole content.
+
+    Parts are kept apart by their type and length, so ``("ab", "c")`` and ``("a", "bc")`` differ.
+    """
+    pieces: list[bytes] = []
+    for part in parts:
+        data = b"" if part is None else str(part).encode("utf-8", "surrogatepass")
+        pieces.append(f"{type(part).__name__}:{len(data)}:".encode())
+        pieces.append(data)
+    return _digest(b"".join(pieces))
+
+
+def _creditor_reference(words: list[str], start: int) -> str | None:
+    """Return the ISO 11649 reference that begins at a word, printed in groups of four, if its check digits hold."""
+    joined = ""
+    found = None
+    for word in words[start : start + 7]:
+        joined += word
+        if _CREDITOR_REFERENCE.fullmatch(joined) is None:
+            break
+        digits = "".join(str(int(c, 36)) for c in joined[4:] + joined[:4])
+        if len(joined) > 4 and int(digits) % 97 == 1:
+            found = joined
+    return found
+
+
+def _words(text: str) -> tuple[list[str], list[int], list[str]]:
+    """Return the normalised words of a text, the places of those with a digit, and tokens that are no single word."""
+    words: list[str] = []
+    places: list[int] = []
+    wholes: list[str] = []
+    for chunk in _fold(text[:REMITTANCE_LENGTH_MAX]).split(None, REMITTANCE_WORDS_MAX)[:REMITTANCE_WORDS_MAX]:
+        if chunk.isascii() and chunk.isalnum():
+            if not chunk.isalpha():
+                places.append(len(words))
+            words.append(chunk)
+            continue
+        first = len(words)
+        for part in _SEPARATOR.split(chunk):
+            word = _NOT_REFERENCE.sub("", part)
+            if word:
+                if not word.isalpha():
+                    places.append(len(words))
+                words.append(word)
+        if len(words) > first + 1:
+            wholes.append("".join(words[first:]))
+    return words, places, wholes
+
+
+def _tokens(text: str) -> list[str]:
+    """Return the tokens of a remittance text: words, written-together words, digit runs, ISO 11649, then joins."""
+    words, places, tokens = _words(text)
+    tokens = [words[at] for at in places] + [whole for whole in tokens if not whole.isalpha()]
+    for at in places:
+        word = words[at]
+        if len(word) > DIGIT_RUN_LENGTH_MIN and not word.isdigit():
+            tokens += _DIGIT_RUN.findall(word)
+    if "RF" in text.upper():
+        tokens += [
+            reference
+            for at in places
+            if words[at].startswith("RF") and (reference := _creditor_reference(words, at)) is not None
+        ]
+    count = len(words)
+    for size in range(2, TOKEN_WORDS_MAX + 1):
+        if len(tokens) >= 4 * REMITTANCE_KEYS_MAX:
+            break
+        unseen = 0
+        for at in places:
+            for start in range(max(unseen, at - size + 1), min(at, count - size) + 1):
+                token = "".join(words[start : start + size])
+                if len(token) <= JOIN_LENGTH_MAX:
+                    tokens.append(token)
+                unseen = start + 1
+    return tokens
+
+
+def remittance_keys(
+    remittance: str | None, structured_reference: str | None = None, *, end_to_end_id: str | None = None
+) -> list[int]:
+    """Return the keys of everything that a line quotes, best first, unique, at most ``REMITTANCE_KEYS_MAX``.
+
+    First the structured reference and the end-to-end id as they are, then what holds a digit and has at least
+    ``TOKEN_LENGTH_MIN`` characters: words, runs of digits, valid ISO 11649 references printed in groups, and joins
+    of up to ``TOKEN_WORDS_MAX`` neighbouring words, the shorter joins first.
+    """
+    keys: dict[int, None] = {}
+    for text in (structured_reference, end_to_end_id):
+        key = reference_key(text)
+        if key is not None:
+            keys[key] = None
+    if remittance:
+        for token in dict.fromkeys(_tokens(remittance)):
+            length = len(token)
+            if length >= TOKEN_LENGTH_MIN:
+                # Every token has a digit, so its length alone tells whether it could prove.
+                digest = int.from_bytes(blake2b(token.encode(), digest_size=8).digest(), "big", signed=True)
+                keys[(digest & ~1) | (length >= PROVING_LENGTH_MIN)] = None
+                if len(keys) >= REMITTANCE_KEYS_MAX:
+                    break
+    return list(keys)
+
+
+def expected_keys(
+    *,
+    reference: str | None = None,
+    end_to_end_id: str | None = None,
+    counterparty_name: str | None = None,
+    counterparty_account: str | None = None,
+    account: str | None = None,
+    group: str | None = None,
+) -> ExpectedKeys:
+    """Make the keys of an expected transaction from its texts; ``account`` is the own one, ``group`` the groupKey."""
+    return ExpectedKeys(
+        reference_key=reference_key(reference),
+        end_to_end_key=end_to_end_key(end_to_end_id),
+        name_key=name_key(counterparty_name),
+        account_key=account_key(counterparty_account),
+        own_account_key=account_key(account),
+        group_key=group_key(group),
+    )
+
+
+def incoming_keys(
+    *,
+    remittance: str | None = None,
+    structured_reference: str | None = None,
+    end_to_end_id: str | None = None,
+    counterparty_name: str | None = None,
+    counterparty_account: str | None = None,
+    account: str | None = None,
+    group: str | None = None,
+) -> IncomingKeys:
+    """Make the keys of an incoming transaction from its texts; ``account`` is the own one, ``group`` the groupKey."""
+    return IncomingKeys(
+        reference_keys=remittance_keys(remittance, structured_reference, end_to_end_id=end_to_end_id),
+        end_to_end_key=end_to_end_key(end_to_end_id),
+        name_key=name_key(counterparty_name),
+        account_key=account_key(counterparty_account),
+        own_account_key=account_key(account),
+        group_key=group_key(group),
+    )

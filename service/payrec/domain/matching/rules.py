@@ -1,0 +1,240 @@
+"""The rules of a run, the weights of the evidence, and every number that is stored with a match.
+
+A feature of a pair (its reference, its amount, ...) takes one of a few *levels*; each level has a weight in
+thousandths of log-odds, and a pair's score is ``PRIOR_WEIGHT`` plus the weights of its levels. The levels are what is
+stored, so the explanation of a match is read from them, not reconstructed.
+
+Numbers of the enumerations are stored: one may be added, none may change its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+ENGINE_VERSION: Final = "1"
+"""Changes whenever the same data could give another result."""
+
+BASIS_POINTS: Final = 10_000
+"""Basis points of a whole."""
+
+KEY_ITEMS_MAX: Final = 12
+"""Open items that may share a key; a key on more of them finds nobody and is dropped before joining."""
+
+KEY_LINES_MAX: Final = 64
+"""Lines that may share a counterparty-and-amount key; beyond it, it could only tell that they are alike."""
+
+LINE_CANDIDATES_MAX: Final = 48
+"""Open items that the references of one line may bring; beyond it the line's rarest references are kept."""
+
+RESIDUAL_CANDIDATES_MAX: Final = 3
+"""Candidates on either side of a pair that rests on amount and date alone."""
+
+ALTERNATIVES_MAX: Final = 5
+"""Rivals that are kept for each side of a proposal."""
+
+
+class Level(IntEnum):
+    """The root of all levels; 0 is always "one of the two sides does not say"."""
+
+
+class ReferenceLevel(Level):
+    """How the item's reference shows up in what the line quotes."""
+
+    UNKNOWN = 0
+    ABSENT = 1
+    COMMON = 2
+    """Quoted, but on so many open items that it tells none of them apart."""
+    PARTIAL = 3
+    """Quoted, but too short, or without a digit, to prove anything."""
+    FULL = 4
+    """Quoted in full: at least 5 characters with a digit."""
+
+
+class EndToEndLevel(Level):
+    """The end-to-end ids of both sides."""
+
+    UNKNOWN = 0
+    DIFFERENT = 1
+    EQUAL = 2
+    PARTIAL = 3
+    """Equal, but too short, or without a digit, to prove anything."""
+
+
+class AmountLevel(Level):
+    """What is open on the line against what is open on the item."""
+
+    UNKNOWN = 0
+    EQUAL = 1
+    TOLERANCE = 2
+    BAND = 3
+    """Within the item's own minimum and maximum."""
+    SMALLER = 4
+    LARGER = 5
+
+
+class DateLevel(Level):
+    """The booking day against the item's due day or span."""
+
+    UNKNOWN = 0
+    NEAR = 1
+    CLOSE = 2
+    WITHIN = 3
+    OUTSIDE = 4
+
+
+class PartyLevel(Level):
+    """The counterparty's account or name on both sides, or the own account."""
+
+    UNKNOWN = 0
+    DIFFERENT = 1
+    EQUAL = 2
+
+
+class LineLevel(Level):
+    """What the line is."""
+
+    UNKNOWN = 0
+    BOOKED = 1
+    PENDING = 2
+    DUPLICATE = 3
+
+
+class Confidence(IntEnum):
+    """How much a proposal may be trusted."""
+
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    """The counterparty and the amount agree, and nothing else would fit on either side."""
+    EXACT = 4
+    """A proving reference, an equal amount, and no other claim on either side."""
+
+
+class Uniqueness(IntEnum):
+    """Whether the pair stands alone."""
+
+    UNIQUE = 1
+    CONTESTED = 2
+    """Others would fit as well, but worse."""
+    AMBIGUOUS = 3
+    """Others would fit just as well; only an id could decide."""
+    UNBOUNDED = 4
+    """Not everything that might fit was looked at: a key was too common, or the budget ran out."""
+
+
+class Reason(IntEnum):
+    """Why a transaction stays open."""
+
+    NO_CANDIDATE = 1
+    AMBIGUOUS = 2
+    AMOUNT_MISMATCH = 3
+    DATE_OUT_OF_WINDOW = 4
+    CURRENCY_MISMATCH = 5
+    DUPLICATE = 6
+    MISSING_REFERENCE = 7
+    COUNTERPARTY_MISMATCH = 8
+    PENDING_ONLY = 9
+    BUDGET_EXHAUSTED = 10
+
+    @property
+    def code(self) -> str:
+        """The code of the interface."""
+        return self.name.lower()
+
+
+class Side(IntEnum):
+    """On which side of a proposal an alternative stands."""
+
+    EXPECTED = 0
+    """Another open item for the same line."""
+    INCOMING = 1
+    """Another line for the same open item."""
+
+
+PRIOR_WEIGHT: Final = -6000
+"""Log-odds, in thousandths, of two transactions about which nothing is known."""
+
+FEATURES: Final[Mapping[str, type[Level]]] = MappingProxyType(
+    {
+        "reference": ReferenceLevel,
+        "end_to_end": EndToEndLevel,
+        "amount": AmountLevel,
+        "date": DateLevel,
+        "account": PartyLevel,
+        "name": PartyLevel,
+        "own_account": PartyLevel,
+        "line": LineLevel,
+    }
+)
+"""The features of a pair, in the order in which they are stored and told."""
+
+WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
+    {
+        "reference": (0, -1500, 1000, 5000, 10000),
+        "end_to_end": (0, -500, 11000, 5000),
+        "amount": (0, 5000, 3500, 3500, -1500, -2000),
+        "date": (0, 1500, 800, 0, -4000),
+        "account": (0, -1500, 5000),
+        "name": (0, -1500, 4000),
+        "own_account": (0, -2500, 200),
+        "line": (0, 0, -300, -6000),
+    }
+)
+"""Thousandths of log-odds for each level, by feature. Multiples of 100."""
+
+NEAR_DAYS: Final = 3
+"""Days beside the due day that are as good as on it."""
+
+CLOSE_DAYS: Final = 14
+"""Days beside the due day that still speak for the item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchingRules:
+    """The settings of a tenant environment that bound a run.
+
+    Raises
+    ------
+    ValueError
+        A window or tolerance is negative, or the least confidence is neither ``exact`` nor ``high``.
+
+    """
+
+    date_window_days_before: int = 30
+    """Days before the item's first day on which a line may still be booked."""
+    date_window_days_after: int = 60
+    """Days after the item's last day."""
+    amount_tolerance_minor: int = 0
+    """Difference in minor units that still counts as equal."""
+    amount_tolerance_basis_points: int = 0
+    """The same in hundredths of a percent of what is open on the item; the larger of both holds."""
+    require_reference: bool = False
+    """Propose nothing without a quoted reference or an equal end-to-end id."""
+    auto_accept: bool = False
+    """Whether any proposal may be accepted without a person."""
+    auto_accept_min_confidence: str = "exact"
+    """``exact`` or ``high``."""
+
+    def __post_init__(self) -> None:
+        if self.date_window_days_before < 0 or self.date_window_days_after < 0:
+            raise ValueError("a date window cannot be negative")
+        if self.amount_tolerance_minor < 0:
+            raise ValueError("a tolerance cannot be negative")
+        if not 0 <= self.amount_tolerance_basis_points <= BASIS_POINTS:
+            raise ValueError("a relative tolerance lies between nothing and the whole")
+        if self.auto_accept_min_confidence not in {"exact", "high"}:
+            raise ValueError("the least confidence is exact or high")
+
+    @property
+    def least_confidence(self) -> Confidence:
+        """The least confidence that is accepted without a person."""
+        return Confidence[self.auto_accept_min_confidence.upper()]
+
+    @property
+    def tolerates(self) -> bool:
+        """Whether any difference of amounts counts as equal."""
+        return self.amount_tolerance_minor > 0 or self.amount_tolerance_basis_points > 0

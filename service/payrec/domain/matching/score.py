@@ -1,0 +1,241 @@
+"""From pairs to levels, from levels to a score, and what forbids a pair."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.rules import (
+    BASIS_POINTS,
+    CLOSE_DAYS,
+    FEATURES,
+    NEAR_DAYS,
+    PRIOR_WEIGHT,
+    WEIGHTS,
+    AmountLevel,
+    DateLevel,
+    EndToEndLevel,
+    LineLevel,
+    MatchingRules,
+    PartyLevel,
+    Reason,
+    ReferenceLevel,
+)
+
+LEVELS: Final = tuple(f"{feature}_level" for feature in FEATURES)
+"""The level columns of a scored pair, in the order of the features."""
+
+RANK_PROOF: Final = 2
+"""A reference quoted in full, or an equal end-to-end id."""
+RANK_HINT: Final = 1
+"""A reference that is quoted, but proves nothing."""
+
+_EXPECTED: Final = (
+    "amount_minor", "total_minor", "min_minor", "max_minor", "due_day", "from_day", "to_day",
+    "reference_key", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin",
+)  # fmt: skip
+_INCOMING: Final = (
+    "amount_minor", "total_minor", "day", "pending", "duplicate",
+    "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin",
+)  # fmt: skip
+
+
+def _gathered(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``."""
+    incoming = sides.incoming.select(_INCOMING).with_columns(
+        reference_keys=pl.col("reference_keys").list.len().fill_null(0) > 0
+    )
+    return pl.concat(
+        [
+            pairs,
+            sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
+            incoming[pairs["i"]].select(pl.all().name.prefix("i_")),
+        ],
+        how="horizontal",
+    )
+
+
+def _party(name: str) -> pl.Expr:
+    equal = pl.col(f"e_{name}_key") == pl.col(f"i_{name}_key")
+    return (
+        pl.when(equal)
+        .then(PartyLevel.EQUAL.value)
+        .when(~equal)
+        .then(PartyLevel.DIFFERENT.value)
+        .otherwise(PartyLevel.UNKNOWN.value)
+    )
+
+
+def _reference() -> pl.Expr:
+    silent = pl.col("e_reference_key").is_null() | ~pl.col("i_reference_keys")
+    return (
+        pl.when(pl.col("reference") > 0)
+        .then(pl.col("reference"))
+        .when(silent)
+        .then(ReferenceLevel.UNKNOWN.value)
+        .otherwise(ReferenceLevel.ABSENT.value)
+    )
+
+
+def _end_to_end() -> pl.Expr:
+    differ = pl.col("e_end_to_end_key") != pl.col("i_end_to_end_key")
+    return (
+        pl.when(pl.col("end_to_end") > 0)
+        .then(pl.col("end_to_end"))
+        .when(differ)
+        .then(EndToEndLevel.DIFFERENT.value)
+        .otherwise(EndToEndLevel.UNKNOWN.value)
+    )
+
+
+def _amount(rules: MatchingRules) -> pl.Expr:
+    """Compare what is open on both sides. The share is taken in two steps, so that no product leaves 64 bits."""
+    open_minor = pl.col("e_amount_minor")
+    difference = pl.col("difference_minor")
+    points = rules.amount_tolerance_basis_points
+    share = (open_minor // BASIS_POINTS) * points + (open_minor % BASIS_POINTS) * points // BASIS_POINTS
+    tolerance = pl.max_horizontal(share, pl.lit(rules.amount_tolerance_minor, dtype=pl.Int64))
+    # The band is about paying the whole item by the whole line.
+    untouched = (open_minor == pl.col("e_total_minor")) & (pl.col("i_amount_minor") == pl.col("i_total_minor"))
+    has_band = pl.col("e_min_minor").is_not_null() | pl.col("e_max_minor").is_not_null()
+    line = pl.col("i_amount_minor")
+    in_band = (
+        has_band
+        & untouched
+        & (line >= pl.coalesce("e_min_minor", "e_amount_minor"))
+        & (line <= pl.coalesce("e_max_minor", "e_amount_minor"))
+    )
+    return (
+        pl.when(difference == 0)
+        .then(AmountLevel.EQUAL.value)
+        .when(difference.abs() <= tolerance)
+        .then(AmountLevel.TOLERANCE.value)
+        .when(in_band)
+        .then(AmountLevel.BAND.value)
+        .when(difference < 0)
+        .then(AmountLevel.SMALLER.value)
+        .otherwise(AmountLevel.LARGER.value)
+    )
+
+
+def _days(rules: MatchingRules) -> tuple[pl.Expr, pl.Expr]:
+    """Return the days beside the item's span, and the days outside the window; null when a side has no date."""
+    day = pl.col("i_day").cast(pl.Int64)
+    first = pl.min_horizontal("e_from_day", "e_due_day").cast(pl.Int64)
+    last = pl.max_horizontal("e_to_day", "e_due_day").cast(pl.Int64)
+    known = day.is_not_null() & (first.is_not_null() | last.is_not_null())
+    early = (first - day).fill_null(0)
+    late = (day - last).fill_null(0)
+    beside = pl.max_horizontal(early, late, 0)
+    outside = pl.max_horizontal(early - rules.date_window_days_before, late - rules.date_window_days_after, 0)
+    return pl.when(known).then(beside), pl.when(known).then(outside)
+
+
+def _date() -> pl.Expr:
+    return (
+        pl.when(pl.col("days_beside").is_null())
+        .then(DateLevel.UNKNOWN.value)
+        .when(pl.col("days_outside") > 0)
+        .then(DateLevel.OUTSIDE.value)
+        .when(pl.col("days_beside") <= NEAR_DAYS)
+        .then(DateLevel.NEAR.value)
+        .when(pl.col("days_beside") <= CLOSE_DAYS)
+        .then(DateLevel.CLOSE.value)
+        .otherwise(DateLevel.WITHIN.value)
+    )
+
+
+def _line() -> pl.Expr:
+    return (
+        pl.when("i_duplicate")
+        .then(LineLevel.DUPLICATE.value)
+        .when("i_pending")
+        .then(LineLevel.PENDING.value)
+        .otherwise(LineLevel.BOOKED.value)
+    )
+
+
+def _fault(rules: MatchingRules) -> pl.Expr:
+    """Return the reason that forbids the pair, or 0."""
+    hinted = pl.col("rank") >= RANK_HINT
+    differs = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (
+        pl.col("name_level") == PartyLevel.DIFFERENT.value
+    )
+    return (
+        pl.when(pl.col("date_level") == DateLevel.OUTSIDE.value)
+        .then(Reason.DATE_OUT_OF_WINDOW.value)
+        .when(~pl.col("equal") & (pl.col("rank") < RANK_PROOF))
+        .then(Reason.AMOUNT_MISMATCH.value)
+        .when(~hinted & rules.require_reference)
+        .then(Reason.MISSING_REFERENCE.value)
+        .when(~hinted & ~pl.col("payer") & differs)
+        .then(Reason.COUNTERPARTY_MISMATCH.value)
+        .otherwise(0)
+    )
+
+
+def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
+    """Return the pairs with their levels, score and what forbids them, in the order given.
+
+    To ``e`` and ``i`` come the level columns (``LEVELS``, Int8), ``score_milli`` (Int32), ``difference_minor`` (line
+    less item, Int64), ``days_outside`` (Int64, null without dates), ``rank`` (of the reference, Int8), ``payer``
+    (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
+    both open amounts, ``pending``, ``duplicate`` and ``twin``.
+    """
+    beside, outside = _days(rules)
+    frame = (
+        _gathered(pairs, sides)
+        .with_columns(
+            difference_minor=pl.col("i_amount_minor") - pl.col("e_amount_minor"),
+            days_beside=beside,
+            days_outside=outside,
+        )
+        .with_columns(
+            reference_level=_reference().cast(pl.Int8),
+            end_to_end_level=_end_to_end().cast(pl.Int8),
+            amount_level=_amount(rules).cast(pl.Int8),
+            date_level=_date().cast(pl.Int8),
+            account_level=_party("account").cast(pl.Int8),
+            name_level=_party("name").cast(pl.Int8),
+            own_account_level=_party("own_account").cast(pl.Int8),
+            line_level=_line().cast(pl.Int8),
+        )
+    )
+    weights = [
+        pl.lit(pl.Series(WEIGHTS[feature], dtype=pl.Int32)).gather(pl.col(f"{feature}_level")) for feature in FEATURES
+    ]
+    proof = (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
+        pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
+    )
+    hint = (pl.col("reference_level") >= ReferenceLevel.COMMON.value) | (
+        pl.col("end_to_end_level") == EndToEndLevel.PARTIAL.value
+    )
+    return (
+        frame.with_columns(
+            score_milli=pl.sum_horizontal(weights) + PRIOR_WEIGHT,
+            rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
+            payer=(pl.col("account_level") == PartyLevel.EQUAL.value)
+            | (pl.col("name_level") == PartyLevel.EQUAL.value),
+            equal=pl.col("amount_level").is_in([AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND]),
+        )
+        .with_columns(fault=_fault(rules).cast(pl.Int8))
+        .select(
+            "e",
+            "i",
+            *LEVELS,
+            pl.col("score_milli").cast(pl.Int32),
+            "difference_minor",
+            "days_outside",
+            "rank",
+            "payer",
+            "equal",
+            "fault",
+            "e_amount_minor",
+            "i_amount_minor",
+            pending="i_pending",
+            duplicate="i_duplicate",
+            twin=pl.col("e_twin") | pl.col("i_twin"),
+        )
+    )

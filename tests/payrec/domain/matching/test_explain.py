@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from payrec.domain.matching.explain import ExpectedFacts, IncomingFacts, evidence, explanation
+from payrec.domain.matching.rules import FEATURES, WEIGHTS, Reason, Uniqueness
+
+ITEM = ExpectedFacts(amount_minor=10_000, currency="EUR", due_on=date(2026, 5, 1), reference="INV-17")
+LINE = IncomingFacts(amount_minor=10_000, currency="EUR", booking_on=date(2026, 5, 4))
+
+
+def test_the_sentence_of_a_proof() -> None:
+    levels = {"reference": 4, "amount": 1, "date": 1, "line": 1}
+    assert explanation(levels, expected=ITEM, incoming=LINE) == (
+        "Reference INV-17 is quoted in the remittance text, the amount is equal, booked 3 days after the due date; "
+        "no other open item fits."
+    )
+
+
+def test_the_sentence_of_a_part_that_is_pending_and_contested() -> None:
+    line = IncomingFacts(
+        amount_minor=2_550, currency="EUR", booking_on=date(2026, 4, 30), counterparty_name="A\x00\n B"
+    )
+    levels = {"end_to_end": 2, "amount": 4, "date": 1, "account": 2, "name": 1, "own_account": 1, "line": 2}
+    text = explanation(levels, expected=ITEM, incoming=line, status=Uniqueness.CONTESTED, rivals=1)
+    assert text == (
+        "The end-to-end id of the item is the payment's, 25.50 of 100.00 EUR is paid, the account of A B agrees, the "
+        "counterparty's name differs, it arrived on another account than expected, booked 1 day before the due date, "
+        "not booked yet; 1 other candidate fits as well."
+    )
+
+
+def test_evidence_names_the_levels_and_their_weights() -> None:
+    assert evidence({"reference": 4, "amount": 1, "name": 0}) == [
+        {"feature": "reference", "level": "full", "weight": 10_000},
+        {"feature": "amount", "level": "equal", "weight": 5_000},
+    ]
+    with pytest.raises(ValueError, match="unknown features"):
+        evidence({"colour": 1})
+    with pytest.raises(ValueError, match="not a valid"):
+        evidence({"amount": 99})
+
+
+def test_every_level_has_a_weight_on_the_grid() -> None:
+    assert list(WEIGHTS) == list(FEATURES)
+    for feature, kind in FEATURES.items():
+        assert [level.value for level in kind] == list(range(len(WEIGHTS[feature])))
+        assert all(weight % 100 == 0 for weight in WEIGHTS[feature])
+
+
+def test_reason_codes_are_the_interfaces() -> None:
+    assert ", ".join(reason.code for reason in Reason) == (
+        "no_candidate, ambiguous, amount_mismatch, date_out_of_window, currency_mismatch, duplicate, "
+        "missing_reference, counterparty_mismatch, pending_only, budget_exhausted"
+    )
+    assert [reason.value for reason in Reason] == list(range(1, 11))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    levels=st.fixed_dictionaries({f: st.sampled_from([m.value for m in kind]) for f, kind in FEATURES.items()}),
+    status=st.sampled_from(list(Uniqueness)),
+    rivals=st.integers(0, 3),
+    text=st.text(max_size=300),
+    days=st.one_of(st.none(), st.dates()),
+    span=st.tuples(st.one_of(st.none(), st.dates()), st.one_of(st.none(), st.dates())),
+)
+def test_any_levels_and_texts_make_one_bounded_line(
+    levels: dict[str, int],
+    status: Uniqueness,
+    rivals: int,
+    text: str,
+    days: date | None,
+    span: tuple[date | None, date | None],
+) -> None:
+    item = ExpectedFacts(
+        amount_minor=2**63 - 1,
+        currency="JPY",
+        due_on=days,
+        from_on=span[0],
+        to_on=span[1],
+        reference=text,
+        end_to_end_id=text,
+        counterparty_name=text,
+    )
+    line = IncomingFacts(amount_minor=1, currency="JPY", booking_on=days, counterparty_name=text)
+    told = explanation(levels, expected=item, incoming=line, status=status, rivals=rivals)
+    assert told.isprintable()
+    assert told.endswith(".")
+    assert len(told) < 1_000
+    assert sum(e["weight"] for e in evidence(levels)) == sum(WEIGHTS[f][at] for f, at in levels.items())
