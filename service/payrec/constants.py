@@ -10,6 +10,9 @@ AMOUNT_MINOR_MAX: Final = 10**15 - 1
 
 # Requests ------------------------------------------------------------------------------------------------------
 
+API_VERSION: Final = b"1"
+"""Major version of the interface, a header of every answer."""
+
 JSON_BODY_BYTES_MAX: Final = 1024 * 1024
 """Bytes of an ordinary JSON body."""
 

@@ -29,9 +29,8 @@
      +-- UnavailableError             503 service_unavailable (Retry-After)
           +-- IdentityProviderUnavailableError, TenantProvisioningError
 
-The codes, the statuses and their order are the interface's: nothing here may be renamed. An error is rendered to
-``application/problem+json`` (RFC 9457) in one place, ``payrec.problems``. No message may contain the offending
-input or a credential.
+The codes and the statuses are the interface's: nothing here may be renamed. An error is rendered in one place,
+``payrec.problems`` (RFC 9457). No message may contain the offending input or a credential.
 """
 
 from __future__ import annotations
@@ -354,10 +353,9 @@ class IdempotencyKeyReusedError(UnprocessableError):
 
 
 class UnreadableFileError(UnprocessableError):
-    """No reader knows the file, or the one that does refuses it.
+    """No reader knows the file, or the one that does refuses it: ``reason`` is its code (``unknown_format``, …).
 
-    ``reason`` is a code of the readers (``unknown_format``, ``xml_dtd_forbidden``, …), ``tried`` lists
-    ``{"format", "reason"}`` of the readers that looked at it.
+    ``tried`` lists ``{"format", "reason"}`` of the readers that looked at it.
     """
 
     code = "unreadable_file"

@@ -79,7 +79,7 @@ def test_workbook_is_a_member_like_any_other() -> None:
     refuse_nested(data)
 
 
-@pytest.mark.parametrize("data", [gzip.compress(b"a"), zipped(("a", b"a"))])
+@pytest.mark.parametrize("data", [gzip.compress(b"a"), zipped(("a", b"a"))], ids=["gzip", "zip"])
 def test_nested(data: bytes) -> None:
     with pytest.raises(UnreadableFileError) as raised:
         refuse_nested(data)

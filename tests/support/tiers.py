@@ -1,0 +1,43 @@
+"""``--require-tiers``: a machine that must be able to run every test says so, and a skipped test fails there.
+
+Without it a skip is a convenience; in CI it would be a part of the suite that silently stopped running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+import pytest
+
+R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--require-tiers", action="store_true", help="fail what would be skipped")
+
+
+class RequireTiers:
+    """Turns skips into failures, of single tests and of whole modules."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        return _failed((yield))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        return _failed((yield))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--require-tiers"):
+        config.pluginmanager.register(RequireTiers(), "require-tiers")
+
+
+def _failed(report: R) -> R:
+    # An expected failure is reported as skipped as well; it did run.
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and --require-tiers allows no skip: {reason}"
+    return report
