@@ -1,0 +1,40 @@
+"""Where a request or a job works: one environment of one tenant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantScope:
+    """One tenant environment, as the control schema has it. Only the gate and the jobs make one."""
+
+    tenant_id: UUID
+    environment_id: UUID
+    environment: str
+    slug: str
+    schema_name: str
+    role_name: str
+    timezone: str = "UTC"
+    """IANA name; says which day it is for the tenant."""
+
+
+def today(scope: TenantScope, now: datetime) -> date:
+    """Return which day it is for the tenant."""
+    return now.astimezone(ZoneInfo(scope.timezone)).date()
+
+
+def schema_name(slug: str, environment: str) -> str:
+    """Return the schema of an environment: ``acme-shop`` and ``test`` give ``acme_shop_test``.
+
+    One to one, because a slug has no underscore and the last part is one of four known words.
+    """
+    return f"{slug.replace('-', '_')}_{environment}"
+
+
+def role_name(tenant_id: UUID, environment: str) -> str:
+    """Return the role that owns the environment's schema; roles are global to a PostgreSQL cluster, so by UUID."""
+    return f"payrec_{tenant_id.hex}_{environment}"

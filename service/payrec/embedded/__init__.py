@@ -1,0 +1,1 @@
+"""An identity provider and a PostgreSQL server for development, tests and the demo."""

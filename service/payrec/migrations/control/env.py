@@ -1,0 +1,15 @@
+"""Alembic's entry: always over the connection that the caller opened, whose search path names the schema."""
+
+from alembic import context
+
+import payrec.tables  # noqa: F401 - fills the metadata
+from payrec.tables.base import CONTROL_METADATA
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=CONTROL_METADATA,
+    transactional_ddl=True,
+    include_schemas=True,
+    version_table_schema="control",
+)
+context.run_migrations()

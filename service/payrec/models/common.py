@@ -1,0 +1,216 @@
+"""What every resource on the wire shares: camelCase, no unknown fields, money given one way and answered both ways."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from payrec.constants import (
+    AMOUNT_MINOR_MAX,
+    METADATA_ENTRIES_MAX,
+    METADATA_KEY_LENGTH_MAX,
+    METADATA_VALUE_LENGTH_MAX,
+    PAGE_SIZE_DEFAULT,
+    PAGE_SIZE_MAX,
+    REMITTANCE_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+)
+from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.money import MoneyError, parse_decimal
+
+T = TypeVar("T")
+
+SEARCH_LENGTH_MAX: Final = 200
+"""Characters of a list's search text."""
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_INSTANT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
+
+
+def _printable(value: str) -> str:
+    if _CONTROL.search(value):
+        raise PydanticCustomError("text_control_characters", "must not have control characters")
+    return value
+
+
+def _known_currency(value: str) -> str:
+    if value not in MINOR_UNITS:
+        raise PydanticCustomError("unknown_currency", "must be an ISO 4217 currency code")
+    return value
+
+
+def _parse_date(value: Any) -> Any:
+    if isinstance(value, date):
+        return value
+    try:
+        if isinstance(value, str) and _DATE.fullmatch(value):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise PydanticCustomError("date_malformed", "must be a date as YYYY-MM-DD")
+
+
+def _parse_instant(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value
+    try:
+        if isinstance(value, str) and _INSTANT.fullmatch(value):
+            # In UTC, because a local time near the calendar's end may be an instant beyond it.
+            return datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise PydanticCustomError("timestamp_malformed", "must be an RFC 3339 timestamp with its offset")
+
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LENGTH_MAX), AfterValidator(_printable)]
+"""A name, a reference, somebody else's identifier."""
+
+SearchText = Annotated[str, StringConstraints(min_length=1, max_length=SEARCH_LENGTH_MAX), AfterValidator(_printable)]
+"""What a list is searched for."""
+
+Remittance = Annotated[str, StringConstraints(max_length=REMITTANCE_LENGTH_MAX), AfterValidator(_printable)]
+"""A remittance text; may have line breaks."""
+
+Currency = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Z]{3}$"),
+    AfterValidator(_known_currency),
+    WithJsonSchema({"type": "string", "enum": sorted(MINOR_UNITS), "description": "ISO 4217 code"}),
+]
+Date = Annotated[date, BeforeValidator(_parse_date), WithJsonSchema({"type": "string", "format": "date"})]
+Instant = Annotated[
+    datetime, BeforeValidator(_parse_instant), WithJsonSchema({"type": "string", "format": "date-time"})
+]
+Direction = Literal["credit", "debit"]
+Environment = Literal["development", "staging", "production", "test"]
+MetadataKey = Annotated[
+    str, StringConstraints(min_length=1, max_length=METADATA_KEY_LENGTH_MAX), AfterValidator(_printable)
+]
+MetadataValue = Annotated[str, StringConstraints(max_length=METADATA_VALUE_LENGTH_MAX), AfterValidator(_printable)]
+Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=METADATA_ENTRIES_MAX)]
+AmountMinor = Annotated[int, Field(ge=0, description="Integer, in minor units of the currency (ISO 4217).")]
+BoundedMinor = Annotated[
+    int, Field(ge=0, le=AMOUNT_MINOR_MAX, description="Integer, in minor units of the currency (ISO 4217).")
+]
+"""An amount whose bounds are a matter of the schema."""
+DecimalAmount = Annotated[
+    str,
+    StringConstraints(max_length=32),
+    Field(description='Decimal string such as "123.45".', json_schema_extra={"pattern": r"^[0-9]+(\.[0-9]+)?$"}),
+]
+
+
+class Request(BaseModel):
+    """A body: strict types, no unknown members."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class Public(BaseModel):
+    """An answer, made from a row of the database."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class Resource(Public):
+    """What every resource has."""
+
+    collection: ClassVar[str]
+    """Path of the collection that it is in."""
+
+    id: UUID
+    created_at: datetime
+    updated_at: datetime
+    version: int
+
+    @property
+    def location(self) -> str:
+        """Path of the resource."""
+        return f"{self.collection}/{self.id}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Location and ETag."""
+        return {"Location": self.location, "ETag": f'"{self.version}"'}
+
+
+class MoneyGiven(Request):
+    """Exactly one of ``amountMinor`` and ``amount``, and the currency."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["amountMinor"]}, {"required": ["amount"]}]})
+
+    amount_minor: AmountMinor | None = None
+    amount: DecimalAmount | None = None
+    currency: Currency
+
+    def minor(self, *, least: int) -> int:
+        """Return the amount in minor units.
+
+        Raises
+        ------
+        MoneyError
+            ``amount_once``, ``amount_out_of_range``, or as ``parse_decimal``.
+        """
+        if (self.amount is None) == (self.amount_minor is None):
+            raise MoneyError("amount_once", "exactly one of amountMinor and amount is required")
+        value = self.amount_minor
+        if self.amount is not None:
+            value = parse_decimal(self.amount, self.currency)
+        if value is None or not least <= value <= AMOUNT_MINOR_MAX:
+            raise MoneyError("amount_out_of_range", f"must be {least} to {AMOUNT_MINOR_MAX} minor units")
+        return value
+
+
+class Page(Public, Generic[T]):
+    """One page of a list."""
+
+    data: list[T]
+    has_more: bool
+    next_cursor: str | None
+
+
+class ListQuery(BaseModel):
+    """The parameters that every list has. Unknown ones are refused: a typo must not widen a result."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
+
+    limit: int = Field(default=PAGE_SIZE_DEFAULT, ge=1, le=PAGE_SIZE_MAX)
+    cursor: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    sort: str | None = None
+    created_from: Instant | None = None
+    created_to: Instant | None = None
+
+    def filters(self) -> dict[str, Any]:
+        """Return what narrows the list: all but limit and cursor, in a stable form."""
+        return self.model_dump(mode="json", exclude={"limit", "cursor"}, exclude_none=True)
+
+
+class FieldProblem(Public):
+    """One field that is wrong."""
+
+    pointer: str
+    code: str
+    detail: str
+
+
+class Problem(Public):
+    """RFC 9457 problem details."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow")
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    request_id: str
+    errors: list[FieldProblem] | None = None

@@ -1,0 +1,138 @@
+"""Incoming transactions on the wire."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, ClassVar, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from payrec.models.common import (
+    BoundedMinor,
+    Currency,
+    Date,
+    DecimalAmount,
+    Direction,
+    ListQuery,
+    Metadata,
+    MoneyGiven,
+    Public,
+    Remittance,
+    Request,
+    Resource,
+    SearchText,
+    Text,
+)
+
+IncomingStatus = Literal["pending", "unmatched", "partially_matched", "matched", "ignored", "classified", "reversed"]
+
+
+class ChargeGiven(Request):
+    """What somebody kept of the payment."""
+
+    amount_minor: BoundedMinor
+    currency: Currency
+    direction: Direction
+
+
+class IncomingTransactionCreate(MoneyGiven):
+    """A booked (or ``pending``) movement on an account."""
+
+    direction: Direction
+    booking_date: Date
+    status: Literal["pending", "unmatched"] = "unmatched"
+    external_id: Text | None = None
+    value_date: Date | None = None
+    account: Text | None = None
+    remittance: Remittance | None = None
+    structured_reference: Text | None = None
+    end_to_end_id: Text | None = None
+    bank_reference: Text | None = None
+    counterparty_name: Text | None = None
+    counterparty_account: Text | None = None
+    bank_transaction_code: Text | None = None
+    group_key: Text | None = None
+    reversal: bool = False
+    mandate_id: Text | None = None
+    instruction_id: Text | None = None
+    transaction_id: Text | None = None
+    uetr: Text | None = None
+    purpose_code: Text | None = None
+    return_reason: Text | None = None
+    charges: Annotated[list[ChargeGiven], Field(max_length=20)] = Field(default_factory=list)
+    metadata: Metadata = Field(default_factory=dict)
+
+
+class MoneyPublic(Public):
+    """An amount with its direction."""
+
+    amount_minor: int
+    currency: str
+    direction: Direction | None = None
+
+
+class IncomingTransactionPublic(Resource):
+    """An incoming transaction and what became of it."""
+
+    collection: ClassVar[str] = "/incoming-transactions"
+
+    external_id: str | None
+    import_id: UUID | None
+    account: str | None
+    direction: Direction
+    amount_minor: int
+    amount: str
+    currency: str
+    booking_date: date
+    value_date: date | None
+    status: IncomingStatus
+    remittance: str | None
+    structured_reference: str | None
+    end_to_end_id: str | None
+    bank_reference: str | None
+    counterparty_name: str | None
+    counterparty_account: str | None
+    bank_transaction_code: str | None
+    group_key: str | None
+    reversal: bool
+    mandate_id: str | None
+    instruction_id: str | None
+    transaction_id: str | None
+    uetr: str | None
+    purpose_code: str | None
+    return_reason: str | None
+    charges: list[MoneyPublic]
+    net: MoneyPublic | None
+    original: MoneyPublic | None
+    exchange_rate: str | None
+    batch: dict[str, Any] | None
+    metadata: dict[str, str]
+    matched_amount_minor: int
+    open_amount_minor: int
+    reason_code: str | None
+
+
+class IncomingTransactionQuery(ListQuery):
+    """Filters of the incoming transactions; amounts need the currency."""
+
+    sort: Literal["createdAt", "-createdAt", "bookingDate", "-bookingDate", "amountMinor", "-amountMinor"] = (
+        "-createdAt"
+    )
+    status: IncomingStatus | None = None
+    direction: Direction | None = None
+    currency: Currency | None = None
+    amount_min: DecimalAmount | None = None
+    amount_max: DecimalAmount | None = None
+    booking_from: Date | None = None
+    booking_to: Date | None = None
+    value_from: Date | None = None
+    value_to: Date | None = None
+    import_id: UUID | None = None
+    account: Text | None = None
+    reason_code: Text | None = None
+    counterparty: Text | None = None
+    external_id: Text | None = None
+    end_to_end_id: Text | None = None
+    group_key: Text | None = None
+    q: SearchText | None = None

@@ -1,0 +1,139 @@
+"""Matches and matching runs on the wire."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Annotated, Any, ClassVar, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from payrec.models.common import ListQuery, Public, Request, Resource
+
+MatchStatus = Literal["proposed", "pending_approval", "accepted", "rejected", "superseded", "reversed"]
+MatchKind = Literal["one_to_one", "one_to_many", "many_to_one", "many_to_many", "transfer", "refund", "credit_note"]
+Confidence = Literal["exact", "high", "medium", "low"]
+
+
+class MatchRunCreate(Request):
+    """What to match; an empty body matches all that is open."""
+
+    expected_filter: dict[str, Any] | None = Field(
+        default=None, description="Filters as the query parameters of GET /expected-transactions."
+    )
+    incoming_filter: dict[str, Any] | None = Field(
+        default=None, description="Filters as the query parameters of GET /incoming-transactions."
+    )
+    dry_run: bool = False
+    wait: Annotated[int, Field(ge=0, le=60)] = 10
+    """Seconds to wait for the run's end."""
+
+
+class MatchRunCounts(Public):
+    """What a run saw and did."""
+
+    expected: int
+    incoming: int
+    proposed: int
+    auto_accepted: int
+    ambiguous: int
+    unmatched: dict[str, int]
+    """Incoming transactions without a proposal, by reason."""
+
+
+class MatchRunPublic(Public):
+    """A matching run; its id is its job's."""
+
+    job_id: UUID
+    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
+    counts: MatchRunCounts | None
+    duration_ms: int | None
+    engine_version: str | None
+    dry_run: bool
+    proposals: list[dict[str, Any]] | None = Field(default=None, exclude_if=lambda v: v is None)
+    """The first proposals of a dry run."""
+    error: dict[str, Any] | None = Field(default=None, exclude_if=lambda v: v is None)
+
+
+class LegPublic(Public):
+    """Two transactions that settle each other."""
+
+    expected_transaction_id: UUID | None
+    incoming_transaction_id: UUID | None
+    amount_minor: int
+    settled_minor: int
+    settled_currency: str
+
+
+class EvidencePublic(Public):
+    """What both sides say about one feature, and what it weighs (log-odds)."""
+
+    feature: str
+    level: str
+    expected: str | None
+    incoming: str | None
+    weight: float
+
+
+class UniquenessPublic(Public):
+    """Whether another match would do as well."""
+
+    status: str
+    candidates: int
+    bounds: dict[str, Any]
+
+
+class AlternativePublic(Public):
+    """Another transaction that would fit."""
+
+    expected_transaction_id: UUID
+    incoming_transaction_id: UUID
+    score: float
+
+
+class MatchPublic(Resource):
+    """A match, with why."""
+
+    collection: ClassVar[str] = "/matches"
+
+    status: MatchStatus
+    kind: MatchKind
+    score: float
+    """Log-odds that the transactions belong together."""
+    confidence: Confidence
+    currency: str
+    amount_minor: int
+    amount: str
+    legs: list[LegPublic]
+    adjustments: list[dict[str, Any]]
+    effective_on: date | None
+    returned_amount_minor: int
+    evidence: list[EvidencePublic]
+    explanation: str
+    uniqueness: UniquenessPublic
+    alternatives: list[AlternativePublic]
+    superseded_by: UUID | None
+    sampled: bool
+    run_id: UUID | None
+    created_by: str
+    decided_by: str | None
+    decided_at: datetime | None
+    decision_reason: str | None
+
+
+class MatchQuery(ListQuery):
+    """Filters of the matches."""
+
+    sort: Literal["createdAt", "-createdAt"] = "-createdAt"
+    status: MatchStatus | None = None
+    kind: MatchKind | None = None
+    confidence: Confidence | None = None
+    expected_transaction_id: UUID | None = None
+    incoming_transaction_id: UUID | None = None
+    run_id: UUID | None = None
+
+
+class MatchAccept(Request):
+    """An optional reason."""
+
+    reason: Annotated[str, Field(max_length=500)] | None = None

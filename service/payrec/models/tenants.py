@@ -1,0 +1,132 @@
+"""Tenants and their settings on the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+from uuid import UUID
+
+from pydantic import ConfigDict, Field, StringConstraints, field_validator
+from pydantic_core import PydanticCustomError
+
+from payrec.models.common import Currency, Environment, ListQuery, Public, Request, Resource, Text
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+
+
+class AdminCreate(Request):
+    """The first user, for the embedded identity provider."""
+
+    username: Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\s\x00-\x1f\x7f]+$")]
+    password: Annotated[str, StringConstraints(min_length=8, max_length=1024)] | None = None
+    email: Text | None = None
+    subject: Text | None = None
+
+
+class MatchingSettings(Request):
+    """How matching decides."""
+
+    auto_run: bool = False
+    auto_accept: bool = False
+    auto_accept_min_confidence: Literal["exact", "high"] = "exact"
+    date_window_days_before: Annotated[int, Field(ge=0, le=3650)] = 30
+    date_window_days_after: Annotated[int, Field(ge=0, le=3650)] = 60
+    amount_tolerance_minor: Annotated[int, Field(ge=0, le=10**12)] = 0
+    amount_tolerance_percent: Percent = 0
+    fee_tolerance_minor: Annotated[int, Field(ge=0, le=10**12)] = 0
+    fx_tolerance_percent: Percent = 1
+    group_size_max: Annotated[int, Field(ge=1, le=1000)] = 50
+    require_reference: bool = False
+    rules: Annotated[list[dict[str, Any]], Field(max_length=0)] = Field(default_factory=list)
+
+
+class IngestionSettings(Request):
+    """What becomes of records that look like others."""
+
+    duplicate_policy: Literal["flag", "reject"] = "flag"
+
+
+class RetentionSettings(Request):
+    """How long things are kept, in days."""
+
+    raw_lines_days: Annotated[int, Field(ge=1, le=36500)] = 400
+    audit_days: Annotated[int, Field(ge=1, le=36500)] = 3650
+
+
+class Settings(Request):
+    """All of a tenant's settings, with their defaults."""
+
+    base_currency: Currency = "EUR"
+    timezone: Annotated[str, StringConstraints(min_length=1, max_length=64)] = "UTC"
+    locale: Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$", max_length=35)] = "en"
+    business_calendar: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None = None
+    matching: MatchingSettings = Field(default_factory=MatchingSettings)
+    ingestion: IngestionSettings = Field(default_factory=IngestionSettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
+
+
+class TenantCreate(Request):
+    """A new tenant; all four environments unless named."""
+
+    name: Text
+    slug: Annotated[str, StringConstraints(max_length=200)] | None = None
+    environments: Annotated[list[Environment], Field(min_length=1, max_length=4)] | None = None
+    settings: dict[str, Any] | None = Field(default=None, description="Merged into the defaults, as PATCH does.")
+    admin: AdminCreate | None = None
+
+
+class TenantPatch(Request):
+    """What can be changed of a tenant."""
+
+    name: Text | None = None
+    status: Literal["active", "suspended"] | None = None
+
+    @field_validator("name", "status")
+    @classmethod
+    def _kept(cls, value: str | None) -> str | None:
+        if value is None:
+            raise PydanticCustomError("not_removable", "cannot be removed")
+        return value
+
+
+class SettingsPatch(Request):
+    """A merge patch (RFC 7396) of the settings: what is absent stays, null goes back to the default."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class EnvironmentPublic(Public):
+    """One environment of a tenant."""
+
+    environment: Environment
+    status: Literal["provisioning", "active", "suspended"]
+
+
+class AdminPublic(Public):
+    """The first user."""
+
+    id: UUID
+    username: str
+
+
+class SettingsPublic(Settings):
+    """The settings in force."""
+
+
+class TenantPublic(Resource):
+    """A tenant."""
+
+    collection: ClassVar[str] = "/tenants"
+
+    slug: str
+    name: str
+    status: Literal["provisioning", "active", "suspended", "deleting"]
+    environments: list[EnvironmentPublic]
+    settings: Settings
+    admin: AdminPublic | None = Field(default=None, exclude_if=lambda v: v is None)
+
+
+class TenantQuery(ListQuery):
+    """Filters of the tenants."""
+
+    sort: Literal["createdAt", "-createdAt"] = "-createdAt"
+    status: Literal["provisioning", "active", "suspended", "deleting"] | None = None

@@ -1,0 +1,1 @@
+"""The use cases; each owns its transactions."""

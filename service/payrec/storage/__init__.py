@@ -1,0 +1,1 @@
+"""All SQL: the doors to the database and the statements behind them."""

@@ -1,0 +1,102 @@
+"""How much of each transaction is allocated. The row's constraint decides, whatever runs at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.storage.database import Connection
+from payrec.storage.rows import fetch_all
+
+
+class Side(IntEnum):
+    """The two sides, as they are stored."""
+
+    EXPECTED = 1
+    INCOMING = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Take:
+    """An amount of one transaction to allocate. ``amount_minor`` is what the transaction has in all."""
+
+    side: Side
+    transaction_id: UUID
+    amount_minor: int
+    taken_minor: int
+
+
+_TAKE: Final = """
+    INSERT INTO allocation AS a (side, transaction_id, amount_minor, allocated_minor, status, version, updated_at)
+    SELECT side, id, amount, taken,
+           CASE WHEN taken = amount THEN 'matched' ELSE 'partially_matched' END, 2, %(at)s
+    FROM (
+        -- Several legs may take of the same transaction, and one statement may not meet a row twice.
+        SELECT side, id, max(amount) AS amount, sum(taken)::bigint AS taken
+        FROM unnest(%(sides)s::smallint[], %(ids)s::uuid[], %(amounts)s::bigint[], %(takes)s::bigint[])
+             AS u (side, id, amount, taken)
+        GROUP BY side, id
+    ) AS t
+    ORDER BY side, id
+    ON CONFLICT (transaction_id, side) DO UPDATE SET
+        allocated_minor = a.allocated_minor + EXCLUDED.allocated_minor,
+        status = CASE WHEN a.allocated_minor + EXCLUDED.allocated_minor = a.amount_minor
+                      THEN 'matched' ELSE 'partially_matched' END,
+        version = a.version + 1,
+        reason_code = NULL,
+        updated_at = EXCLUDED.updated_at
+    RETURNING side, transaction_id, amount_minor - allocated_minor AS open_minor, version
+"""
+_LOCK: Final = "SELECT 1 FROM {table} WHERE transaction_id = ANY(%s) ORDER BY transaction_id FOR UPDATE"
+_CLOSE: Final = "DELETE FROM {table} WHERE transaction_id = ANY(%s)"
+_REDUCE: Final = """
+    UPDATE {table} o SET open_minor = t.open_minor, reason = NULL
+    FROM unnest(%s::uuid[], %s::bigint[]) AS t (id, open_minor) WHERE o.transaction_id = t.id
+"""
+OPEN_TABLES: Final = {Side.EXPECTED: "expected_open", Side.INCOMING: "incoming_open"}
+
+
+class AllocationStore:
+    """``allocation``, and with it the two sets of what is open."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def take(self, takes: Sequence[Take], *, at: datetime) -> list[dict[str, Any]]:
+        """Allocate amounts, in one order for everybody so that nobody waits for each other in a circle.
+
+        Raises
+        ------
+        AlreadyMatchedError
+            Through the constraint ``allocation_within_amount``: a transaction would be allocated beyond its amount.
+        """
+        rows = await fetch_all(
+            self._connection,
+            _TAKE,
+            {
+                "sides": [int(t.side) for t in takes],
+                "ids": [t.transaction_id for t in takes],
+                "amounts": [t.amount_minor for t in takes],
+                "takes": [t.taken_minor for t in takes],
+                "at": at,
+            },
+        )
+        for side, table in OPEN_TABLES.items():
+            mine = [r for r in rows if r["side"] == side]
+            if len(mine) > 1:
+                # A run holds open rows in the order of their ids: whoever needs several must take them in it too.
+                await self._connection.execute(_LOCK.format(table=table), ([r["transaction_id"] for r in mine],))
+            closed = [r["transaction_id"] for r in mine if r["open_minor"] == 0]
+            reduced = [r for r in mine if r["open_minor"] > 0]
+            if closed:
+                await self._connection.execute(_CLOSE.format(table=table), (closed,))
+            if reduced:
+                await self._connection.execute(
+                    _REDUCE.format(table=table),
+                    ([r["transaction_id"] for r in reduced], [r["open_minor"] for r in reduced]),
+                )
+        return rows

@@ -1,0 +1,193 @@
+"""The doors: the only ways to the database. Each is one transaction under one role.
+
+The login role inherits nothing and owns nothing, so a query outside a door sees no table, and a query through the
+wrong door is denied by the database itself. What a door sets is local to its transaction and goes in one message with
+BEGIN; the connection that returns to the pool is nobody's again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import set_json_loads
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from pydantic_core import from_json
+
+from payrec.domain.scope import TenantScope
+from payrec.errors import UnavailableError
+from payrec.storage.integrity import translate
+
+Connection = AsyncConnection[DictRow]
+
+CONTROL_ROLE: Final = "payrec_control"
+"""May read and write the control schema."""
+
+AUTHENTICATION_ROLE: Final = "payrec_authentication"
+"""May read what authentication needs, and write nothing."""
+
+JOBS_ROLE: Final = "payrec_jobs"
+"""May use the job queue."""
+
+TENANT_GROUP_ROLE: Final = "payrec_tenant"
+"""Every tenant environment's role is a member: it may wake a worker, and nothing else."""
+
+POOL_TIMEOUT_SECONDS: Final = 10.0
+"""How long a request waits for a connection before 503."""
+
+CONNECTION_LIFETIME_SECONDS: Final = 900.0
+"""A backend keeps about 0.22 MB for each schema that it touched: recycled, it gives that back."""
+
+_SNAPSHOT: Final = sql.SQL(" ISOLATION LEVEL REPEATABLE READ")
+
+
+@lru_cache(maxsize=8192)
+def _begin(role: str, search_path: str, *, readonly: bool, snapshot: bool = False) -> bytes:
+    """Return BEGIN with everything that a door sets, as one message of the simple query protocol."""
+    template = sql.SQL("BEGIN{isolation} {access}; SET LOCAL ROLE {role}; SET LOCAL search_path = {path}")
+    return template.format(
+        isolation=_SNAPSHOT if snapshot else sql.SQL(""),
+        access=sql.SQL("READ ONLY" if readonly else "READ WRITE"),
+        role=sql.Identifier(role),
+        path=sql.Identifier(search_path),
+    ).as_bytes(None)
+
+
+class Database:
+    """The pools and the doors. ``admin_url`` is only needed to provision and to migrate."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        admin_url: str | None = None,
+        pool_size_max: int = 10,
+        prepared: bool = True,
+    ) -> None:
+        options: dict[str, Any] = {"autocommit": True, "row_factory": dict_row, "options": "-c timezone=UTC"}
+        if not prepared:
+            options["prepare_threshold"] = None
+        self._pool = _pool(url, options, minimum=2, maximum=pool_size_max)
+        self._admin_pool = _pool(admin_url, options, minimum=0, maximum=2) if admin_url else None
+
+    async def open(self) -> None:
+        """Open the pools.
+
+        Raises
+        ------
+        UnavailableError
+            When the database cannot be reached.
+        """
+        try:
+            await self._pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
+        except PoolTimeout:
+            await self._pool.close()
+            raise UnavailableError("the database cannot be reached") from None
+        if self._admin_pool is not None:
+            await self._admin_pool.open()
+
+    async def close(self) -> None:
+        """Close the pools."""
+        await self._pool.close()
+        if self._admin_pool is not None:
+            await self._admin_pool.close()
+
+    @asynccontextmanager
+    async def tenant(
+        self, scope: TenantScope, *, readonly: bool = False, snapshot: bool = False
+    ) -> AsyncIterator[Connection]:
+        """Open a transaction in which only this tenant environment's tables exist.
+
+        ``snapshot`` gives all statements of the transaction one view of the data (REPEATABLE READ).
+        """
+        begin = _begin(scope.role_name, scope.schema_name, readonly=readonly, snapshot=snapshot)
+        async with self._transaction(self._pool, begin) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def control(self, *, readonly: bool = False) -> AsyncIterator[Connection]:
+        """Open a transaction on the registry of tenants, users and keys."""
+        async with self._transaction(self._pool, _begin(CONTROL_ROLE, "control", readonly=readonly)) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def authentication(self) -> AsyncIterator[Connection]:
+        """Open a read-only transaction on what authentication looks at."""
+        begin = _begin(AUTHENTICATION_ROLE, "control", readonly=True)
+        async with self._transaction(self._pool, begin) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def provisioning(self, *, role: str | None = None, search_path: str = "control") -> AsyncIterator[Connection]:
+        """Open a transaction as the administrator, or as ``role`` on its behalf."""
+        if self._admin_pool is None:
+            raise UnavailableError("ADMIN_DATABASE_URL is not set, so nothing can be provisioned here")
+        if role is not None:
+            begin = _begin(role, search_path, readonly=False)
+        else:
+            begin = sql.SQL("BEGIN; SET LOCAL search_path = {}").format(sql.Identifier(search_path)).as_bytes(None)
+        async with self._transaction(self._admin_pool, begin) as connection:
+            yield connection
+
+    async def ping(self) -> None:
+        """Reach the database, or raise UnavailableError."""
+        async with self._connection(self._pool) as connection:
+            await connection.execute("SELECT 1")
+
+    @asynccontextmanager
+    async def _connection(self, pool: AsyncConnectionPool[Connection]) -> AsyncIterator[Connection]:
+        try:
+            connection = await pool.getconn(POOL_TIMEOUT_SECONDS)
+        except (PoolTimeout, psycopg.OperationalError):
+            raise UnavailableError("no database connection is available") from None
+        try:
+            yield connection
+        except psycopg.OperationalError as error:
+            raise UnavailableError("the database did not answer") from error
+        finally:
+            await asyncio.shield(pool.putconn(connection))
+
+    @asynccontextmanager
+    async def _transaction(self, pool: AsyncConnectionPool[Connection], begin: bytes) -> AsyncIterator[Connection]:
+        async with self._connection(pool) as connection:
+            await connection.execute(begin, prepare=False)
+            try:
+                yield connection
+            except BaseException as error:
+                with contextlib.suppress(psycopg.Error):
+                    await connection.execute("ROLLBACK", prepare=False)
+                if isinstance(error, psycopg.IntegrityError) and (typed := translate(error)) is not None:
+                    raise typed from error
+                raise
+            try:
+                cursor = await connection.execute("COMMIT", prepare=False)
+            except psycopg.IntegrityError as error:
+                raise translate(error) or error from error
+            if cursor.statusmessage != "COMMIT":
+                # PostgreSQL answers COMMIT of a failed transaction with ROLLBACK and no error.
+                raise UnavailableError("the transaction could not be committed")
+
+
+def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> AsyncConnectionPool[Connection]:
+    return AsyncConnectionPool(
+        url,
+        connection_class=AsyncConnection[DictRow],
+        kwargs=options,
+        min_size=minimum,
+        max_size=maximum,
+        max_lifetime=CONNECTION_LIFETIME_SECONDS,
+        configure=_configure,
+        open=False,
+    )
+
+
+async def _configure(connection: Connection) -> None:
+    """Read JSON columns with pydantic's parser, which takes a third of the standard library's time."""
+    set_json_loads(from_json, connection)

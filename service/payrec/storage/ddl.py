@@ -1,0 +1,41 @@
+"""The DDL of the head, generated from the tables: one script that makes all of a tenant environment's tables.
+
+Alembic walks the same way in small steps; the drift test compares the two.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sqlalchemy import MetaData
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+import payrec.tables  # noqa: F401 - fills the metadata
+from payrec.tables.base import CONTROL_METADATA, TENANT_METADATA
+
+
+def _script(metadata: MetaData) -> str:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    statements: list[str] = []
+    for table in metadata.sorted_tables:
+        statements.append(str(CreateTable(table).compile(dialect=dialect)).strip())
+        if table.dialect_options["postgresql"]["partition_by"]:
+            statements.append(f'CREATE TABLE "{table.name}_default" PARTITION OF "{table.name}" DEFAULT')
+        statements.extend(
+            str(CreateIndex(index).compile(dialect=dialect)).strip()
+            for index in sorted(table.indexes, key=lambda i: str(i.name))
+        )
+    return ";\n".join(statements) + ";\n"
+
+
+@cache
+def tenant_script() -> str:
+    """Return the script that makes the tenant tables in the first schema of the search path."""
+    return _script(TENANT_METADATA)
+
+
+@cache
+def control_script() -> str:
+    """Return the script that makes the control tables."""
+    return _script(CONTROL_METADATA)

@@ -1,0 +1,150 @@
+"""Incoming transactions: the stated row, the open row with its keys, bulk loading, and lists over all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg import sql
+
+from payrec.errors import DuplicateExternalIdError
+from payrec.models.incoming_transactions import IncomingTransactionQuery
+from payrec.storage.database import Connection
+from payrec.storage.filters import Condition, amount_range, equalities, ranges, texts
+from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
+from payrec.storage.reasons import REASON_CODES
+from payrec.storage.rows import adapt, fetch_one, paired_insert
+from payrec.tables.incoming_transactions import IncomingOpen, IncomingTransaction
+
+_STATUS: Final = "coalesce(a.status, CASE WHEN i.pending THEN 'pending' ELSE 'unmatched' END)"
+_REASON: Final = f"CASE WHEN o.duplicate THEN 'duplicate' ELSE coalesce(a.reason_code, ({REASON_CODES})[o.reason]) END"
+"""What keeps it open: what was found when it came, what was decided about it, or why the last run proposed nothing."""
+_VERSION: Final = "i.revision + coalesce(a.version, 1) - 1"
+"""Grows with every change of what it says and of what became of it."""
+COLUMNS: Final = f"""
+    i.id, i.created_at, greatest(a.updated_at, i.updated_at) AS updated_at,
+    {_VERSION} AS version, i.external_id, i.import_id, i.account, i.direction, i.amount_minor, i.currency,
+    i.booking_on AS booking_date, i.value_on AS value_date, {_STATUS} AS status, i.remittance, i.structured_reference,
+    i.end_to_end_id, i.bank_reference, i.counterparty_name, i.counterparty_account, i.bank_transaction_code,
+    i.group_key, i.reversal, i.mandate_id, i.instruction_id, i.transaction_id, i.uetr, i.purpose_code, i.return_reason,
+    i.charges, i.net_minor, i.net_currency, i.original_minor, i.original_currency, i.exchange_rate, i.batch,
+    i.metadata, {_REASON} AS reason_code, coalesce(a.allocated_minor, 0) AS matched_amount_minor,
+    CASE WHEN a.status IN ('ignored', 'classified', 'reversed') THEN 0
+         ELSE i.amount_minor - coalesce(a.allocated_minor, 0) END AS open_amount_minor"""
+_JOINED: Final = (
+    "incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
+    " LEFT JOIN incoming_open o ON o.transaction_id = i.id"
+)
+_JOINED_OPEN: Final = (
+    "incoming_open o JOIN incoming_transaction i ON i.id = o.transaction_id"
+    " LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
+)
+_AMOUNT: Final = "i.amount_minor"
+_BOOKED: Final = "i.booking_on"
+_BOOKED_AFTER: Final = "%(after_value)s::date"
+
+SORTS: Final = {
+    **BY_CREATION,
+    "bookingDate": SortKey(expression=_BOOKED, descending=False, name="booking_date", parameter=_BOOKED_AFTER),
+    "-bookingDate": SortKey(expression=_BOOKED, descending=True, name="booking_date", parameter=_BOOKED_AFTER),
+    "amountMinor": SortKey(expression=_AMOUNT, descending=False, name="amount_minor"),
+    "-amountMinor": SortKey(expression=_AMOUNT, descending=True, name="amount_minor"),
+}
+"""The orders that the interface names, each with its index."""
+
+_OPEN_STATUSES: Final = frozenset({"pending", "unmatched", "partially_matched"})
+
+_INSERT: Final = """
+    WITH stored AS (
+        INSERT INTO incoming_transaction ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING RETURNING id
+    ), opened AS (
+        INSERT INTO incoming_open ({open_columns}) SELECT {open_values} FROM stored WHERE %(amount_minor)s > 0
+    ), ignored AS (
+        INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at)
+        SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(created_at)s FROM stored WHERE %(amount_minor)s = 0
+    )
+    SELECT id FROM stored
+"""
+
+
+def conditions(query: IncomingTransactionQuery) -> list[Condition]:
+    """Return the conditions of the query's filters. Amounts were checked against the currency before."""
+    found = equalities(
+        query,
+        {
+            "direction": "i.direction",
+            "currency": "i.currency",
+            "import_id": "i.import_id",
+            "account": "i.account",
+            "external_id": "i.external_id",
+            "end_to_end_id": "i.end_to_end_id",
+            "group_key": "i.group_key",
+            "reason_code": _REASON,
+        },
+    )
+    found += ranges(
+        query,
+        {
+            "created_from": "i.created_at >=",
+            "created_to": "i.created_at <=",
+            "booking_from": "i.booking_on >=",
+            "booking_to": "i.booking_on <=",
+            "value_from": "i.value_on >=",
+            "value_to": "i.value_on <=",
+        },
+    )
+    found += amount_range(query, "i.amount_minor")
+    if query.status is not None:
+        found.append((f"{_STATUS} = %(status)s", {"status": query.status}))
+    found += texts(
+        query,
+        counterparty=("i.counterparty_name", "i.counterparty_account"),
+        q=("i.remittance", "i.counterparty_name", "i.end_to_end_id", "i.bank_reference", "i.external_id"),
+    )
+    return found
+
+
+class IncomingTransactionStore:
+    """``incoming_transaction`` and ``incoming_open``."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, row: dict[str, Any], open_row: dict[str, Any]) -> None:
+        """Store one incoming transaction; an amount of 0 is stored ``ignored``.
+
+        Raises
+        ------
+        DuplicateExternalIdError
+            With ``existingId``.
+        """
+        values = {**adapt(IncomingTransaction, row), **{f"o_{k}": v for k, v in open_row.items()}}
+        cursor = await self._connection.execute(_insert(tuple(row), tuple(open_row)), values)
+        if await cursor.fetchone() is None:
+            found = await fetch_one(
+                self._connection,
+                "SELECT id FROM incoming_transaction WHERE external_id = %s OR identity = %s",
+                (row["external_id"], row["identity"]),
+            )
+            raise DuplicateExternalIdError(existingId=str(found["id"]) if found else None)
+
+    async def get(self, transaction_id: UUID) -> dict[str, Any] | None:
+        """Return one incoming transaction with its state."""
+        query = sql.SQL("SELECT {} FROM {} WHERE i.id = %(id)s").format(sql.SQL(COLUMNS), sql.SQL(_JOINED))
+        return await fetch_one(self._connection, query, {"id": transaction_id})
+
+    async def page(self, page: PageRequest, query: IncomingTransactionQuery) -> tuple[Sequence[dict[str, Any]], bool]:
+        """Return a page of what the query asks for."""
+        open_only = query.status in _OPEN_STATUSES
+        source, id_column = (_JOINED_OPEN, "o.transaction_id") if open_only else (_JOINED, "i.id")
+        selection = Selection(columns=COLUMNS, source=source, id_column=id_column)
+        for condition, parameters in conditions(query):
+            selection.where(condition, **parameters)
+        return await select_page(self._connection, selection, page)
+
+
+@lru_cache(maxsize=64)
+def _insert(names: tuple[str, ...], open_names: tuple[str, ...]) -> bytes:
+    return paired_insert(_INSERT, (IncomingTransaction, names), (IncomingOpen, open_names))

@@ -1,0 +1,35 @@
+"""Constraint names to typed errors: what the database refuses becomes what the interface says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+
+from payrec.errors import (
+    AlreadyMatchedError,
+    DuplicateExternalIdError,
+    MatchRunInProgressError,
+    PayrecError,
+    SlugTakenError,
+    UsernameTakenError,
+)
+
+ERRORS_BY_CONSTRAINT: Final[dict[str, type[PayrecError]]] = {
+    "allocation_within_amount": AlreadyMatchedError,
+    "expected_transaction_external_id_unique": DuplicateExternalIdError,
+    "incoming_transaction_external_id_unique": DuplicateExternalIdError,
+    "incoming_transaction_identity_unique": DuplicateExternalIdError,
+    "job_match_run_unique": MatchRunInProgressError,
+    "tenant_slug_unique": SlugTakenError,
+    "tenant_environment_schema_unique": SlugTakenError,
+    "app_user_username_unique": UsernameTakenError,
+    "idp_user_pkey": UsernameTakenError,
+}
+"""A violation of a constraint that is not listed is a defect of ours: 500."""
+
+
+def translate(error: psycopg.IntegrityError) -> PayrecError | None:
+    """Return the typed error for the violated constraint, or None."""
+    kind = ERRORS_BY_CONSTRAINT.get(error.diag.constraint_name or "")
+    return kind() if kind is not None else None

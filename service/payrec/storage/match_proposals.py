@@ -1,0 +1,306 @@
+"""What a matching run writes, as sets: proposals, what is accepted at once, and why the rest stays open.
+
+Everybody who decides locks in one order: allocations, then open rows, then matches, each by side and id. So a run and
+the people who accept at the same time wait for each other, but never in a circle; and a proposal is only written while
+its run holds both of its open rows, so that whoever takes one of them afterwards sees the proposal and supersedes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.errors import AlreadyMatchedError
+from payrec.storage.database import Connection
+from payrec.storage.rows import fetch_all, fetch_one
+
+EVENT_IDS_MAX: Final = 1_000
+"""Ids in one event row of a bulk change."""
+
+ANALYZED_ROWS_MIN: Final = 1_000
+"""New rows beyond which the statistics of the matches are brought up to date."""
+
+PROPOSED_ORDINAL: Final = 1_000_000
+"""Where the event rows of new matches begin among those of their change."""
+
+SUPERSEDED_ORDINAL: Final = 2_000_000
+"""Where those of superseded ones begin."""
+
+_CONFLICTS: Final = """
+    WITH gone AS (
+        DELETE FROM staged_match s WHERE NOT EXISTS (
+            SELECT 1 FROM {open} o WHERE o.transaction_id = s.{side}_id
+            AND o.open_minor = s.{side}_open_minor AND o.revision = s.{side}_revision
+        ) RETURNING auto
+    )
+    SELECT count(*) AS dropped, count(*) FILTER (WHERE auto) AS auto FROM gone
+"""
+_INDEX: Final = b"CREATE INDEX ON staged_match (expected_id); CREATE INDEX ON staged_match (incoming_id)"
+_KEEP: Final = """
+    WITH same AS (
+        SELECT DISTINCT ON (s.id) s.id AS staged_id, m.id, s.uniqueness FROM match m
+        JOIN leg l ON l.match_id = m.id
+        JOIN staged_match s ON s.expected_id = l.expected_id AND s.incoming_id = l.incoming_id
+        WHERE m.status = 'proposed' AND NOT s.auto AND l.amount_minor = s.amount_minor
+            AND l.expected_revision = s.expected_revision AND l.incoming_revision = s.incoming_revision
+            AND m.score = s.score AND m.levels = s.levels AND m.uniqueness = s.uniqueness
+            AND m.confidence = s.confidence AND m.candidates = s.candidates
+            AND m.alternatives IS NOT DISTINCT FROM s.alternatives
+        ORDER BY s.id, m.id
+    ), written AS (
+        INSERT INTO kept_match SELECT id, uniqueness FROM same
+    )
+    DELETE FROM staged_match s USING same WHERE s.id = same.staged_id
+"""
+_ALLOCATE: Final = """
+    INSERT INTO allocation AS a (side, transaction_id, amount_minor, allocated_minor, status, version, updated_at)
+    SELECT {number}, t.id, t.amount_minor{less}, s.taken,
+        CASE WHEN s.taken = t.amount_minor{less} THEN 'matched' ELSE 'partially_matched' END, 2, %(at)s
+    FROM (SELECT {side}_id AS id, sum(amount_minor)::bigint AS taken FROM staged_match WHERE auto GROUP BY 1) s
+    JOIN {side}_transaction t ON t.id = s.id ORDER BY t.id
+    ON CONFLICT (transaction_id, side) DO UPDATE SET
+        allocated_minor = a.allocated_minor + EXCLUDED.allocated_minor,
+        status = CASE WHEN a.allocated_minor + EXCLUDED.allocated_minor = a.amount_minor
+                      THEN 'matched' ELSE 'partially_matched' END,
+        version = a.version + 1, reason_code = NULL, updated_at = EXCLUDED.updated_at
+"""
+_HOLD: Final = """
+    SELECT count(*) AS held FROM (
+        SELECT 1 FROM staged_match s JOIN {open} o ON o.transaction_id = s.{side}_id
+            AND o.open_minor = s.{side}_open_minor AND o.revision = s.{side}_revision
+        ORDER BY o.transaction_id FOR SHARE OF o
+    ) h
+"""
+_REDUCE: Final = """
+    WITH taken AS (
+        SELECT {side}_id AS id, sum(amount_minor)::bigint AS minor FROM staged_match WHERE auto GROUP BY 1
+    ), closed AS (
+        DELETE FROM {open} o USING taken WHERE o.transaction_id = taken.id AND o.open_minor = taken.minor
+    )
+    UPDATE {open} o SET open_minor = o.open_minor - taken.minor, reason = NULL
+    FROM taken WHERE o.transaction_id = taken.id AND o.open_minor > taken.minor
+"""
+_REASONS: Final = """
+    WITH changed AS (
+        SELECT o.transaction_id, s.reason FROM {open} o
+        LEFT JOIN staged_reason s ON s.side = {number} AND s.transaction_id = o.transaction_id
+        WHERE o.reason IS DISTINCT FROM s.reason{within}
+        FOR NO KEY UPDATE OF o SKIP LOCKED
+    )
+    UPDATE {open} o SET reason = c.reason FROM changed c WHERE o.transaction_id = c.transaction_id
+"""
+_WITHIN: Final = """
+    AND o.transaction_id IN (SELECT transaction_id FROM looked_at WHERE side = {number})
+    AND NOT EXISTS (
+        SELECT 1 FROM leg l JOIN match m ON m.id = l.match_id AND m.status = 'proposed'
+        WHERE l.{side}_id = o.transaction_id
+        AND NOT EXISTS (SELECT 1 FROM looked_at x WHERE x.side <> {number} AND x.transaction_id = l.{other}_id)
+    )
+"""
+_SUPERSEDE: Final = """
+    WITH rival AS (
+        SELECT DISTINCT ON (r.match_id) r.match_id, r.winner FROM (
+            SELECT l.match_id, s.id AS winner FROM staged_match s JOIN leg l ON l.expected_id = s.expected_id
+            LEFT JOIN expected_open o ON o.transaction_id = s.expected_id
+            WHERE s.auto AND l.settled_minor > coalesce(o.open_minor, 0)
+            UNION ALL
+            SELECT l.match_id, s.id FROM staged_match s JOIN leg l ON l.incoming_id = s.incoming_id
+            LEFT JOIN incoming_open o ON o.transaction_id = s.incoming_id
+            WHERE s.auto AND l.amount_minor > coalesce(o.open_minor, 0)
+        ) r ORDER BY r.match_id, r.winner
+    ), gone AS (
+        SELECT m.id, r.winner FROM match m LEFT JOIN rival r ON r.match_id = m.id
+        WHERE m.status = 'proposed' AND (r.winner IS NOT NULL OR (
+            NOT EXISTS (SELECT 1 FROM kept_match k WHERE k.id = m.id) AND {within}
+        ))
+        ORDER BY m.id FOR UPDATE OF m
+    ), done AS (
+        UPDATE match m SET status = 'superseded', superseded_by = gone.winner, updated_at = %(at)s,
+            version = m.version + 1
+        FROM gone WHERE m.id = gone.id RETURNING m.id
+    ), announced AS (
+        INSERT INTO outbox (change_id, ordinal, type, resource_ids)
+        SELECT %(change_id)s, %(ordinal)s + chunk, 'match.superseded', array_agg(id ORDER BY id)
+        FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / %(ids_max)s AS chunk FROM done) n GROUP BY chunk
+    )
+    SELECT count(*) AS count FROM done
+"""
+_BOTH_LOOKED_AT: Final = """EXISTS (
+    SELECT 1 FROM leg l JOIN looked_at e ON e.side = 1 AND e.transaction_id = l.expected_id
+    JOIN looked_at i ON i.side = 2 AND i.transaction_id = l.incoming_id WHERE l.match_id = m.id
+)"""
+_INSERT: Final = """
+    WITH matched AS (
+        INSERT INTO match (id, run_id, amount_minor, created_at, updated_at, score, candidates, status, kind,
+            confidence, uniqueness, currency, created_by, decided_by, decided_at, effective_on, levels, alternatives)
+        SELECT id, %(run_id)s, amount_minor, %(at)s, %(at)s, score, candidates,
+            CASE WHEN auto THEN 'accepted' ELSE 'proposed' END, 'one_to_one', confidence, uniqueness, currency,
+            %(actor)s, CASE WHEN auto THEN %(actor)s END, CASE WHEN auto THEN %(at)s END,
+            CASE WHEN auto THEN effective_on END, levels, alternatives
+        FROM staged_match
+    ), announced AS (
+        INSERT INTO outbox (change_id, ordinal, type, resource_ids)
+        SELECT %(change_id)s, %(ordinal)s + row_number() OVER (ORDER BY auto, chunk),
+            CASE WHEN auto THEN 'match.accepted' ELSE 'match.proposed' END, ids
+        FROM (
+            SELECT auto, chunk, array_agg(id ORDER BY id) AS ids FROM (
+                SELECT id, auto, (row_number() OVER (PARTITION BY auto ORDER BY id) - 1) / %(ids_max)s AS chunk
+                FROM staged_match
+            ) n GROUP BY auto, chunk
+        ) chunks
+    )
+    INSERT INTO leg (match_id, ordinal, expected_id, incoming_id, valid_from, amount_minor, settled_minor,
+        expected_revision, incoming_revision, settled_currency)
+    SELECT id, 0, expected_id, incoming_id, CASE WHEN auto THEN %(change_id)s::uuid END, amount_minor,
+        amount_minor, expected_revision, incoming_revision, currency
+    FROM staged_match
+"""
+_COUNTS: Final = """
+    SELECT confidence, count(*) AS count, count(*) FILTER (WHERE auto) AS auto,
+        count(*) FILTER (WHERE uniqueness = 'ambiguous') AS ambiguous
+    FROM staged_match GROUP BY confidence
+"""
+_KEPT: Final = """
+    SELECT count(*) AS count, count(*) FILTER (WHERE uniqueness = 'ambiguous') AS ambiguous FROM kept_match
+"""
+_SIDES: Final = (
+    {
+        "number": 1,
+        "side": "expected",
+        "open": "expected_open",
+        "other": "incoming",
+        "less": " - t.settled_before_minor",
+    },
+    {"number": 2, "side": "incoming", "open": "incoming_open", "other": "expected", "less": ""},
+)
+
+
+@dataclass(slots=True)
+class Written:
+    """What the commit of a run did."""
+
+    conflicts: int = 0
+    """Proposals that were dropped because their transactions had changed since they were read."""
+    kept: int = 0
+    """Proposals that were there already, just the same."""
+    superseded: int = 0
+    proposed: int = 0
+    """New, accepted at once, and kept."""
+    auto_accepted: int = 0
+    ambiguous: int = 0
+    by_confidence: dict[str, int] = field(default_factory=dict)
+    """New ones, accepted at once or not."""
+
+
+class MatchProposalStore:
+    """Writes what ``MatchRunStore.stage`` has staged, in the same transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def write(self, *, run_id: UUID, change_id: UUID, actor: str, at: datetime, filtered: bool) -> Written:
+        """Write the staged proposals: keep equal ones, supersede the others, allocate what is accepted at once.
+
+        A ``filtered`` run did not look at everything: proposals and reasons of others stay as they are, unless
+        something that it accepts takes their amounts.
+
+        Raises
+        ------
+        AlreadyMatchedError
+            Somebody was faster with something that would be accepted at once: propose again.
+        """
+        written = Written()
+        parameters = {
+            "run_id": run_id,
+            "change_id": change_id,
+            "actor": actor,
+            "at": at,
+            "ordinal": PROPOSED_ORDINAL,
+            "ids_max": EVENT_IDS_MAX,
+        }
+        await self._connection.execute(b"CREATE TEMPORARY TABLE kept_match (id uuid, uniqueness text) ON COMMIT DROP")
+        written.conflicts, _ = await self._drop_conflicts()
+        proposed_before = await fetch_one(
+            self._connection, "SELECT EXISTS (SELECT 1 FROM match WHERE status = 'proposed') AS found"
+        )
+        any_proposed = proposed_before is not None and proposed_before["found"]
+        if any_proposed:
+            await self._connection.execute(_INDEX, prepare=False)
+            await self._connection.execute(_KEEP)
+            await self._connection.execute(
+                b"ANALYZE staged_match (expected_id, incoming_id, auto), kept_match", prepare=False
+            )
+        staged, auto = await self._staged()
+        if auto:
+            await self.allocate(at=at)
+        if staged:
+            await self._hold(staged, written)
+        for side in _SIDES:
+            if auto:
+                await self._execute(_REDUCE, side)
+            within = _WITHIN.format(**side) if filtered else ""
+            await self._execute(_REASONS, {**side, "within": within})
+        if any_proposed:
+            query = _SUPERSEDE.format(within=_BOTH_LOOKED_AT if filtered else "true")
+            row = await fetch_one(self._connection, query, {**parameters, "ordinal": SUPERSEDED_ORDINAL})
+            written.superseded = row["count"] if row is not None else 0
+        await self._connection.execute(_INSERT, parameters)
+        await self._count(written)
+        if max(staged, written.superseded) > ANALYZED_ROWS_MIN:
+            # The next run may come before autovacuum does, and would be planned for the tables as they were.
+            await self._connection.execute(
+                b"ANALYZE match (id, status), leg (match_id, expected_id, incoming_id)", prepare=False
+            )
+        return written
+
+    async def allocate(self, *, at: datetime) -> None:
+        """Allocate what is accepted at once: the first locks that a run takes, as everybody does.
+
+        Raises
+        ------
+        AlreadyMatchedError
+            Through the constraint ``allocation_within_amount``.
+        """
+        for side in _SIDES:
+            await self._execute(_ALLOCATE, side, at=at)
+
+    async def _drop_conflicts(self) -> tuple[int, int]:
+        dropped = auto = 0
+        for side in _SIDES:
+            row = await fetch_one(self._connection, _CONFLICTS.format(**side)) or {}
+            dropped += row["dropped"]
+            auto += row["auto"]
+        return dropped, auto
+
+    async def _staged(self) -> tuple[int, int]:
+        query = "SELECT count(*) AS staged, count(*) FILTER (WHERE auto) AS auto FROM staged_match"
+        row = await fetch_one(self._connection, query) or {}
+        return row["staged"], row["auto"]
+
+    async def _hold(self, staged: int, written: Written) -> None:
+        """Hold the open rows of what is staged until the commit; drop what changed before they were held."""
+        held = []
+        for side in _SIDES:
+            row = await fetch_one(self._connection, _HOLD.format(**side)) or {}
+            held.append(row["held"])
+        if any(count < staged for count in held):
+            dropped, auto = await self._drop_conflicts()
+            if auto:
+                raise AlreadyMatchedError("what the run would have accepted was taken meanwhile")
+            written.conflicts += dropped
+
+    async def _count(self, written: Written) -> None:
+        for row in await fetch_all(self._connection, _COUNTS):
+            written.by_confidence[row["confidence"]] = row["count"]
+            written.proposed += row["count"]
+            written.auto_accepted += row["auto"]
+            written.ambiguous += row["ambiguous"]
+        kept = await fetch_one(self._connection, _KEPT) or {}
+        written.kept = kept["count"]
+        written.proposed += kept["count"]
+        written.ambiguous += kept["ambiguous"]
+
+    async def _execute(self, query: str, names: dict[str, Any], **parameters: Any) -> None:
+        await self._connection.execute(query.format(**names), parameters)

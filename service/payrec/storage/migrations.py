@@ -1,0 +1,213 @@
+"""Alembic for both trees, and the roles around them. Runs blocking, over the administrator's connection.
+
+Order: roles and schemas that everything else needs (idempotent, at every migration), the control tree, then each
+tenant environment that is behind, in its own transaction, under the role that owns it. Alembic keeps its context in
+module globals: one process runs one migration at a time, and several at once need several processes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import psycopg
+from alembic import command
+from alembic.config import Config as AlembicConfig
+from alembic.script import ScriptDirectory
+from psycopg import sql
+from sqlalchemy import Connection, create_engine, pool
+from sqlalchemy.engine import Engine, make_url
+from sqlalchemy.exc import DBAPIError
+
+from payrec.storage.database import AUTHENTICATION_ROLE, CONTROL_ROLE, JOBS_ROLE, TENANT_GROUP_ROLE
+from payrec.tables.base import CONTROL_SCHEMA
+
+JOBS_SCHEMA: Final = "jobs"
+"""The schema of the job queue's own tables."""
+
+LOCK_TIMEOUT: Final = "5s"
+"""A migration that cannot get a table lock gives up and is tried again, before requests queue behind it."""
+
+ADVISORY_LOCK_TIMEOUT: Final = "60s"
+"""How long a migration waits for another one of the same schema to end."""
+
+_ALEMBIC: Final = threading.Lock()
+"""Held while Alembic's context is in its module globals."""
+
+_ADVISORY_LOCK: Final = 0x7061_7972_6563
+"""Key of the advisory lock under which only one migration works at a time."""
+
+
+def alembic_config(tree: str) -> AlembicConfig:
+    """Return the Alembic configuration of a tree: ``control`` or ``tenant``."""
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(resources.files("payrec") / "migrations" / tree))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+@cache
+def head(tree: str) -> str:
+    """Return the newest revision of a tree."""
+    revision = ScriptDirectory.from_config(alembic_config(tree)).get_current_head()
+    assert revision is not None, "the tree has a first migration"
+    return revision
+
+
+@cache
+def known_revisions(tree: str) -> frozenset[str]:
+    """Return all revisions of a tree that this image knows."""
+    return frozenset(s.revision for s in ScriptDirectory.from_config(alembic_config(tree)).walk_revisions())
+
+
+def admin_engine(url: str) -> Engine:
+    """Return an engine for migrations: one connection, kept by nobody."""
+    return create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
+
+
+@contextmanager
+def migrating(engine: Engine, *, role: str | None = None, schema: str = CONTROL_SCHEMA) -> Iterator[Connection]:
+    """Open a migration's transaction: one at a time for a schema, and never waiting long for a table."""
+    with engine.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        # lock_timeout holds for advisory locks too, and waiting for another migration is worth more patience.
+        driver.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(ADVISORY_LOCK_TIMEOUT)))
+        driver.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_ADVISORY_LOCK & 0x7FFFFFFF, schema))
+        driver.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
+        if role is not None:
+            driver.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
+        driver.execute(sql.SQL("SET LOCAL search_path = {}").format(sql.Identifier(schema)))
+        yield connection
+
+
+def run_script(connection: Connection, script: str) -> None:
+    """Run several statements as one message, with ``%`` and ``:`` meaning nothing."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    driver.execute(script.encode(), prepare=False)
+
+
+def upgrade(connection: Connection, tree: str, revision: str = "head") -> None:
+    """Upgrade the first schema of the connection's search path."""
+    config = alembic_config(tree)
+    config.attributes["connection"] = connection
+    with _ALEMBIC:
+        command.upgrade(config, revision)
+
+
+def revision_of(connection: Connection) -> str | None:
+    """Return the revision of the first schema of the connection's search path; None where no migration has run."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)
+    found = driver.execute("SELECT to_regclass('alembic_version') IS NOT NULL").fetchone()
+    if found is None or not found[0]:
+        return None
+    row = driver.execute("SELECT version_num FROM alembic_version").fetchone()
+    return None if row is None else str(row[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What became of one schema: its revision before and after, and the class of the error that stopped it."""
+
+    before: str | None
+    after: str | None
+    error: str | None = None
+
+
+def upgrade_control(url: str, *, login: str) -> Step:
+    """Bring the control schema, its roles and their rights to the head; one that is ahead stays as it is.
+
+    Raises whatever the database refuses.
+    """
+    engine = admin_engine(url)
+    with migrating(engine) as connection:
+        before = revision_of(connection)
+    if is_ahead("control", before):
+        return Step(before=before, after=before)
+    prepare(engine, login=login)
+    with migrating(engine) as connection:
+        upgrade(connection, "control")
+    grant(engine)
+    return Step(before=before, after=head("control"))
+
+
+def upgrade_tenant(url: str, role: str, schema: str) -> Step:
+    """Bring one environment's schema to the head, as the role that owns it; one that is ahead stays as it is.
+
+    Errors are returned by their class, so that the result crosses processes.
+    """
+    before = None
+    try:
+        with migrating(admin_engine(url), role=role, schema=schema) as connection:
+            before = revision_of(connection)
+            if before is None or is_ahead("tenant", before):
+                return Step(before=before, after=before)
+            upgrade(connection, "tenant")
+            return Step(before=before, after=revision_of(connection))
+    except Exception as error:  # noqa: BLE001 - one environment's failure must not stop the others
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        return Step(before=before, after=before, error=type(cause).__name__)
+
+
+def is_ahead(tree: str, revision: str | None) -> bool:
+    """Tell whether a newer image has made the revision: this one does not know it."""
+    return revision is not None and revision not in known_revisions(tree)
+
+
+def prepare(engine: Engine, *, login: str) -> None:
+    """Make the group roles and schemas, and let the service's login role enter the doors. Idempotent."""
+    with engine.begin() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        driver.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
+        for role in (CONTROL_ROLE, AUTHENTICATION_ROLE, JOBS_ROLE, TENANT_GROUP_ROLE):
+            create_role(driver, role)
+            if role != TENANT_GROUP_ROLE:
+                grant_door(driver, role, login)
+        for schema in (CONTROL_SCHEMA, JOBS_SCHEMA):
+            driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+
+
+def grant(engine: Engine) -> None:
+    """Give the group roles what they need in the control and jobs schemas. Idempotent."""
+    script = f"""
+        GRANT USAGE ON SCHEMA {CONTROL_SCHEMA} TO {CONTROL_ROLE}, {AUTHENTICATION_ROLE}, {TENANT_GROUP_ROLE};
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {CONTROL_SCHEMA} TO {CONTROL_ROLE};
+        REVOKE INSERT, UPDATE, DELETE ON {CONTROL_SCHEMA}.alembic_version FROM {CONTROL_ROLE};
+        REVOKE UPDATE, DELETE ON {CONTROL_SCHEMA}.audit_record FROM {CONTROL_ROLE};
+        GRANT SELECT ON {CONTROL_SCHEMA}.tenant, {CONTROL_SCHEMA}.tenant_environment, {CONTROL_SCHEMA}.app_user,
+            {CONTROL_SCHEMA}.api_key TO {AUTHENTICATION_ROLE};
+        GRANT USAGE ON SCHEMA {JOBS_SCHEMA} TO {JOBS_ROLE};
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {JOBS_SCHEMA} TO {JOBS_ROLE};
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA {JOBS_SCHEMA} TO {JOBS_ROLE};
+        GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {JOBS_SCHEMA} TO {JOBS_ROLE};
+        REVOKE ALL ON FUNCTION {CONTROL_SCHEMA}.enqueue(uuid, text, interval) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION {CONTROL_SCHEMA}.enqueue(uuid, text, interval) TO {TENANT_GROUP_ROLE}, {CONTROL_ROLE};
+    """  # noqa: S608 - names of this module
+    with migrating(engine) as connection:
+        run_script(connection, script)
+
+
+def create_role(connection: psycopg.Connection, role: str) -> None:
+    """Create a role that nobody can log in as, unless it exists, and let the administrator act as it."""
+    found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
+    if found is None:
+        connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+        # PostgreSQL 16: who creates a role may administer it, but not become it, until granted so.
+        connection.execute(
+            sql.SQL("GRANT {} TO CURRENT_USER WITH SET TRUE, INHERIT FALSE").format(sql.Identifier(role))
+        )
+
+
+def grant_door(connection: psycopg.Connection, role: str, login: str) -> None:
+    """Let the login role become ``role`` for a transaction, and inherit nothing of it."""
+    connection.execute(
+        sql.SQL("GRANT {} TO {} WITH SET TRUE, INHERIT FALSE").format(sql.Identifier(role), sql.Identifier(login))
+    )

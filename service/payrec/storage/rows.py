@@ -1,0 +1,82 @@
+"""Columns of a table as SQL, so that every statement names its columns and none of them by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlmodel import SQLModel
+
+from payrec.storage.database import Connection
+
+
+def column_names(table: type[SQLModel]) -> tuple[str, ...]:
+    """Return the names of the table's columns, in the table's order."""
+    return tuple(column.name for column in table.__table__.columns)  # type: ignore[attr-defined]
+
+
+def columns_of(table: type[SQLModel], alias: str | None = None) -> str:
+    """Return ``alias."a", alias."b", …`` for all of the table's columns."""
+    prefix = f"{alias}." if alias else ""
+    return ", ".join(f'{prefix}"{name}"' for name in column_names(table))
+
+
+def insert_statement(table: type[SQLModel], names: Iterable[str]) -> sql.Composed:
+    """Return ``INSERT INTO table (names) VALUES (%(name)s, …)``."""
+    names = tuple(names)
+    return sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+        sql.Identifier(table.__table__.name),  # type: ignore[attr-defined]
+        sql.SQL(", ").join(map(sql.Identifier, names)),
+        sql.SQL(", ").join(map(sql.Placeholder, names)),
+    )
+
+
+def paired_insert(
+    template: str, stored: tuple[type[SQLModel], tuple[str, ...]], opened: tuple[type[SQLModel], tuple[str, ...]]
+) -> bytes:
+    """Return the statement that stores a transaction and opens it.
+
+    ``template`` has ``{columns}``, ``{values}``, ``{open_columns}`` and ``{open_values}``; the parameters of the open
+    row begin with ``o_``.
+    """
+    for table, names in (stored, opened):
+        if not set(column_names(table)).issuperset(names):
+            raise AssertionError("a column that the table does not have")
+    names, open_names = stored[1], opened[1]
+    return template.format(
+        columns=", ".join(f'"{n}"' for n in names),
+        values=", ".join(f"%({n})s" for n in names),
+        open_columns=", ".join(f'"{n}"' for n in open_names),
+        open_values=", ".join(f"%(o_{n})s" for n in open_names),
+    ).encode()
+
+
+def json_columns(table: type[SQLModel]) -> frozenset[str]:
+    """Return the names of the table's JSON columns."""
+    return frozenset(c.name for c in table.__table__.columns if isinstance(c.type, JSONB))  # type: ignore[attr-defined]
+
+
+def adapt(table: type[SQLModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with those of JSON columns wrapped for the driver."""
+    json = json_columns(table)
+    return {k: Jsonb(v) if k in json and v is not None else v for k, v in values.items()}
+
+
+async def insert(connection: Connection, table: type[SQLModel], values: Mapping[str, Any]) -> None:
+    """Insert one row of the given columns."""
+    await connection.execute(insert_statement(table, values), adapt(table, values))
+
+
+async def fetch_one(connection: Connection, query: sql.Composed | str, parameters: Any = None) -> dict[str, Any] | None:
+    """Return the first row of a query, or None."""
+    cursor = await connection.execute(query, parameters)
+    return await cursor.fetchone()
+
+
+async def fetch_all(connection: Connection, query: sql.Composed | str, parameters: Any = None) -> list[dict[str, Any]]:
+    """Return all rows of a query; the query has its own LIMIT."""
+    cursor = await connection.execute(query, parameters)
+    return await cursor.fetchall()

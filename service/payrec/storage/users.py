@@ -1,0 +1,70 @@
+"""Users: who may act for a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg import sql
+
+from payrec.storage.database import Connection
+from payrec.storage.rows import columns_of, fetch_all, fetch_one, insert
+from payrec.tables.users import AppUser
+
+_COLUMNS: Final = columns_of(AppUser)
+
+
+class UserStore:
+    """``app_user``."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, user: dict[str, Any]) -> None:
+        """Add a user.
+
+        Raises
+        ------
+        UsernameTakenError
+            Through the constraint ``app_user_username_unique``.
+        """
+        await insert(self._connection, AppUser, user)
+
+    async def get(self, user_id: UUID) -> dict[str, Any] | None:
+        """Return a user."""
+        query = sql.SQL("SELECT {} FROM app_user WHERE id = %s").format(sql.SQL(_COLUMNS))
+        return await fetch_one(self._connection, query, (user_id,))
+
+    async def find(self, username: str) -> dict[str, Any] | None:
+        """Return the user of a name."""
+        query = sql.SQL("SELECT {} FROM app_user WHERE username = %s").format(sql.SQL(_COLUMNS))
+        return await fetch_one(self._connection, query, (username,))
+
+    async def of_tenant(self, tenant_id: UUID) -> list[dict[str, Any]]:
+        """Return all users of a tenant, oldest first."""
+        query = sql.SQL("SELECT {} FROM app_user WHERE tenant_id = %s ORDER BY id").format(sql.SQL(_COLUMNS))
+        return await fetch_all(self._connection, query, (tenant_id,))
+
+    async def update(
+        self,
+        user_id: UUID,
+        *,
+        at: datetime,
+        status: str | None = None,
+        roles: Sequence[str] | None = None,
+        environments: Sequence[str] | None = None,
+    ) -> None:
+        """Change what is given."""
+        await self._connection.execute(
+            "UPDATE app_user SET status = coalesce(%s, status), roles = coalesce(%s, roles),"
+            " environments = coalesce(%s, environments), version = version + 1, updated_at = %s WHERE id = %s",
+            (
+                status,
+                list(roles) if roles is not None else None,
+                list(environments) if environments is not None else None,
+                at,
+                user_id,
+            ),
+        )

@@ -1,0 +1,31 @@
+"""Every table of both trees; importing this package fills the two metadata."""
+
+from payrec.tables import (
+    allocations,
+    api_keys,
+    changes,
+    expected_transactions,
+    idempotency,
+    idp,
+    imports,
+    incoming_transactions,
+    jobs,
+    matches,
+    tenants,
+    users,
+)
+
+__all__ = [
+    "allocations",
+    "api_keys",
+    "changes",
+    "expected_transactions",
+    "idempotency",
+    "idp",
+    "imports",
+    "incoming_transactions",
+    "jobs",
+    "matches",
+    "tenants",
+    "users",
+]

@@ -1,0 +1,90 @@
+"""What the company expects to be paid, or to pay, and the narrow set of it that is still open."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, Index, text
+from sqlmodel import Field
+
+from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.tables.base import TenantTable, column, integer
+
+
+class ExpectedTransaction(TenantTable, table=True):
+    """An expected transaction as it was stated. Its status and matched amount are in ``allocation``."""
+
+    __tablename__ = "expected_transaction"
+    __table_args__ = (
+        CheckConstraint(f"amount_minor BETWEEN 1 AND {AMOUNT_MINOR_MAX}", name="expected_transaction_amount_in_range"),
+        CheckConstraint("direction IN ('credit', 'debit')", name="expected_transaction_direction_known"),
+        Index(
+            "expected_transaction_external_id_unique",
+            "external_id",
+            unique=True,
+            postgresql_where=text("external_id IS NOT NULL"),
+        ),
+        Index("expected_transaction_by_due", text("(COALESCE(due_on, 'infinity'::date))"), "id"),
+        Index("expected_transaction_by_amount", "amount_minor", "id"),
+        Index("expected_transaction_by_group", "group_key", "id", postgresql_where=text("group_key IS NOT NULL")),
+    )
+
+    id: UUID = Field(sa_column=column(UUID, primary_key=True))
+    """UUIDv7 made at ``created_at``, so that its order is the order of creation."""
+    amount_minor: int = Field(sa_column=column(int))
+    settled_before_minor: int = Field(sa_column=column(int, default="0"))
+    min_amount_minor: int | None = Field(sa_column=column(int, nullable=True))
+    max_amount_minor: int | None = Field(sa_column=column(int, nullable=True))
+    created_at: datetime = Field(sa_column=column(datetime))
+    updated_at: datetime = Field(sa_column=column(datetime))
+    change_id: UUID = Field(sa_column=column(UUID))
+    """The change that stored it: from when on it counts."""
+    revision: int = Field(sa_column=integer(default="1"))
+    """Counts changes of what matching looks at; a proposal made for an older one is stale."""
+    due_on: date | None = Field(sa_column=column(date, nullable=True))
+    expected_from_on: date | None = Field(sa_column=column(date, nullable=True))
+    expected_to_on: date | None = Field(sa_column=column(date, nullable=True))
+    currency: str = Field(sa_column=column(str))
+    direction: str = Field(sa_column=column(str))
+    external_id: str | None = Field(sa_column=column(str, nullable=True))
+    reference: str | None = Field(sa_column=column(str, nullable=True))
+    end_to_end_id: str | None = Field(sa_column=column(str, nullable=True))
+    counterparty_name: str | None = Field(sa_column=column(str, nullable=True))
+    counterparty_account: str | None = Field(sa_column=column(str, nullable=True))
+    account: str | None = Field(sa_column=column(str, nullable=True))
+    group_key: str | None = Field(sa_column=column(str, nullable=True))
+    description: str | None = Field(sa_column=column(str, nullable=True))
+    labels: dict[str, Any] = Field(sa_column=column(dict, default="'{}'", name="metadata"))
+    """The interface's ``metadata``; SQLAlchemy keeps that name for itself."""
+
+
+class ExpectedOpen(TenantTable, table=True):
+    """One row for each expected transaction with an open amount: what a matching run reads, and no more.
+
+    The keys are normalised at ingest and hashed to 64 bits. The row goes when nothing is open any more.
+    """
+
+    __tablename__ = "expected_open"
+
+    transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
+    open_minor: int = Field(sa_column=column(int))
+    total_minor: int = Field(sa_column=column(int))
+    min_minor: int | None = Field(sa_column=column(int, nullable=True))
+    max_minor: int | None = Field(sa_column=column(int, nullable=True))
+    reference_key: int | None = Field(sa_column=column(int, nullable=True))
+    end_to_end_key: int | None = Field(sa_column=column(int, nullable=True))
+    name_key: int | None = Field(sa_column=column(int, nullable=True))
+    account_key: int | None = Field(sa_column=column(int, nullable=True))
+    own_account_key: int | None = Field(sa_column=column(int, nullable=True))
+    group_key: int | None = Field(sa_column=column(int, nullable=True))
+    tie_key: int = Field(sa_column=column(int))
+    due_day: int | None = Field(sa_column=integer(nullable=True))
+    from_day: int | None = Field(sa_column=integer(nullable=True))
+    to_day: int | None = Field(sa_column=integer(nullable=True))
+    revision: int = Field(sa_column=integer(default="1"))
+    direction: int = Field(sa_column=column(int, small=True))
+    reason: int | None = Field(sa_column=column(int, nullable=True, small=True))
+    """Why the last run proposed nothing for it."""
+    currency: str = Field(sa_column=column(str))

@@ -1,0 +1,58 @@
+"""Fixtures of the whole suite: one PostgreSQL server a test process, a cloned database for each module or test."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
+from support.postgres import cloned, server
+from support.service import Service, Tenant, make_config, running
+from support.tiers import pytest_addoption, pytest_configure
+
+__all__ = ["pytest_addoption", "pytest_configure"]
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run asynchronous tests on asyncio, as the service does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """Return the server, with a migrated template database."""
+    with warnings.catch_warnings():
+        # The embedded server's package warns about XDG_RUNTIME_DIR on machines without a login session.
+        warnings.simplefilter("ignore")
+        with server() as started:
+            yield started
+
+
+@pytest.fixture
+def database(postgres: EmbeddedPostgres) -> Iterator[EmbeddedDatabase]:
+    """Return a database of the test's own."""
+    with cloned(postgres) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def service(postgres: EmbeddedPostgres) -> AsyncIterator[Service]:
+    """Return a service with its worker, shared by the module's tests: each makes tenants of its own."""
+    with cloned(postgres) as made:
+        async with running(make_config(made)) as started:
+            yield started
+
+
+@pytest.fixture(scope="module")
+async def acme(service: Service) -> Tenant:
+    """Return a tenant with all four environments."""
+    return await service.tenant("acme")
+
+
+@pytest.fixture(scope="module")
+async def globex(service: Service) -> Tenant:
+    """Return another tenant."""
+    return await service.tenant("globex")

@@ -1,0 +1,294 @@
+"""Migrating an installation: control first, then every environment that is behind, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.config import Config as AlembicConfig
+
+from payrec.domain.caller import Caller
+from payrec.domain.principal import ANONYMOUS
+from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
+from payrec.errors import SlugTakenError, UnavailableError
+from payrec.factory import Factory, SystemClock, create_context
+from payrec.models.tenants import TenantCreate
+from payrec.services import migrations as service
+from payrec.services.migrations import MigrationReport, check_ready, migrate
+from payrec.storage import migrations
+from payrec.storage.database import Database
+from support.places import look
+from support.postgres import cloned
+from support.service import make_config
+
+pytestmark = pytest.mark.anyio
+
+SECOND = '''"""A second revision."""
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.execute("CREATE TABLE second (id bigint PRIMARY KEY)")
+    op.execute("ALTER TABLE job ADD COLUMN second text")
+'''
+
+
+@pytest.fixture
+def second_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give the tenant tree a second revision, and run migrations in a thread of this process, which knows of it."""
+    original = migrations.alembic_config
+    tree = tmp_path / "tenant"
+    shutil.copytree(original("tenant").get_main_option("script_location") or "", tree)
+    (tree / "versions" / "0002_second.py").write_text(SECOND)
+
+    def alembic_config(name: str) -> AlembicConfig:
+        config = original(name)
+        if name == "tenant":
+            config.set_main_option("script_location", str(tree))
+        return config
+
+    def one_thread(_count: int, **_options: Any) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1)
+
+    monkeypatch.setattr(migrations, "alembic_config", alembic_config)
+    monkeypatch.setattr(service, "ProcessPoolExecutor", one_thread)
+    _forget()
+    yield
+    monkeypatch.undo()
+    _forget()
+
+
+def _forget() -> None:
+    migrations.head.cache_clear()
+    migrations.known_revisions.cache_clear()
+
+
+@pytest.fixture
+async def opened(database: EmbeddedDatabase) -> AsyncIterator[Database]:
+    """Return the doors of the test's own database."""
+    doors = Database(url=database.url, admin_url=database.admin_url, pool_size_max=4)
+    await doors.open()
+    yield doors
+    await doors.close()
+
+
+@pytest.fixture
+async def factory(database: EmbeddedDatabase, opened: Database) -> AsyncIterator[Factory]:
+    """Return what makes tenants in the test's own database."""
+    context = create_context(make_config(database))
+    context.database = opened
+    yield Factory(context)
+    await context.http.aclose()
+
+
+async def _tenant(factory: Factory, slug: str, *environments: str) -> None:
+    given = TenantCreate.model_validate({"name": slug, "slug": slug, "environments": list(environments)})
+    await factory.create_tenant_service().create(Caller(principal=ANONYMOUS, request_id="test"), given)
+
+
+async def _migrate(addresses: EmbeddedDatabase, database: Database) -> MigrationReport:
+    return await migrate(admin_url=addresses.admin_url, login=LOGIN_ROLE, database=database, clock=SystemClock())
+
+
+def _outcomes(report: MigrationReport) -> dict[str, tuple[str | None, str | None, str, str | None]]:
+    return {e.schema_name: (e.before, e.after, e.outcome, e.error) for e in report.environments}
+
+
+async def test_an_empty_database_gets_everything(postgres: EmbeddedPostgres) -> None:
+    addresses = postgres.database("from_nothing")
+    database = Database(url=addresses.url, admin_url=addresses.admin_url)
+    await database.open()
+    try:
+        with pytest.raises(UnavailableError):
+            await check_ready(database)
+        first = await _migrate(addresses, database)
+        assert (first.control_before, first.control_after, first.control_outcome) == (None, "0001", "migrated")
+        await check_ready(database)
+        again = await _migrate(addresses, database)
+        assert (again.control_before, again.control_after, again.control_outcome) == ("0001", "0001", "current")
+        assert (again.environments, again.totals, again.succeeded) == ((), {}, True)
+    finally:
+        await database.close()
+        postgres.drop("from_nothing")
+
+
+async def test_what_is_at_the_head_is_left_alone(
+    database: EmbeddedDatabase, opened: Database, factory: Factory
+) -> None:
+    await _tenant(factory, "acme", "production", "test")
+    report = await _migrate(database, opened)
+    assert set(_outcomes(report).values()) == {("0001", "0001", "current", None)}
+    assert report.totals == {"current": 2}
+
+
+async def test_an_unfinished_environment_is_provisioned_and_its_tenant_opened(
+    database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crash(*_: Any) -> str:
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("payrec.storage.provisioning.Provisioner._ensure_tables", crash)
+        with pytest.raises(RuntimeError):
+            await _tenant(factory, "acme", "production", "test")
+    report = await _migrate(database, opened)
+    assert _outcomes(report) == {
+        "acme_production": (None, "0001", "provisioned", None),
+        "acme_test": (None, "0001", "provisioned", None),
+    }
+    states = "SELECT t.status, e.status, e.revision FROM control.tenant t JOIN control.tenant_environment e ON true"
+    assert await look(database.superuser_url, states) == [("active", "active", "0001")] * 2
+
+
+@pytest.mark.usefixtures("second_revision")
+async def test_environments_that_are_behind_are_migrated_as_their_owner(
+    database: EmbeddedDatabase, opened: Database, factory: Factory
+) -> None:
+    with pytest.MonkeyPatch.context() as old_image:
+        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: "0001")
+        await _tenant(factory, "acme", "production", "test")
+    report = await _migrate(database, opened)
+    assert set(_outcomes(report).values()) == {("0001", "0002", "migrated", None)}
+    owners = (
+        "SELECT count(*) FROM pg_tables t JOIN control.tenant_environment e"
+        " ON e.schema_name = t.schemaname AND e.role_name = t.tableowner AND e.revision = '0002'"
+        " WHERE t.tablename = 'second'"
+    )
+    assert await look(database.superuser_url, owners) == [(2,)]
+    assert (await _migrate(database, opened)).totals == {"current": 2}
+
+
+@pytest.mark.usefixtures("second_revision")
+async def test_one_that_fails_leaves_the_others_alone_and_running_again_finishes_it(
+    database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.MonkeyPatch.context() as old_image:
+        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: "0001")
+        await _tenant(factory, "acme", "production", "staging", "test")
+    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "50ms")
+    async with opened.control(readonly=True) as connection:
+        rows = await service.TenantStore(connection).scopes()
+    [busy] = [service.scope_of(row) for row in rows if row["environment"] == "staging"]
+    async with opened.tenant(busy) as connection:
+        await connection.execute("SELECT 1 FROM job")
+        report = await _migrate(database, opened)
+    assert _outcomes(report) == {
+        "acme_production": ("0001", "0002", "migrated", None),
+        "acme_staging": ("0001", "0001", "failed", "LockNotAvailable"),
+        "acme_test": ("0001", "0002", "migrated", None),
+    }
+    assert not report.succeeded
+    assert await look(database.superuser_url, "SELECT to_regclass('acme_staging.second')") == [(None,)]
+    again = await _migrate(database, opened)
+    assert again.totals == {"current": 2, "migrated": 1}
+    assert again.succeeded
+
+
+async def test_a_schema_ahead_of_this_image_is_left_alone(
+    database: EmbeddedDatabase, opened: Database, factory: Factory
+) -> None:
+    await _tenant(factory, "acme", "production", "test")
+    await look(database.superuser_url, "UPDATE acme_test.alembic_version SET version_num = '9999'")
+    await look(database.superuser_url, "UPDATE control.alembic_version SET version_num = '9999'")
+    report = await _migrate(database, opened)
+    assert (report.control_before, report.control_after, report.control_outcome) == ("9999", "9999", "ahead")
+    assert _outcomes(report) == {
+        "acme_production": ("0001", "0001", "current", None),
+        "acme_test": ("9999", "9999", "ahead", None),
+    }
+
+
+async def test_tables_that_are_gone_are_never_made_anew(
+    database: EmbeddedDatabase, opened: Database, factory: Factory
+) -> None:
+    await _tenant(factory, "acme", "production")
+    await look(database.superuser_url, "DROP SCHEMA acme_production CASCADE")
+    report = await _migrate(database, opened)
+    assert _outcomes(report) == {"acme_production": (None, None, "failed", "SchemaMissingError")}
+    assert await look(database.superuser_url, "SELECT 1 FROM pg_namespace WHERE nspname = 'acme_production'") == []
+
+
+async def test_a_schema_of_somebody_else_fails_its_environment_alone(
+    database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crash(*_: Any) -> str:
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("payrec.storage.provisioning.Provisioner._ensure_schema", crash)
+        with pytest.raises(RuntimeError):
+            await _tenant(factory, "acme", "production", "test")
+    await look(database.superuser_url, "CREATE SCHEMA acme_test")
+    report = await _migrate(database, opened)
+    assert _outcomes(report) == {
+        "acme_production": (None, "0001", "provisioned", None),
+        "acme_test": (None, None, "failed", "SchemaTakenError"),
+    }
+    assert await look(database.superuser_url, "SELECT status FROM control.tenant") == [("provisioning",)]
+
+
+async def test_a_tenant_whose_schema_name_is_taken_is_not_registered(
+    database: EmbeddedDatabase, factory: Factory
+) -> None:
+    await look(database.superuser_url, "CREATE SCHEMA acme_test")
+    with pytest.raises(SlugTakenError):
+        await _tenant(factory, "acme", "production", "test")
+    assert await look(database.superuser_url, "SELECT 1 FROM control.tenant") == []
+
+
+async def test_migrations_of_environments_run_in_processes_of_their_own(
+    database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _tenant(factory, "acme", "production", "test")
+    # This process believes in a newer head; the processes that it starts know better and find nothing to do.
+    monkeypatch.setattr(migrations, "head", lambda tree: "0001" if tree == "control" else "0002")
+    report = await _migrate(database, opened)
+    assert set(_outcomes(report).values()) == {("0001", "0001", "current", None)}
+
+
+async def test_several_migrations_at_once_do_not_disturb_each_other(
+    database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crash(*_: Any) -> str:
+        raise RuntimeError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("payrec.storage.provisioning.Provisioner._ensure_role", crash)
+        with pytest.raises(RuntimeError):
+            await _tenant(factory, "acme", "production", "test")
+    reports = await asyncio.gather(*(_migrate(database, opened) for _ in range(3)))
+    assert all(report.succeeded for report in reports)
+    assert (await _migrate(database, opened)).totals == {"current": 2}
+
+
+async def test_a_service_is_ready_at_the_head_and_ahead_of_it_and_not_behind(
+    database: EmbeddedDatabase, opened: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await check_ready(opened)
+    await look(database.superuser_url, "UPDATE control.alembic_version SET version_num = '9999'")
+    await check_ready(opened)
+    await look(database.superuser_url, "UPDATE control.alembic_version SET version_num = '0001'")
+    monkeypatch.setattr(migrations, "head", lambda _tree: "0002")
+    with pytest.raises(UnavailableError):
+        await check_ready(opened)
+
+
+async def test_a_service_is_not_ready_without_a_database(postgres: EmbeddedPostgres) -> None:
+    with cloned(postgres) as made:
+        database = Database(url=made.url)
+        await database.open()
+    try:
+        with pytest.raises(UnavailableError):
+            await check_ready(database)
+    finally:
+        await database.close()

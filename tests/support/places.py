@@ -1,0 +1,52 @@
+"""Tenant environments for tests of storage: scopes that nobody registered, and looks from outside of every door."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from payrec.domain.scope import TenantScope, role_name, schema_name
+
+DEADLINE_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Two provisioned environments of two tenants."""
+
+    a: TenantScope
+    b: TenantScope
+
+
+def new_scope(slug: str, environment: str = "production") -> TenantScope:
+    """Return an environment of a tenant that nobody has seen before."""
+    tenant_id = uuid.uuid4()
+    return TenantScope(
+        tenant_id=tenant_id,
+        environment_id=uuid.uuid4(),
+        environment=environment,
+        slug=slug,
+        schema_name=schema_name(slug, environment),
+        role_name=role_name(tenant_id, environment),
+    )
+
+
+async def look(url: str, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+    """Return the rows of a query over a connection of its own; ``url`` says as whom."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        cursor = await connection.execute(query.encode(), parameters or None)
+        return await cursor.fetchall() if cursor.description else []
+
+
+async def wait_for(url: str, query: str, *parameters: object) -> None:
+    """Wait until a query has a row."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + DEADLINE_SECONDS
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        while await (await connection.execute(query.encode(), parameters or None)).fetchone() is None:
+            assert loop.time() < until, f"never: {query}"
+            await asyncio.sleep(0.005)
