@@ -1,0 +1,327 @@
+"""The identity provider as a client sees it: discovery and the password grant.
+
+Nothing here keeps a token: every grant gets an OAuth client of its own, so neither tokens nor cookies of one user can
+come near the request of another. They share one transport, and with it the connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+import structlog
+
+# Authlib ships no type information, so what comes from it is checked at run time, in _inspect.
+from authlib.integrations.httpx_client import AsyncOAuth2Client  # type: ignore[import-untyped]
+
+from payrec.constants import (
+    ACCESS_TOKEN_LENGTH_MAX,
+    PROVIDER_METADATA_COOL_DOWN,
+    PROVIDER_METADATA_FRESH,
+    PROVIDER_RESPONSE_BYTES_MAX,
+    PROVIDER_TIMEOUT_SECONDS,
+)
+from payrec.errors import ConfigurationError, IdentityProviderUnavailableError, InvalidCredentialsError
+
+_CLIENT_IS_REFUSED: Final = frozenset({"invalid_client", "unauthorized_client"})
+_FAILURES: Final = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, ValueError)
+_HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
+
+logger = structlog.get_logger(__name__)
+
+
+def unavailable(reason: str, **facts: str) -> IdentityProviderUnavailableError:
+    """Log why the provider cannot be used, and return the error, which does not tell it."""
+    logger.warning("identity_provider_unavailable", reason=reason, **facts)
+    return IdentityProviderUnavailableError()
+
+
+def strict_json(text: bytes) -> dict[str, Any]:
+    """Read a JSON object in which no name comes twice and every number is finite.
+
+    :raises ValueError: when it is anything else
+    """
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - bad input is a ValueError, whatever its type
+    return document
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in document:
+            raise ValueError("a name comes twice")
+        document[name] = value
+    return document
+
+
+def _refuse_constant(_: str) -> None:
+    raise ValueError("not a JSON number")
+
+
+async def fetch_json(
+    http: httpx2.AsyncClient, url: str, *, timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS
+) -> dict[str, Any]:
+    """Read a JSON object from the identity provider: 200, not redirected, whole in time, at most 1 MiB, not compressed.
+
+    :raises IdentityProviderUnavailableError: when it is anything else
+    """
+    body = bytearray()
+    try:
+        async with (
+            asyncio.timeout(timeout_seconds),
+            http.stream("GET", url, headers=_HEADERS, follow_redirects=False, timeout=timeout_seconds) as response,
+        ):
+            if response.status_code != HTTPStatus.OK:
+                raise unavailable("status", url=url, status=str(response.status_code))
+            # Raw bytes: a compressed answer, which we did not ask for, must not grow in our memory.
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > PROVIDER_RESPONSE_BYTES_MAX:
+                    raise unavailable("too_large", url=url)
+        return strict_json(bytes(body))
+    except _FAILURES as error:
+        raise unavailable(type(error).__name__, url=url) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderMetadata:
+    """What is used of OpenID Connect Discovery 1.0, section 3."""
+
+    jwks_uri: str
+    token_endpoint: str
+
+
+class ProviderDiscovery:
+    """The provider's ``/.well-known/openid-configuration``, read when first needed, then once an hour.
+
+    When it cannot be read again, the addresses that were read before stay in use.
+    """
+
+    def __init__(
+        self,
+        *,
+        issuer: str,
+        http: httpx2.AsyncClient,
+        clock: Callable[[], datetime],
+        timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
+    ) -> None:
+        self._issuer = issuer
+        self._url = issuer.rstrip("/") + "/.well-known/openid-configuration"
+        self._http = http
+        self._clock = clock
+        self._timeout_seconds = timeout_seconds
+        self._lock = asyncio.Lock()
+        self._metadata: ProviderMetadata | None = None
+        self._read_at: datetime | None = None
+        self._tried_at: datetime | None = None
+
+    async def metadata(self) -> ProviderMetadata:
+        """Return the addresses of the provider.
+
+        :raises IdentityProviderUnavailableError: when they were never read, and cannot be now
+        """
+        if self._metadata is not None and self._within(self._read_at, PROVIDER_METADATA_FRESH):
+            return self._metadata
+        async with self._lock:  # one asks, the others wait for its answer
+            if not self._within(self._tried_at, PROVIDER_METADATA_COOL_DOWN):
+                await self._read()
+        if self._metadata is None:
+            raise IdentityProviderUnavailableError
+        return self._metadata
+
+    async def _read(self) -> None:
+        try:
+            document = await fetch_json(self._http, self._url, timeout_seconds=self._timeout_seconds)
+            self._metadata = self._checked(document)
+            self._read_at = self._clock()
+        except IdentityProviderUnavailableError:
+            if self._metadata is None:
+                raise
+        finally:
+            self._tried_at = self._clock()
+
+    def _checked(self, document: dict[str, Any]) -> ProviderMetadata:
+        # Section 4.3: the issuer has to be exactly the one that was asked, or one provider could pose as another.
+        if document.get("issuer") != self._issuer:
+            raise unavailable("other_issuer", url=self._url)
+        return ProviderMetadata(
+            jwks_uri=self._address(document, "jwks_uri"), token_endpoint=self._address(document, "token_endpoint")
+        )
+
+    def _address(self, document: dict[str, Any], name: str) -> str:
+        address = document.get(name)
+        allowed = {"https"} if self._issuer.startswith("https:") else {"https", "http"}
+        if not isinstance(address, str) or urlsplit(address).scheme not in allowed:
+            raise unavailable("metadata", url=self._url, member=name)
+        return address
+
+    def _within(self, instant: datetime | None, period: timedelta) -> bool:
+        return instant is not None and timedelta(0) <= self._clock() - instant < period
+
+
+@dataclass(frozen=True, slots=True)
+class TokenGrant:
+    """An access token and the seconds that it lives. There is no refresh token and no ID token, on purpose."""
+
+    access_token: str = field(repr=False)
+    expires_in: int
+
+
+class IdentityProviderClient:
+    """Exchanges a username and password for an access token (RFC 6749, section 4.3).
+
+    The client authenticates with client_secret_basic: Authlib's client_secret_post fails on a password that is not
+    ASCII. Give the token endpoint, or the discovery that finds it. ``transport`` is for tests and for a provider
+    within the same process.
+    """
+
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        client_secret: str,
+        token_url: str | None = None,
+        discovery: ProviderDiscovery | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
+    ) -> None:
+        if token_url is None and discovery is None:
+            raise ConfigurationError("IDP_TOKEN_URL or IDP_ISSUER_URL is required")
+        try:
+            f"{client_id}:{client_secret}".encode("latin-1")
+        except UnicodeEncodeError:
+            raise ConfigurationError("IDP_CLIENT_ID and IDP_CLIENT_SECRET have characters beyond Latin-1") from None
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._token_url = token_url
+        self._discovery = discovery
+        self._transport = transport or httpx2.AsyncHTTPTransport()
+        self._timeout_seconds = timeout_seconds
+
+    async def password_grant(self, username: str, password: str) -> TokenGrant:
+        """Return an access token for the user.
+
+        :raises InvalidCredentialsError: the provider refuses the username or the password
+        :raises IdentityProviderUnavailableError: everything else, also when the provider refuses our own client
+        """
+        if not username or not password or not _is_encodable(username + password):
+            raise InvalidCredentialsError
+        url = await self._endpoint()
+        client = AsyncOAuth2Client(
+            client_id=self._client_id,
+            client_secret=self._client_secret,
+            token_endpoint_auth_method="client_secret_basic",  # noqa: S106 - the name of a method
+            transport=_BoundedTransport(self._transport),
+            headers=_HEADERS,
+            timeout=self._timeout_seconds,
+            follow_redirects=False,
+            trust_env=False,  # the transport is given, and ~/.netrc must not add credentials
+        )
+        client.register_compliance_hook("access_token_response", _inspect)
+        try:
+            async with asyncio.timeout(self._timeout_seconds), client:
+                token = await client.fetch_token(url, grant_type="password", username=username, password=password)
+        except (*_FAILURES, TypeError, OverflowError) as error:  # the last two: Authlib, on a strange expires_at
+            raise unavailable(type(error).__name__, url=url) from None  # the cause holds the request, and the password
+        return TokenGrant(access_token=token["access_token"], expires_in=token["expires_in"])
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    async def _endpoint(self) -> str:
+        if self._token_url is not None:
+            return self._token_url
+        if self._discovery is None:  # the constructor made sure of it
+            raise IdentityProviderUnavailableError
+        return (await self._discovery.metadata()).token_endpoint
+
+
+def _is_encodable(text: str) -> bool:
+    """Tell whether the text is Unicode at all: JSON can carry half a surrogate pair, a form cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _inspect(response: httpx2.Response) -> httpx2.Response:
+    """Look at a token response before Authlib does, which does not look at the status of a JSON answer."""
+    try:
+        document = strict_json(response.content)
+    except ValueError:
+        document = {}
+    status, error = response.status_code, str(document.get("error"))
+    if status == HTTPStatus.OK:
+        _check_token(document)
+        return response
+    if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED} and error == "invalid_grant":
+        raise InvalidCredentialsError
+    # Keycloak answers 401 for a wrong password too; a refused client is our configuration, not the user's mistake.
+    if status == HTTPStatus.UNAUTHORIZED and error not in _CLIENT_IS_REFUSED:
+        raise InvalidCredentialsError
+    raise unavailable("token_status", status=str(status), error=error[:64])
+
+
+def _check_token(document: dict[str, Any]) -> None:
+    """Make sure that the members of RFC 6749, section 5.1, are there and are what they must be."""
+    token, lifetime, kind = (document.get(name) for name in ("access_token", "expires_in", "token_type"))
+    if "error" in document or not isinstance(kind, str) or kind.lower() != "bearer":
+        raise unavailable("token_type")
+    if not isinstance(token, str) or not 0 < len(token) <= ACCESS_TOKEN_LENGTH_MAX or not token.isascii():
+        raise unavailable("access_token")
+    if not isinstance(lifetime, int) or isinstance(lifetime, bool) or not 0 < lifetime < 2**31:
+        raise unavailable("expires_in")
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """A body that is cut off at the limit."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._inner:
+            size += len(part)
+            if size > PROVIDER_RESPONSE_BYTES_MAX:
+                raise httpx2.ReadError("the response is too large")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _BoundedTransport(httpx2.AsyncBaseTransport):
+    """The shared transport in the hands of one grant: bodies are bounded, and closing it closes nothing."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        stream = response.stream
+        if response.headers.get("Content-Encoding", "identity") != "identity" or not isinstance(
+            stream, httpx2.AsyncByteStream
+        ):
+            await response.aclose()
+            raise httpx2.RemoteProtocolError("a compressed response was not asked for")
+        return httpx2.Response(
+            status_code=response.status_code,
+            headers=response.headers,
+            stream=_BoundedStream(stream),
+            extensions=response.extensions,
+        )
