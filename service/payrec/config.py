@@ -1,0 +1,128 @@
+"""The settings: environment variables, loaded once, checked whole, passed explicitly."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from payrec.constants import UPLOAD_BYTES_MAX
+from payrec.errors import ConfigurationError
+
+SECRET_BYTES_MIN = 32
+"""Bytes of API_KEY_PEPPER and ENCRYPTION_KEY at least."""
+
+
+class Config(BaseSettings):
+    """Every setting of the service, named as its environment variable in lower case."""
+
+    model_config = SettingsConfigDict(
+        extra="ignore",
+        hide_input_in_errors=True,
+        frozen=True,
+        env_ignore_empty=True,  # a chart renders what is not set as an empty variable
+    )
+
+    host: str = "127.0.0.1"
+    """Address that both ports listen on."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    internal_port: int = Field(default=9090, ge=0, le=65535)
+    """Port of /livez, /readyz and /metrics; never exposed outside."""
+    data_dir: Path | None = None
+    """Embedded PostgreSQL, generated secrets and spool files."""
+    auth_mode: Literal["idp"] = "idp"
+    deployment_environment: Literal["development", "staging", "production", "test"] = "production"
+    database_url: str
+    """Connection of the service: a NOINHERIT role that owns nothing."""
+    admin_database_url: str | None = None
+    """Connection for migrations and provisioning: a CREATEROLE role."""
+    jobs_database_url: str | None = None
+    """Direct connection for LISTEN when DATABASE_URL is a pooler."""
+    database_pooler: Literal["transaction"] | None = None
+    database_pool_size: int = Field(default=10, ge=2, le=100)
+    public_base_url: str = ""
+    """Where clients reach the service; the default is the address that it listens on."""
+    api_key_pepper: SecretStr
+    encryption_key: SecretStr
+    idp_issuer_url: str | None = None
+    idp_token_url: str | None = None
+    idp_jwks_url: str | None = None
+    idp_client_id: str = "payrec"
+    idp_client_secret: SecretStr | None = None
+    idp_audience: str = "payrec"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "console"] = "auto"
+    upload_max_bytes: int = Field(default=UPLOAD_BYTES_MAX, ge=1, le=UPLOAD_BYTES_MAX)
+    tenant_provisioner: Literal["database"] = "database"
+    trusted_proxies: str = ""
+    """Addresses or networks, separated by commas, whose X-Forwarded-For is believed."""
+
+    @field_validator("api_key_pepper", "encryption_key")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value().encode()) < SECRET_BYTES_MIN:
+            raise ValueError(f"must be at least {SECRET_BYTES_MIN} bytes")
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        for part in filter(None, (p.strip() for p in value.split(","))):
+            ipaddress.ip_network(part, strict=False)
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.idp_issuer_url is None and self.deployment_environment != "development":
+            raise ValueError("IDP_ISSUER_URL is required unless DEPLOYMENT_ENVIRONMENT is development")
+        for url in (self.idp_issuer_url, self.idp_token_url, self.idp_jwks_url):
+            if url and urlsplit(url).scheme != "https" and self.deployment_environment != "development":
+                raise ValueError("IDP_ISSUER_URL, IDP_TOKEN_URL and IDP_JWKS_URL must be https outside development")
+        if self.idp_issuer_url is not None and self.idp_client_secret is None:
+            raise ValueError("IDP_CLIENT_SECRET is required with IDP_ISSUER_URL")
+        return self
+
+    @property
+    def is_development(self) -> bool:
+        """The server's own setting decides; no header of a request ever does."""
+        return self.deployment_environment == "development"
+
+    @property
+    def embeds_identity_provider(self) -> bool:
+        """Development without an identity provider: the embedded one is served at /idp."""
+        return self.is_development and self.idp_issuer_url is None
+
+    @property
+    def base_url(self) -> str:
+        """Where clients reach the service, without a slash at the end."""
+        return (self.public_base_url or self.loopback_url).rstrip("/")
+
+    @property
+    def loopback_url(self) -> str:
+        """Where this process reaches itself."""
+        host = "127.0.0.1" if self.host in {"0.0.0.0", "::", ""} else self.host  # noqa: S104 - compared, not bound
+        return f"http://{host}:{self.port}"
+
+
+def load_config(**overrides: Any) -> Config:
+    """Load the settings from the environment.
+
+    Raises
+    ------
+    ConfigurationError
+        With one line that names the variable that is missing or wrong.
+    """
+    try:
+        return Config(**overrides)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        name = str(first["loc"][0]).upper() if first["loc"] else ""
+        if first["type"] == "missing":
+            message = f"{name} is not set"
+        else:
+            message = f"{name} {first['msg']}".strip().replace("Value error, ", "")
+        raise ConfigurationError(message) from None

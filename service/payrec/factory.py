@@ -1,0 +1,238 @@
+"""The composition root: what a process has, and how services are made of it. Explicit and keyword-only."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from uuid import UUID
+
+import httpx2
+import uuid_utils.compat
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from payrec.config import Config
+from payrec.domain.caller import Clock, IdSource
+from payrec.metrics import Metrics
+from payrec.services.api_keys import ApiKeyService
+from payrec.services.authentication import Authenticator
+from payrec.services.expected_transactions import ExpectedTransactionService
+from payrec.services.identity_provider import IdentityProviderClient, ProviderDiscovery
+from payrec.services.import_processing import ImportProcessor
+from payrec.services.imports import ImportService
+from payrec.services.incoming_transactions import IncomingTransactionService
+from payrec.services.jobs import JobService
+from payrec.services.match_runs import MatchRunService
+from payrec.services.matches import MatchService
+from payrec.services.paging import Pager
+from payrec.services.tenants import PasswordHasher, TenantService
+from payrec.services.tokens import TokenService
+from payrec.services.users import UserService
+from payrec.services.verification import JwksVerifier
+from payrec.services.work import Work
+from payrec.storage.database import Database
+from payrec.storage.provisioning import Provisioner, login_of
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """Return the present instant in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return time.monotonic()
+
+
+class TimeOrderedIds:
+    """UUIDv7 (RFC 9562), strictly growing within the process."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def new(self) -> UUID:
+        """Return a new identifier."""
+        return UUID(int=self.block(1))
+
+    def block(self, count: int) -> int:
+        """Return the first of ``count`` consecutive identifiers, as an integer."""
+        with self._lock:
+            first = max(uuid_utils.compat.uuid7().int, self._last + 1)
+            self._last = first + count - 1
+            return first
+
+
+@dataclass(slots=True, kw_only=True)
+class ProcessContext:
+    """What a process has for its life."""
+
+    config: Config
+    database: Database
+    http: httpx2.AsyncClient
+    metrics: Metrics = field(default_factory=Metrics)
+    clock: Clock = field(default_factory=SystemClock)
+    ids: IdSource = field(default_factory=TimeOrderedIds)
+    passwords: PasswordHasher | None = None
+    """Only with the embedded identity provider."""
+
+
+def create_context(config: Config, *, passwords: PasswordHasher | None = None) -> ProcessContext:
+    """Return the context of a process; nothing is opened yet."""
+    database = Database(
+        url=config.database_url,
+        admin_url=config.admin_database_url,
+        pool_size_max=config.database_pool_size,
+        prepared=config.database_pooler is None,
+    )
+    http = httpx2.AsyncClient(follow_redirects=False, timeout=5.0)
+    return ProcessContext(config=config, database=database, http=http, passwords=passwords)
+
+
+def derived_key(secret: str, purpose: str) -> bytes:
+    """Return a 32-byte key for one purpose (HKDF-SHA-256, RFC 5869), so that no key serves two."""
+    hkdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"payrec {purpose}".encode())
+    return hkdf.derive(secret.encode())
+
+
+class Factory:
+    """Makes services. Cheap: a service is a few references."""
+
+    def __init__(self, context: ProcessContext) -> None:
+        self.context = context
+        config = context.config
+        self._work = Work(database=context.database, clock=context.clock, ids=context.ids)
+        self._pager = Pager(key=derived_key(config.encryption_key.get_secret_value(), "cursors"))
+        self._pepper = config.api_key_pepper.get_secret_value().encode()
+
+    @cached_property
+    def issuer(self) -> str:
+        """The issuer of tokens: the configured one, or the embedded one at this service's address."""
+        return self.context.config.idp_issuer_url or f"{self.context.config.base_url}/idp"
+
+    @cached_property
+    def idp_client_secret(self) -> str:
+        """The secret of our client at the identity provider; the embedded one's is derived."""
+        config = self.context.config
+        if config.idp_client_secret is not None:
+            return config.idp_client_secret.get_secret_value()
+        key = derived_key(config.encryption_key.get_secret_value(), "embedded identity provider client")
+        return hashlib.sha256(key).hexdigest()
+
+    @cached_property
+    def verifier(self) -> JwksVerifier:
+        """Verifies tokens; one for the process, because it keeps the provider's keys."""
+        config = self.context.config
+        jwks_url = config.idp_jwks_url
+        if config.embeds_identity_provider:
+            jwks_url = f"{config.loopback_url}/idp/jwks"
+        return JwksVerifier(
+            issuer=self.issuer,
+            audience=config.idp_audience,
+            http=self.context.http,
+            clock=self.context.clock.now,
+            jwks_url=jwks_url,
+            discovery=self._discovery,
+        )
+
+    @cached_property
+    def identity_provider(self) -> IdentityProviderClient:
+        """Exchanges passwords for tokens; one for the process."""
+        config = self.context.config
+        token_url = config.idp_token_url
+        if config.embeds_identity_provider:
+            token_url = f"{config.loopback_url}/idp/token"
+        return IdentityProviderClient(
+            client_id=config.idp_client_id,
+            client_secret=self.idp_client_secret,
+            token_url=token_url,
+            discovery=self._discovery,
+        )
+
+    @cached_property
+    def authenticator(self) -> Authenticator:
+        """Admits requests."""
+        return Authenticator(
+            database=self.context.database,
+            verifier=self.verifier,
+            clock=self.context.clock,
+            peppers=(self._pepper,),
+        )
+
+    @property
+    def work(self) -> Work:
+        """Units of work."""
+        return self._work
+
+    @property
+    def fingerprint_key(self) -> bytes:
+        """The key under which bodies of requests with an Idempotency-Key are fingerprinted."""
+        return self._pepper
+
+    @property
+    def pager(self) -> Pager:
+        """Makes and reads the cursors of lists."""
+        return self._pager
+
+    def create_token_service(self) -> TokenService:
+        """Make the service of ``/auth/token``."""
+        return TokenService(identity_provider=self.identity_provider)
+
+    def create_api_key_service(self) -> ApiKeyService:
+        """Make the service of ``/auth/api-keys``."""
+        return ApiKeyService(work=self._work, pager=self._pager, pepper=self._pepper, token_bytes=secrets.token_bytes)
+
+    def create_tenant_service(self) -> TenantService:
+        """Make the service of ``/tenants``."""
+        config = self.context.config
+        provisioner = None
+        if config.admin_database_url is not None:
+            provisioner = Provisioner(self.context.database, login=login_of(config.database_url))
+        return TenantService(
+            work=self._work, pager=self._pager, provisioner=provisioner, passwords=self.context.passwords
+        )
+
+    def create_user_service(self) -> UserService:
+        """Make the service behind ``payrec users``."""
+        return UserService(work=self._work)
+
+    def create_expected_transaction_service(self) -> ExpectedTransactionService:
+        """Make the service of ``/expected-transactions``."""
+        return ExpectedTransactionService(work=self._work, pager=self._pager)
+
+    def create_incoming_transaction_service(self) -> IncomingTransactionService:
+        """Make the service of ``/incoming-transactions``."""
+        return IncomingTransactionService(work=self._work, pager=self._pager)
+
+    def create_import_service(self) -> ImportService:
+        """Make the service of uploads and ``/imports``."""
+        return ImportService(work=self._work, pager=self._pager, processor=self.create_import_processor())
+
+    def create_import_processor(self) -> ImportProcessor:
+        """Make what reads uploaded files, for requests and for jobs."""
+        return ImportProcessor(work=self._work, metrics=self.context.metrics)
+
+    def create_match_service(self) -> MatchService:
+        """Make the service of ``/matches``."""
+        return MatchService(work=self._work, pager=self._pager)
+
+    def create_match_run_service(self) -> MatchRunService:
+        """Make the service of ``/matches/match``."""
+        return MatchRunService(work=self._work)
+
+    def create_job_service(self) -> JobService:
+        """Make the service of ``/jobs``."""
+        return JobService(work=self._work, pager=self._pager)
+
+    @cached_property
+    def _discovery(self) -> ProviderDiscovery | None:
+        if self.context.config.idp_issuer_url is None:
+            return None
+        return ProviderDiscovery(issuer=self.issuer, http=self.context.http, clock=self.context.clock.now)

@@ -1,0 +1,136 @@
+"""The two streams of a request at the gate: the body coming in, counted and capped, and the answer going out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Send
+
+from payrec.errors import PayloadTooLargeError
+
+UNREAD_BYTES_MAX: Final = 64 * 1024
+"""Bytes of a body that may stay unread under an answer without the connection being closed."""
+
+LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes that are still taken from a client whose body is refused, so that it gets to read the answer."""
+
+LINGER_SECONDS: Final = 1.0
+"""How long such a client is waited for."""
+
+
+def declared_length(headers: Mapping[str, str]) -> int:
+    """Return Content-Length, 0 when it is absent; the server has refused one that is no number."""
+    given = headers.get("content-length", "")
+    return int(given) if given.isascii() and given.isdigit() else 0
+
+
+class Incoming:
+    """The body as it comes in: knows how much of it may still be under way."""
+
+    def __init__(self, receive: Receive, headers: Mapping[str, str]) -> None:
+        self._receive = receive
+        self.left: float = math.inf if "transfer-encoding" in headers else declared_length(headers)
+
+    async def receive(self) -> Message:
+        """Receive the next message of the client."""
+        message = await self._receive()
+        if message["type"] == "http.request" and message.get("more_body", False):
+            self.left = max(1, self.left - len(message.get("body", b"")))
+        else:
+            self.left = 0
+        return message
+
+    async def linger(self) -> None:
+        """Take a little more of a body that nobody wants: closing at once would reset a client that is writing."""
+        taken = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while self.left and taken < LINGER_BYTES_MAX:
+                    taken += len((await self.receive()).get("body", b""))
+
+
+class Watch:
+    """Sees the answer go out: adds the headers that every answer has, and remembers the status.
+
+    Under an answer that comes before the body was read, the connection is closed; the server would otherwise read and
+    drop the rest for as long as the client likes to send.
+    """
+
+    def __init__(self, send: Send, incoming: Incoming, *, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self._send = send
+        self._incoming = incoming
+        self._headers = headers
+        self._closing = False
+        self.status = 500
+        self.started = False
+        self.finished = False
+
+    async def send(self, message: Message) -> None:
+        """Pass a message of the answer on."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), *self._headers]
+            self._closing = self._incoming.left > UNREAD_BYTES_MAX
+            if self._closing:
+                headers.append((b"connection", b"close"))
+            message = {**message, "headers": headers}
+        elif not message.get("more_body", False):
+            self.finished = True
+            if self._closing:
+                await self._send({**message, "more_body": True})
+                await self._incoming.linger()
+                message = {"type": "http.response.body", "body": b"", "more_body": False}
+        await self._send(message)
+
+
+def capped(receive: Receive, limit: int) -> Receive:
+    """Count what streams in, and stop it beyond the limit."""
+    total = 0
+
+    async def counting() -> Message:
+        nonlocal total
+        message = await receive()
+        if message["type"] == "http.request":
+            total += len(message.get("body", b""))
+            if total > limit:
+                raise PayloadTooLargeError(f"the body may have at most {limit} bytes")
+        return message
+
+    return counting
+
+
+async def read_all(receive: Receive) -> bytes:
+    """Return the whole body.
+
+    Raises
+    ------
+    ClientDisconnect
+    """
+    chunks: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Give the application the body that was read, then whatever the client does."""
+    given = False
+
+    async def replaying() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replaying

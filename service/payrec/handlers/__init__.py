@@ -1,0 +1,1 @@
+"""The routes of the interface: adapters between the wire and the services."""

@@ -1,0 +1,132 @@
+"""What every handler gets: who asks, and the factory. And how it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Header, Path, Request
+from fastapi.responses import Response
+from pydantic import BaseModel
+
+from payrec.domain.caller import Caller
+from payrec.errors import FieldError, InvalidCursorError, PayrecError, ValidationFailedError
+from payrec.factory import Factory
+from payrec.models.common import ListQuery, Page
+from payrec.services.paging import link_header
+from payrec.services.validation import validated
+
+Q = TypeVar("Q", bound=ListQuery)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContext:
+    """One request, as the gate admitted it."""
+
+    caller: Caller
+    factory: Factory
+    request: Request
+
+
+async def request_context(request: Request) -> RequestContext:
+    """Return what the gate left in the request's state."""
+    state = request.scope["state"]
+    return RequestContext(caller=state["caller"], factory=state["factory"], request=request)
+
+
+Context = Annotated[RequestContext, Depends(request_context)]
+ResourceId = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
+"""An id in a path; one that cannot be an id is an unknown one (404), which the service says."""
+IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=1000)]
+
+
+def query_of(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:
+    """Return the dependency that reads a list's query parameters.
+
+    The same rules as FastAPI's own query models, at a fifth of their time; ``query_parameters`` documents them.
+    """
+
+    async def read(request: Request) -> Q:
+        try:
+            return _read(model, request.query_params.multi_items())
+        except ValidationFailedError as error:
+            wrong = [replace(field, pointer=field.pointer.removeprefix("/")) for field in error.errors]
+            _check_cursor(request, model, frozenset(field.pointer for field in wrong))
+            raise ValidationFailedError.of(*wrong) from None
+
+    return read
+
+
+def _read(model: type[Q], pairs: Sequence[tuple[str, str]]) -> Q:
+    given = dict(pairs)
+    if len(given) != len(pairs):
+        twice = min(name for name, _ in pairs if sum(n == name for n, _ in pairs) > 1)
+        detail = "is given twice"
+        raise ValidationFailedError.of(FieldError(pointer=twice[:100], code="given_twice", detail=detail))
+    return validated(model, given)
+
+
+def _check_cursor(request: Request, model: type[ListQuery], wrong: frozenset[str]) -> None:
+    """Tell that a cursor is not ours before what is wrong with the other parameters, which are left out for this."""
+    given = {name: value for name, value in request.query_params.items() if name not in wrong}
+    if "cursor" in wrong:
+        raise InvalidCursorError
+    if "cursor" in given:
+        state = request.scope["state"]
+        state["factory"].pager.check(request.url.path, validated(model, given), state["caller"].scope)
+
+
+def query_parameters(model: type[ListQuery]) -> dict[str, Any]:
+    """Return the OpenAPI parameters of a list's query."""
+    schema = model.model_json_schema(by_alias=True)
+    return {
+        "parameters": [
+            {"name": name, "in": "query", "required": False, "schema": _plain(field)}
+            for name, field in schema["properties"].items()
+        ]
+    }
+
+
+def _plain(field: dict[str, Any]) -> dict[str, Any]:
+    """Return a parameter's schema without null, which a query cannot say."""
+    choices = [c for c in field.get("anyOf", ()) if c.get("type") != "null"]
+    kept = {k: v for k, v in field.items() if k not in {"anyOf", "title"} and v is not None}
+    return {**(choices[0] if len(choices) == 1 else {}), **kept}
+
+
+def respond(body: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Answer with a resource."""
+    return Response(
+        body.model_dump_json(by_alias=True),
+        status_code=status,
+        headers=dict(headers or {}),
+        media_type="application/json",
+    )
+
+
+def respond_page(context: RequestContext, page: Page[Any], query: ListQuery) -> Response:
+    """Answer with a page, and the Link to the next one."""
+    headers = {}
+    if page.next_cursor is not None:
+        headers["Link"] = link_header(context.request.url.path, query, page.next_cursor)
+    return respond(page, headers=headers)
+
+
+def problems(*errors: type[PayrecError]) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI responses for errors of the service's own; the gate's are added to every operation."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for status, kinds in _by_status(errors).items():
+        codes = ", ".join(sorted({kind.code for kind in kinds}))
+        found[status] = {
+            "description": codes,
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+    return found
+
+
+def _by_status(errors: Sequence[type[PayrecError]]) -> dict[int, list[type[PayrecError]]]:
+    found: dict[int, list[type[PayrecError]]] = {}
+    for error in errors:
+        found.setdefault(error.status, []).append(error)
+    return found

@@ -1,0 +1,43 @@
+"""``/api/docs``, ``/api/openapi.json`` and the pages that problem types point to. Not part of the REST interface."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+
+from payrec import errors
+from payrec.errors import NotFoundError, PayrecError
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/api/openapi.json")
+async def openapi_document(request: Request) -> JSONResponse:
+    """Return the OpenAPI document."""
+    return JSONResponse(request.app.openapi())
+
+
+@router.get("/api/docs")
+async def docs(_request: Request) -> HTMLResponse:
+    """Return the interactive documentation."""
+    return get_swagger_ui_html(
+        openapi_url="/api/openapi.json", title="payrec", swagger_ui_parameters={"persistAuthorization": True}
+    )
+
+
+@router.get("/problems/{name}")
+async def problem_type(name: str) -> Response:
+    """Tell what a problem type means (RFC 9457, section 3.1.1)."""
+    kind = _problem_types().get(name.replace("-", "_"))
+    if kind is None:
+        raise NotFoundError
+    text = (kind.__doc__ or kind.title).strip()
+    return PlainTextResponse(f"{kind.code} ({kind.status}): {kind.title}\n\n{text}\n")
+
+
+def _problem_types() -> dict[str, type[PayrecError]]:
+    kinds = (k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, PayrecError))
+    found = {kind.code: kind for kind in kinds}
+    found |= dict.fromkeys(("missing_tenant_header", "missing_environment_header"), errors.MissingHeaderError)
+    return found | dict.fromkeys(("invalid_tenant_header", "invalid_environment_header"), errors.InvalidHeaderError)

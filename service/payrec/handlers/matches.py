@@ -1,0 +1,97 @@
+"""``/matches``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Depends
+from fastapi.responses import Response
+
+from payrec.errors import (
+    AlreadyMatchedError,
+    ConflictError,
+    InvalidCursorError,
+    MatchRunInProgressError,
+    NotFoundError,
+    StaleProposalError,
+    ValidationFailedError,
+    VersionMismatchError,
+)
+from payrec.handlers.context import (
+    Context,
+    IfMatch,
+    ResourceId,
+    problems,
+    query_of,
+    query_parameters,
+    respond,
+    respond_page,
+)
+from payrec.handlers.routing import GatedRoute
+from payrec.models.common import Page
+from payrec.models.matches import MatchAccept, MatchPublic, MatchQuery, MatchRunCreate, MatchRunPublic
+
+MatchList = Annotated[MatchQuery, Depends(query_of(MatchQuery))]
+
+router = APIRouter(tags=["matches"], route_class=GatedRoute)
+
+
+@router.post(
+    "/matches/match",
+    summary="Run matching",
+    response_model=MatchRunPublic,
+    responses={
+        202: {"description": "The run goes on; Location is its job.", "model": MatchRunPublic},
+        **problems(MatchRunInProgressError, ValidationFailedError),
+    },
+)
+async def match(context: Context, given: Annotated[MatchRunCreate | None, Body()] = None) -> Response:
+    """Propose which transactions belong together. An empty body looks at all that is open."""
+    run = await context.factory.create_match_run_service().start(context.caller, given or MatchRunCreate())
+    finished = run.status not in {"queued", "running"}
+    return respond(run, 200 if finished else 202, {"Location": f"/jobs/{run.job_id}"})
+
+
+@router.get(
+    "/matches",
+    summary="List matches",
+    response_model=Page[MatchPublic],
+    responses=problems(InvalidCursorError, ValidationFailedError),
+    openapi_extra=query_parameters(MatchQuery),
+)
+async def list_(context: Context, query: MatchList) -> Response:
+    """List matches with their reasons, newest first."""
+    page = await context.factory.create_match_service().page(context.caller, query)
+    return respond_page(context, page, query)
+
+
+@router.get("/matches/{match_id}", summary="Get a match", response_model=MatchPublic, responses=problems(NotFoundError))
+async def get(context: Context, match_id: ResourceId) -> Response:
+    """Return one match and why it was proposed."""
+    found = await context.factory.create_match_service().get(context.caller, match_id)
+    return respond(found, headers={"ETag": found.headers["ETag"]})
+
+
+@router.post(
+    "/matches/{match_id}/accept",
+    summary="Accept a match",
+    response_model=MatchPublic,
+    responses=problems(
+        NotFoundError,
+        VersionMismatchError,
+        AlreadyMatchedError,
+        StaleProposalError,
+        ConflictError,
+        ValidationFailedError,
+    ),
+)
+async def accept(
+    context: Context,
+    match_id: ResourceId,
+    given: Annotated[MatchAccept | None, Body()] = None,
+    if_match: IfMatch = None,
+) -> Response:
+    """Accept a proposal: its amounts are allocated, and what competes for them is superseded."""
+    service = context.factory.create_match_service()
+    accepted = await service.accept(context.caller, match_id, given or MatchAccept(), if_match)
+    return respond(accepted, headers={"ETag": accepted.headers["ETag"]})

@@ -1,0 +1,46 @@
+"""The route class of all handlers: the gate has read and parsed the body, and FastAPI takes it from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import Response
+from fastapi.routing import APIRoute
+
+from payrec.errors import FieldError, ValidationFailedError
+
+
+class GatedRoute(APIRoute):
+    """Hands the gate's parsed body to FastAPI instead of parsing it again."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler that takes the parsed body from the request's state."""
+        handler = super().get_route_handler()
+        parameters = self._parameters()
+
+        async def gated(request: Request) -> Response:
+            _check_parameters(request, parameters)
+            state = request.scope.get("state", {})
+            if "json" in state:
+                # Starlette keeps what it has parsed in this attribute.
+                request._json = state["json"]  # noqa: SLF001
+            return await handler(request)
+
+        return gated
+
+    def _parameters(self) -> frozenset[str] | None:
+        """Return the query parameters that the route takes; None for a list, whose model checks them."""
+        declared = frozenset(parameter["name"] for parameter in (self.openapi_extra or {}).get("parameters", ()))
+        return None if "cursor" in declared else declared
+
+
+def _check_parameters(request: Request, known: frozenset[str] | None) -> None:
+    """Refuse parameters that the route does not have, as the models of lists do."""
+    unknown = () if known is None else sorted(request.query_params.keys() - known)
+    if unknown:
+        detail = "there is no such parameter"
+        raise ValidationFailedError.of(
+            *(FieldError(pointer=name[:100], code="extra_forbidden", detail=detail) for name in unknown)
+        )

@@ -1,0 +1,36 @@
+"""``/auth/token``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from payrec.errors import IdentityProviderUnavailableError, InvalidCredentialsError, ValidationFailedError
+from payrec.handlers.bodies import form_or_json
+from payrec.handlers.context import Context, problems, respond
+from payrec.handlers.routing import GatedRoute
+from payrec.models.tokens import TokenPublic, TokenRequest
+from payrec.services.validation import validated
+
+router = APIRouter(tags=["auth"], route_class=GatedRoute)
+
+
+@router.post(
+    "/auth/token",
+    summary="Exchange a username and password for an access token",
+    response_model=TokenPublic,
+    responses=problems(InvalidCredentialsError, ValidationFailedError, IdentityProviderUnavailableError),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                media: {"schema": TokenRequest.model_json_schema(by_alias=True)}
+                for media in ("application/json", "application/x-www-form-urlencoded")
+            },
+        }
+    },
+)
+async def token(context: Context) -> Response:
+    """Exchange a username and password at the identity provider. No refresh token is returned or supported."""
+    given = validated(TokenRequest, await form_or_json(context.request))
+    return respond(await context.factory.create_token_service().exchange(given), headers={"Cache-Control": "no-store"})

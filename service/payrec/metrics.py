@@ -1,0 +1,52 @@
+"""Prometheus metrics of one process. No tenant label: their number has no cap."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from payrec import __version__
+
+_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """The registry and everything in it."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "payrec_http_requests_total", "Requests.", ["method", "route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "payrec_http_request_duration_seconds",
+            "Duration of requests.",
+            ["method", "route"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.records = Counter(
+            "payrec_import_records_total", "Records of imported files by outcome.", ["outcome"], registry=self.registry
+        )
+        self.jobs = Counter("payrec_jobs_total", "Finished jobs.", ["kind", "status"], registry=self.registry)
+        self.job_seconds = Histogram(
+            "payrec_job_duration_seconds", "Duration of jobs.", ["kind"], buckets=_BUCKETS, registry=self.registry
+        )
+        self.proposals = Counter(
+            "payrec_match_proposals_total", "Proposed matches by confidence.", ["confidence"], registry=self.registry
+        )
+        info = Gauge("payrec_build_info", "Version of this process.", ["version"], registry=self.registry)
+        info.labels(version=__version__).set(1)
+
+    def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one request by the template of its route."""
+        self.requests.labels(method=method, route=route, status=str(status)).inc()
+        self.seconds.labels(method=method, route=route).observe(seconds)
+
+    def observe_job(self, kind: str, status: str, seconds: float) -> None:
+        """Count one finished job."""
+        self.jobs.labels(kind=kind, status=status).inc()
+        self.job_seconds.labels(kind=kind).observe(seconds)
+
+    def render(self) -> bytes:
+        """Return the exposition in Prometheus' text format."""
+        return generate_latest(self.registry)

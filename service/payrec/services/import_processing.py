@@ -1,0 +1,233 @@
+"""Reading a stored file and loading it: its effect, the end of its import and of its job in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Any, BinaryIO
+
+import structlog
+
+from payrec.domain.caller import Caller
+from payrec.domain.changes import Record
+from payrec.domain.progress import Progress
+from payrec.domain.scope import TenantScope
+from payrec.errors import (
+    FieldError,
+    NotFoundError,
+    PayloadTooLargeError,
+    PayrecError,
+    UnprocessableError,
+    ValidationFailedError,
+)
+from payrec.formats.base import ReadOptions
+from payrec.metrics import Metrics
+from payrec.models.imports import ImportPublic, UploadOptions
+from payrec.problems import problem
+from payrec.services.import_rendering import ERRORS_SHOWN_MAX, rendered_imports
+from payrec.services.ingestion import Ingestion
+from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.blobs import BlobStore
+from payrec.storage.idempotency import IdempotencyStore
+from payrec.storage.imports import ImportStore
+from payrec.storage.jobs import JobStore
+from payrec.storage.staging import Staging
+
+
+class ImportProcessor:
+    """Does the work of an import, within a request or as a job."""
+
+    def __init__(self, *, work: Work, metrics: Metrics) -> None:
+        self._work = work
+        self._metrics = metrics
+        self._logger = structlog.get_logger("payrec.imports")
+
+    async def process(
+        self,
+        caller: Caller,
+        scope: TenantScope,
+        row: dict[str, Any],
+        *,
+        attempt: int,
+        stream: BinaryIO,
+        progress: Progress | None = None,
+    ) -> ImportPublic:
+        """Read a file and load it; ``row`` is its import.
+
+        Raises
+        ------
+        UnreadableFileError, ValidationFailedError, PayloadTooLargeError
+            After the import and its job were marked as failed; nothing else of the file is stored.
+        LostLeaseError
+            Another worker does it.
+        """
+        try:
+            with self._ingestion(row, stream) as ingestion:
+                return await self._load(caller, scope, row, ingestion, attempt=attempt, progress=progress or Progress())
+        except (UnprocessableError, PayloadTooLargeError) as refusal:
+            await self._fail(caller, scope, row, refusal, attempt=attempt)
+            raise
+
+    async def process_job(self, caller: Caller, scope: TenantScope, job: dict[str, Any], progress: Progress) -> None:
+        """Read the file of a job from the blob store and load it; raises as ``process``.
+
+        Raises
+        ------
+        NotFoundError
+            The file is not there any more.
+        """
+        with tempfile.TemporaryFile() as stream:
+            async with self._work.database.tenant(scope, readonly=True) as connection:
+                row = await ImportStore(connection).of_job(job["id"])
+                if row is None or row["blob_id"] is None:
+                    raise NotFoundError("the file of this job is not there any more")
+                await BlobStore(connection).read(row["blob_id"], stream)
+            await self.process(caller, scope, row, attempt=job["attempts"], stream=stream, progress=progress)
+
+    async def fail_job(self, caller: Caller, scope: TenantScope, job: dict[str, Any], error: PayrecError) -> None:
+        """Mark a job that cannot be done, and its import, as failed.
+
+        Raises
+        ------
+        LostLeaseError
+            The job has ended already, or another worker has it.
+        """
+        async with self._work.database.tenant(scope, readonly=True) as connection:
+            row = await ImportStore(connection).of_job(job["id"])
+        if row is None:
+            raise AssertionError("an import is stored together with its job")
+        await self._fail(caller, scope, row, error, attempt=job["attempts"])
+
+    def _ingestion(self, row: dict[str, Any], stream: BinaryIO) -> Ingestion:
+        options = UploadOptions.model_validate(row["options"], by_name=True)
+        return Ingestion(
+            stream,
+            name=row["name"],
+            options=ReadOptions(
+                format=options.format,
+                currency=options.currency,
+                account=options.account,
+                date_order=options.date_order,
+                profile=profile_of(options),
+            ),
+            import_id=row["id"],
+            ids=self._work.ids,
+            monotonic=self._work.clock.monotonic,
+        )
+
+    async def _load(
+        self,
+        caller: Caller,
+        scope: TenantScope,
+        row: dict[str, Any],
+        ingestion: Ingestion,
+        *,
+        attempt: int,
+        progress: Progress,
+    ) -> ImportPublic:
+        async with self._work.tenant(caller, scope, resumed=True) as unit:
+            parameters = {"at": unit.now, "change_id": unit.change_id, "import_id": row["id"]}
+            staging = Staging(unit.connection, parameters=parameters)
+            async with aclosing(_ahead(ingestion.pieces())) as pieces:
+                async for piece in pieces:
+                    await staging.add(piece)
+                    progress.done = ingestion.transactions
+                    progress.done = ingestion.transactions
+            if row["options"].get("mode") == "all_or_nothing" and ingestion.file.counts.rejected:
+                raise _refusal(ingestion)
+            await staging.finish()
+            values = await self._complete(unit, row, ingestion, new=staging.new)
+            result = {"importId": str(row["id"]), "accepted": values["accepted"], "duplicates": values["duplicates"]}
+            jobs = JobStore(unit.connection)
+            done = values["records"]
+            if not await jobs.finish(row["job_id"], attempt=attempt, now=unit.now, result=result, done=done):
+                raise LostLeaseError
+            stored = await ImportStore(unit.connection).get(row["id"])
+            public = (await rendered_imports(unit.connection, [stored or row]))[0]
+            unit.record(Record(action="import.completed", resource_id=row["id"], after=values))
+            unit.record(Record(action="job.succeeded", resource_id=row["job_id"]))
+            unit.answer(201, public, public.headers)
+        for outcome in ("accepted", "duplicates", "skipped", "rejected"):
+            self._metrics.records.labels(outcome=outcome).inc(values[outcome])
+        self._logger.info("import.completed", import_id=str(row["id"]), **values)
+        return public
+
+    async def _complete(self, unit: Unit, row: dict[str, Any], ingestion: Ingestion, *, new: int) -> dict[str, Any]:
+        file = ingestion.file
+        duplicates = ingestion.transactions - new
+        values: dict[str, Any] = {
+            "format": file.format,
+            "format_version": file.version,
+            "encoding": file.encoding,
+            "records": file.counts.records,
+            "accepted": file.counts.accepted - duplicates,
+            "duplicates": duplicates,
+            "skipped": file.counts.skipped,
+            "rejected": file.counts.rejected,
+        }
+        store = ImportStore(unit.connection)
+        if not await store.complete(row["id"], values, at=unit.now):
+            raise LostLeaseError
+        await store.add_statements(ingestion.statements)
+        await store.add_problems(ingestion.problems)
+        await BlobStore(unit.connection).delete(row["id"])
+        return values
+
+    async def _fail(
+        self, caller: Caller, scope: TenantScope, row: dict[str, Any], error: PayrecError, *, attempt: int
+    ) -> None:
+        body = problem(error, request_id=caller.request_id)
+        async with self._work.tenant(caller, scope, resumed=True) as unit:
+            await ImportStore(unit.connection).fail(row["id"], body, at=unit.now)
+            await BlobStore(unit.connection).delete(row["id"])
+            if not await JobStore(unit.connection).finish(row["job_id"], attempt=attempt, now=unit.now, error=body):
+                raise LostLeaseError
+            if caller.idempotency is not None:
+                await IdempotencyStore(unit.connection).release(caller.idempotency)
+            unit.record(Record(action="import.failed", resource_id=row["id"], after={"code": error.code}))
+            unit.record(Record(action="job.failed", resource_id=row["job_id"]))
+
+
+async def _ahead(pieces: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield what a blocking iterator yields, reading the next piece in a thread while this one is used."""
+    coming = asyncio.create_task(asyncio.to_thread(next, pieces, None))
+    try:
+        while (piece := await coming) is not None:
+            coming = asyncio.create_task(asyncio.to_thread(next, pieces, None))
+            yield piece
+    finally:
+        # The thread cannot be stopped; whoever closes the file must know that nobody reads it any more.
+        await asyncio.wait([coming])
+        if not coming.cancelled():
+            coming.exception()
+
+
+def profile_of(options: UploadOptions) -> dict[str, Any]:
+    """Return the profile that an upload names.
+
+    Raises
+    ------
+    ValidationFailedError
+    """
+    if options.profile is None:
+        return {}
+    try:
+        found = json.loads(options.profile)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ValidationFailedError.of(
+            FieldError(pointer="/profile", code="profile_malformed", detail="must be a JSON object")
+        )
+    return found
+
+
+def _refusal(ingestion: Ingestion) -> ValidationFailedError:
+    rejected = [p for p in ingestion.file.problems if p.rejects][:ERRORS_SHOWN_MAX]
+    errors = [FieldError(pointer=f"/line/{p.line}", code=p.code, detail=p.detail) for p in rejected]
+    return ValidationFailedError(
+        f"{ingestion.file.counts.rejected} records were rejected, so nothing is stored", errors=errors
+    )

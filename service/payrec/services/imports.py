@@ -1,0 +1,187 @@
+"""Uploads: a file comes in whole or not at all, every record of it is accounted for, and again is safe."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, BinaryIO, Final
+from uuid import UUID
+
+from payrec.domain.caller import Caller
+from payrec.domain.progress import Progress
+from payrec.errors import NotFoundError
+from payrec.models.common import Page
+from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
+from payrec.services.import_processing import ImportProcessor, profile_of
+from payrec.services.import_rendering import COLLECTION, rendered_imports
+from payrec.services.paging import Pager
+from payrec.services.validation import identifier
+from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.blobs import BlobStore
+from payrec.storage.imports import ImportStore
+from payrec.storage.jobs import INLINE_LEASE, JobStore
+from payrec.storage.listing import BY_CREATION
+
+INLINE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of a file that is read within the request; a larger one is a job."""
+
+
+class UploadedFile:
+    """A file that came in whole: spooled, counted and hashed."""
+
+    def __init__(self, stream: BinaryIO, *, name: str, size: int, sha256: bytes) -> None:
+        self.stream = stream
+        self.name = name
+        self.size = size
+        self.sha256 = sha256
+
+
+class ImportService:
+    """Takes files in, reads them, and tells what became of them."""
+
+    def __init__(self, *, work: Work, pager: Pager, processor: ImportProcessor) -> None:
+        self._work = work
+        self._pager = pager
+        self._processor = processor
+
+    async def upload(self, caller: Caller, file: UploadedFile, options: UploadOptions) -> tuple[ImportPublic, int]:
+        """Store a file and read it, within the request when it is small; return the import and the status.
+
+        The status is 201 for a new import that is completed, 200 for an earlier one of the same bytes and options,
+        202 while a worker reads it.
+
+        Raises
+        ------
+        UnreadableFileError, ValidationFailedError, PayloadTooLargeError
+            Nothing of the file is stored but that it failed.
+        """
+        profile_of(options)
+        content = json.dumps(options.model_dump(mode="json"), sort_keys=True).encode()
+        content_key = hashlib.sha256(file.sha256 + content).digest()
+        if caller.idempotency is not None:
+            fingerprint = hashlib.sha256(caller.idempotency.fingerprint + content_key).digest()
+            caller = replace(caller, idempotency=replace(caller.idempotency, fingerprint=fingerprint))
+        inline = file.size <= INLINE_BYTES_MAX
+        import_id, job_id = self._work.ids.new(), self._work.ids.new()
+        async with self._work.tenant(caller) as unit:
+            row = self._row(file, options, content_key, import_id=import_id, job_id=job_id, unit=unit)
+            earlier = await ImportStore(unit.connection).add(row)
+            if earlier is not None:
+                public = (await rendered_imports(unit.connection, [earlier]))[0]
+                status = 202 if public.status == "processing" else 200
+                unit.answer(status, public, public.headers)
+                return public, status
+            await BlobStore(unit.connection).put(import_id, file.stream)
+            await self._add_job(unit, caller, import_id, job_id, inline=inline)
+            public = (await rendered_imports(unit.connection, [row]))[0]
+            headers = {**public.headers, "Location": f"/jobs/{job_id}"}
+            unit.answer(202, public, headers)
+        if not inline:
+            return public, 202
+        try:
+            public = await self._processor.process(
+                caller, caller.tenant, row, attempt=1, stream=file.stream, progress=Progress()
+            )
+        except LostLeaseError:
+            # It took so long that a worker has taken over; what becomes of it is told by the job.
+            return public, 202
+        return public, 201
+
+    async def get(self, caller: Caller, import_id: str) -> ImportPublic:
+        """Return an import.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            row = await ImportStore(connection).get(identifier(import_id))
+            if row is None:
+                raise NotFoundError
+            return (await rendered_imports(connection, [row]))[0]
+
+    async def page(self, caller: Caller, query: ImportQuery) -> Page[ImportPublic]:
+        """Return a page of imports.
+
+        Raises
+        ------
+        InvalidCursorError
+        """
+        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            rows, more = await ImportStore(connection).page(request, query)
+            found = await rendered_imports(connection, rows)
+        cursor = None
+        if more:
+            cursor = self._pager.next_cursor(COLLECTION, query, request.sort, rows[-1], caller.scope)
+        return Page[ImportPublic].model_construct(data=found, has_more=more, next_cursor=cursor)
+
+    async def errors(self, caller: Caller, import_id: str, query: RecordProblemQuery) -> Page[RecordProblem]:
+        """Return a page of all problems of an import, in the order of the file.
+
+        Raises
+        ------
+        NotFoundError, InvalidCursorError
+        """
+        wanted = identifier(import_id)
+        collection = f"{COLLECTION}/{wanted}/errors"
+        request = self._pager.request(collection, query, {"line": BY_CREATION["createdAt"]}, caller.scope)
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            store = ImportStore(connection)
+            if await store.get(wanted) is None:
+                raise NotFoundError
+            rows, more = await store.problems(wanted, request)
+        return self._pager.page(
+            RecordProblem,
+            rows,
+            more=more,
+            collection=collection,
+            query=query,
+            sort=request.sort,
+            scope=caller.scope,
+        )
+
+    def _row(
+        self,
+        file: UploadedFile,
+        options: UploadOptions,
+        content_key: bytes,
+        *,
+        import_id: UUID,
+        job_id: UUID,
+        unit: Unit,
+    ) -> dict[str, Any]:
+        return {
+            "id": import_id,
+            "job_id": job_id,
+            "blob_id": import_id,
+            "content_key": content_key,
+            "bytes": file.size,
+            "created_at": unit.now,
+            "updated_at": unit.now,
+            "status": "processing",
+            "name": file.name,
+            "sha256": file.sha256.hex(),
+            "options": options.model_dump(mode="json", exclude_none=True),
+            "version": 1,
+        }
+
+    async def _add_job(self, unit: Unit, caller: Caller, import_id: UUID, job_id: UUID, *, inline: bool) -> None:
+        jobs = JobStore(unit.connection)
+        job = {
+            "id": job_id,
+            "created_at": unit.now,
+            "updated_at": unit.now,
+            "kind": "import",
+            "status": "queued",
+            "actor": caller.principal.actor,
+            "request_id": caller.request_id,
+            "params": {"importId": str(import_id)},
+        }
+        await jobs.add(job)
+        if inline:
+            # This request is the job's first worker; if it dies, the lease runs out and another takes over.
+            await jobs.claim_own(job_id, now=unit.now)
+        await jobs.wake(caller.tenant.environment_id, "import", delay=INLINE_LEASE if inline else timedelta())

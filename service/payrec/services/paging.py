@@ -1,0 +1,103 @@
+"""Cursors: opaque, signed, and good only for the very list that they came from."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+from payrec.domain.scope import TenantScope
+from payrec.errors import InvalidCursorError
+from payrec.models.common import ListQuery, Page, Public
+from payrec.storage.listing import PageRequest, SortKey
+
+_SIGNATURE_BYTES = 16
+
+
+class Pager:
+    """Makes and reads cursors, and pages from rows."""
+
+    def __init__(self, *, key: bytes) -> None:
+        self._key = key
+
+    def request(
+        self, collection: str, query: ListQuery, sorts: Mapping[str, SortKey], scope: TenantScope | None
+    ) -> PageRequest:
+        """Return which rows to read.
+
+        Raises
+        ------
+        InvalidCursorError
+            The cursor is not ours, or belongs to another list, tenant, environment, filter or order.
+        """
+        after = None
+        if query.cursor is not None:
+            after = self._read(query.cursor, self._context(collection, query, scope))
+        return PageRequest(limit=query.limit, sort=sorts[query.sort or "-createdAt"], after=after)
+
+    def check(self, collection: str, query: ListQuery, scope: TenantScope | None) -> None:
+        """Look whether the query's cursor is this list's.
+
+        Raises
+        ------
+        InvalidCursorError
+        """
+        if query.cursor is not None:
+            self._read(query.cursor, self._context(collection, query, scope))
+
+    def next_cursor(
+        self, collection: str, query: ListQuery, sort: SortKey, last: Mapping[str, Any], scope: TenantScope | None
+    ) -> str:
+        """Return the cursor of the page after the one that ends with ``last``."""
+        value = last[sort.name] if sort.name is not None else None
+        text = value.isoformat() if isinstance(value, date) else value
+        payload = json.dumps([str(last["id"]), text], separators=(",", ":")).encode()
+        signature = self._sign(payload, self._context(collection, query, scope))
+        return base64.urlsafe_b64encode(signature + payload).rstrip(b"=").decode()
+
+    def _context(self, collection: str, query: ListQuery, scope: TenantScope | None) -> bytes:
+        place = f"{scope.tenant_id}/{scope.environment}" if scope is not None else "control"
+        return json.dumps([collection, place, query.filters()], sort_keys=True).encode()
+
+    def _sign(self, payload: bytes, context: bytes) -> bytes:
+        return hmac.new(self._key, context + b"\x00" + payload, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
+
+    def _read(self, cursor: str, context: bytes) -> dict[str, Any]:
+        try:
+            raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        except ValueError:
+            raise InvalidCursorError from None
+        signature, payload = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, self._sign(payload, context)):
+            raise InvalidCursorError
+        identifier, value = json.loads(payload)
+        return {"id": identifier, "value": value}
+
+    def page(
+        self,
+        kind: type[Public],
+        rows: Sequence[Mapping[str, Any]],
+        *,
+        more: bool,
+        collection: str,
+        query: ListQuery,
+        sort: SortKey,
+        scope: TenantScope | None,
+    ) -> Page[Any]:
+        """Return the page with its cursor."""
+        cursor = self.next_cursor(collection, query, sort, rows[-1], scope) if more else None
+        return Page[kind].model_construct(  # type: ignore[valid-type]
+            data=[kind.model_validate(row) for row in rows], has_more=more, next_cursor=cursor
+        )
+
+
+def link_header(path: str, query: ListQuery, cursor: str) -> str:
+    """Return the ``Link`` header (RFC 8288) to the next page."""
+    given = query.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+    parameters = {**given, "cursor": cursor}
+    return f'<{path}?{urlencode(parameters, doseq=True)}>; rel="next"'

@@ -1,0 +1,122 @@
+"""Validation that needs more than a model's own fields, with the same typed errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ValidationError
+
+from payrec.domain.identifiers import parse_uuid
+from payrec.domain.money import MoneyError, parse_decimal
+from payrec.errors import AmountOutOfRangeError, FieldError, NotFoundError, ValidationFailedError, VersionMismatchError
+from payrec.models.common import MoneyGiven
+
+M = TypeVar("M", bound=BaseModel)
+
+_DETAILS = {"uuid_parsing": "must be a UUID"}
+"""Texts for those of pydantic's errors whose own text quotes the input."""
+
+_ETAG = re.compile(r'(?:W/)?"([0-9]{1,10})"', re.ASCII)
+
+
+def identifier(text: str) -> UUID:
+    """Return the id of a path; one that cannot be an id is an unknown one.
+
+    Raises
+    ------
+    NotFoundError
+    """
+    found = parse_uuid(text)
+    if found is None:
+        raise NotFoundError
+    return found
+
+
+def amount_of(given: MoneyGiven, *, least: int) -> int:
+    """Return the minor units of a request's money.
+
+    Raises
+    ------
+    AmountOutOfRangeError, ValidationFailedError
+    """
+    try:
+        return given.minor(least=least)
+    except MoneyError as error:
+        pointer = "/amount" if given.amount is not None else "/amountMinor"
+        field = FieldError(pointer=pointer, code=error.code, detail=error.detail)
+        if error.code == "amount_out_of_range":
+            raise AmountOutOfRangeError(error.detail, errors=[field]) from None
+        raise ValidationFailedError.of(field) from None
+
+
+def check_version(if_match: str | None, version: int) -> None:
+    """Compare If-Match with the stored version.
+
+    Raises
+    ------
+    VersionMismatchError
+    """
+    if if_match is None or if_match.strip() == "*":
+        return
+    known = [int(m[1]) for part in if_match.split(",") if (m := _ETAG.fullmatch(part.strip()))]
+    if version not in known:
+        raise VersionMismatchError(f"the stored version is {version}")
+
+
+def validated(model: type[M], value: Any, *, pointer: str = "") -> M:
+    """Validate a value that was merged from several.
+
+    Raises
+    ------
+    ValidationFailedError
+        With pointers below ``pointer``.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise ValidationFailedError.of(*field_errors(error.errors(include_input=False), pointer=pointer)) from None
+
+
+def field_errors(errors: Sequence[Any], *, pointer: str = "", skip: int = 0) -> list[FieldError]:
+    """Return pydantic's errors as the interface's: a JSON pointer, a code, a text that echoes nothing."""
+    return [
+        FieldError(
+            pointer=pointer + "".join(f"/{_escape(part)}" for part in error["loc"][skip:]),
+            code=str(error["type"]),
+            detail=_DETAILS.get(error["type"], str(error["msg"])),
+        )
+        for error in errors
+    ]
+
+
+def _escape(part: Any) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")[:100]
+
+
+def check_amount_filters(query: Any, *, pointer: str = "") -> None:
+    """Refuse ``amountMin`` and ``amountMax`` without a currency, or that are no amounts of it.
+
+    ``pointer`` is where the filters stand in a body, and ends with a slash; parameters of an address have none.
+
+    Raises
+    ------
+    ValidationFailedError
+    """
+    errors = []
+    for name, parameter in (("amount_min", "amountMin"), ("amount_max", "amountMax")):
+        bound = getattr(query, name)
+        if bound is None:
+            continue
+        if query.currency is None:
+            detail = "needs the parameter currency"
+            errors.append(FieldError(pointer=pointer + parameter, code="currency_required", detail=detail))
+            continue
+        try:
+            parse_decimal(bound, query.currency)
+        except MoneyError as error:
+            errors.append(FieldError(pointer=pointer + parameter, code=error.code, detail=error.detail))
+    if errors:
+        raise ValidationFailedError.of(*errors)

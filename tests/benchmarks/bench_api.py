@@ -1,0 +1,263 @@
+"""GET of a 50-row page and POST of one expected transaction, beside a bare FastAPI + psycopg handler.
+
+The bare handler runs the very same SQL messages over the same kind of pool, and nothing else: no gate, no
+credentials checked, no model, no cursor. Both servers run in processes of their own with one event loop; the client
+sends requests over keep-alive sockets. Printed: requests a second, and the ratio, which is the point.
+
+    python tests/benchmarks/bench_api.py [--seconds 3] [--clients 8]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+from psycopg_pool import AsyncConnectionPool
+from uuid_utils.compat import uuid7
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from payrec.config import Config
+from payrec.factory import Factory, create_context
+from payrec.gate.protocol import BoundedHttpProtocol
+from payrec.logs import configure_logging
+from payrec.main import create_app
+from support.postgres import cloned, server
+from support.service import Tenant, free_port, make_config, running
+
+ROWS = 2_000
+BODY = {"direction": "credit", "amount": "123.45", "currency": "EUR", "reference": "INV-1", "dueDate": "2026-03-01"}
+
+
+class Recorder:
+    """Remembers the SQL messages that a request of the real service sends."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[bytes, Any, bool]] = []
+        self._execute = psycopg.AsyncConnection.execute
+
+    def __enter__(self) -> Recorder:
+        recorder = self
+
+        async def execute(connection: Any, query: Any, params: Any = None, **options: Any) -> Any:
+            text = query if isinstance(query, bytes | str) else query.as_bytes(connection)
+            text = text if isinstance(text, bytes) else text.encode()
+            recorder.messages.append((text, params, options.get("prepare") is not False))
+            return await recorder._execute(connection, query, params, **options)
+
+        psycopg.AsyncConnection.execute = execute  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        psycopg.AsyncConnection.execute = self._execute  # type: ignore[method-assign]
+
+
+def bare_app(url: str, get: list[Any], post: list[Any], new_ids: list[str]) -> FastAPI:
+    """Return the bare handlers: the recorded messages in their transactions, the last rows as the answer."""
+    app = FastAPI()
+    pool = AsyncConnectionPool(
+        url, kwargs={"autocommit": True, "row_factory": dict_row}, min_size=2, max_size=10, open=False
+    )
+
+    async def run(messages: list[Any], replaced: dict[str, UUID]) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        connection = None
+        for text, params, prepared in messages:
+            if connection is None:
+                connection = await pool.getconn()
+            if isinstance(params, dict):
+                values = {k: replaced.get(str(v), v) if isinstance(v, UUID) else v for k, v in params.items()}
+                if "resources" in values:
+                    values["resources"] = [replaced.get(str(v), v) for v in values["resources"]]
+            else:
+                values = params
+            cursor = await connection.execute(text, values, prepare=None if prepared else False)
+            if cursor.description is not None:
+                rows = await cursor.fetchall()
+            if text == b"COMMIT":
+                await pool.putconn(connection)
+                connection = None
+        return rows
+
+    @app.get("/bare")
+    async def get_(_request: Request) -> Any:
+        if pool.closed:
+            await pool.open()
+        return await run(get, {})
+
+    @app.post("/bare")
+    async def post_(body: dict[str, Any]) -> Any:
+        if pool.closed:
+            await pool.open()
+        await run(post, {old: uuid7() for old in new_ids})
+        return JSONResponse(body, status_code=201)
+
+    return app
+
+
+def serve_bare(port: int, url: str, get: list[Any], post: list[Any], new_ids: list[str]) -> None:
+    """Run the bare server in its process."""
+    uvicorn.run(bare_app(url, get, post, new_ids), port=port, log_config=None, access_log=False)
+
+
+def serve_real(settings: dict[str, Any]) -> None:
+    """Run the real server in its process."""
+    configure_logging(level="info", form="json")
+    config = Config(**settings)
+    uvicorn.run(
+        create_app(Factory(create_context(config))),
+        port=config.port,
+        http=BoundedHttpProtocol,
+        log_config=None,
+        access_log=False,
+    )
+
+
+async def load(port: int, request: bytes, *, clients: int, seconds: float) -> float:
+    """Return requests a second of a number of keep-alive connections."""
+    until = time.perf_counter() + seconds
+    done = 0
+
+    async def client() -> None:
+        nonlocal done
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while time.perf_counter() < until:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")), head
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            await reader.readexactly(length)
+            done += 1
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return done / seconds
+
+
+def raw(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
+    """Return a request as bytes."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *(f"{k}: {v}" for k, v in headers.items())]
+    if body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def wait_for(port: int) -> None:
+    """Wait until the port answers."""
+    for _ in range(200):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            return
+
+
+async def record(acme: Tenant, key: dict[str, str]) -> tuple[list[Any], list[Any], list[str]]:
+    """Return the SQL messages of both requests, and the ids that every POST makes anew."""
+    for _ in range(6):
+        await acme.http.get(f"{acme.base_url}/expected-transactions?limit=50", headers=key)
+    with Recorder() as get:
+        answer = await acme.http.get(f"{acme.base_url}/expected-transactions?limit=50", headers=key)
+        assert answer.status_code == 200
+    with Recorder() as post:
+        answer = await acme.http.post(f"{acme.base_url}/expected-transactions", headers=key, json=BODY)
+        assert answer.status_code == 201, answer.text
+    new_ids = {str(v) for _, p, _ in post.messages if isinstance(p, dict) for v in p.values() if isinstance(v, UUID)}
+    keep = {acme.id}
+    return get.messages, post.messages, sorted(new_ids - keep)
+
+
+async def main(arguments: argparse.Namespace) -> None:
+    """Run the comparison."""
+    with server() as postgres, cloned(postgres) as database:
+        config = make_config(database)
+        async with running(config, worker=False) as service:
+            acme = await service.tenant("acme", environments=["production"])
+            made = await acme.post("/auth/api-keys", {"name": "bench", "read": True, "write": True})
+            key = {"X-Api-Key": made.json()["apiKey"], "X-Tenant-Id": acme.id, "X-Environment": "production"}
+            gate = asyncio.Semaphore(16)
+
+            async def one(number: int) -> None:
+                async with gate:
+                    await acme.http.post(
+                        f"{acme.base_url}/expected-transactions",
+                        headers=key,
+                        json={**BODY, "externalId": f"e{number}", "counterpartyName": "Bolt GmbH"},
+                    )
+
+            await asyncio.gather(*(one(n) for n in range(ROWS)))
+            get, post, new_ids = await record(acme, key)
+        real_port, bare_port = free_port(), free_port()
+        settings = {
+            **config.model_dump(exclude={"port", "api_key_pepper", "encryption_key"}),
+            "port": real_port,
+            "api_key_pepper": "p" * 32,
+            "encryption_key": "e" * 32,
+        }
+        plain = [(t, _plain(p), prepared) for t, p, prepared in post]
+        context = multiprocessing.get_context("spawn")
+        processes = [
+            context.Process(target=serve_real, args=(settings,), daemon=True),
+            context.Process(target=serve_bare, args=(bare_port, database.url, get, plain, new_ids), daemon=True),
+        ]
+        for process in processes:
+            process.start()
+        try:
+            await wait_for(real_port)
+            await wait_for(bare_port)
+            await compare(arguments, real_port, bare_port, key)
+        finally:
+            for process in processes:
+                process.terminate()
+                process.join()
+
+
+def _plain(params: Any) -> Any:
+    """Return parameters that can go to another process."""
+    if isinstance(params, dict):
+        return {k: _plain(v) for k, v in params.items()}
+    if isinstance(params, list):
+        return [_plain(v) for v in params]
+    return Jsonb(params.obj) if isinstance(params, Jsonb) else params
+
+
+async def compare(arguments: argparse.Namespace, real_port: int, bare_port: int, key: dict[str, str]) -> None:
+    """Print both figures and their ratio, three times in turns so that neither has the better moment."""
+    body = json.dumps(BODY).encode()
+    requests = {
+        "GET 50 rows": (
+            raw("GET", "/expected-transactions?limit=50", key),
+            raw("GET", "/bare", {}),
+        ),
+        "POST one": (raw("POST", "/expected-transactions", key, body), raw("POST", "/bare", {}, body)),
+    }
+    for name, (real, bare) in requests.items():
+        ratios = []
+        for _ in range(3):
+            ours = await load(real_port, real, clients=arguments.clients, seconds=arguments.seconds)
+            theirs = await load(bare_port, bare, clients=arguments.clients, seconds=arguments.seconds)
+            ratios.append(ours / theirs)
+            print(f"{name}: payrec {ours:.0f}/s, bare {theirs:.0f}/s, ratio {ours / theirs:.2f}")
+        print(f"{name}: median ratio {sorted(ratios)[1]:.2f} (goal 0.60)")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--clients", type=int, default=8)
+    asyncio.run(main(parser.parse_args()))

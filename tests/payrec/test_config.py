@@ -1,0 +1,115 @@
+"""Settings: each that is missing or contradicts another is named in one line."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from payrec.config import Config, load_config
+from payrec.errors import ConfigurationError
+
+PRODUCTION = {
+    "DATABASE_URL": "postgresql://payrec_service@db/payrec",
+    "API_KEY_PEPPER": "p" * 32,
+    "ENCRYPTION_KEY": "e" * 32,
+    "IDP_ISSUER_URL": "https://idp.example/realms/payrec",
+    "IDP_CLIENT_SECRET": "s",
+}
+DEVELOPMENT = {name: PRODUCTION[name] for name in ("DATABASE_URL", "API_KEY_PEPPER", "ENCRYPTION_KEY")} | {
+    "DEPLOYMENT_ENVIRONMENT": "development"
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Config.model_fields:
+        for variable in [v for v in os.environ if v.lower() == name]:
+            monkeypatch.delenv(variable)
+
+
+def _load(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> Config:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    return load_config()
+
+
+def test_a_production_service_starts_with_five_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = _load(monkeypatch, PRODUCTION)
+
+    assert not config.is_development
+    assert not config.embeds_identity_provider
+    assert (config.port, config.internal_port, config.log_format) == (8000, 9090, "auto")
+
+
+def test_development_without_an_issuer_embeds_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _load(monkeypatch, DEVELOPMENT).embeds_identity_provider
+
+
+@pytest.mark.parametrize("missing", ["DATABASE_URL", "API_KEY_PEPPER", "ENCRYPTION_KEY"])
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
+    monkeypatch: pytest.MonkeyPatch, missing: str, value: str | None
+) -> None:
+    settings = {name: text for name, text in PRODUCTION.items() if name != missing}
+    if value is not None:
+        settings[missing] = value
+    with pytest.raises(ConfigurationError) as caught:
+        _load(monkeypatch, settings)
+
+    assert caught.value.detail == f"{missing} is not set"
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"API_KEY_PEPPER": "short"}, "API_KEY_PEPPER must be at least 32 bytes"),
+        ({"ENCRYPTION_KEY": "short"}, "ENCRYPTION_KEY must be at least 32 bytes"),
+        ({"IDP_ISSUER_URL": ""}, "IDP_ISSUER_URL is required unless DEPLOYMENT_ENVIRONMENT is development"),
+        ({"IDP_CLIENT_SECRET": ""}, "IDP_CLIENT_SECRET is required with IDP_ISSUER_URL"),
+        ({"IDP_ISSUER_URL": "http://idp"}, "IDP_ISSUER_URL"),
+        ({"IDP_TOKEN_URL": "http://idp/token"}, "IDP_TOKEN_URL"),
+        ({"IDP_JWKS_URL": "http://idp/jwks"}, "IDP_JWKS_URL"),
+        ({"AUTH_MODE": "jwt"}, "AUTH_MODE"),
+        ({"DEPLOYMENT_ENVIRONMENT": "prod"}, "DEPLOYMENT_ENVIRONMENT"),
+        ({"PORT": "http"}, "PORT"),
+        ({"PORT": "65536"}, "PORT"),
+        ({"INTERNAL_PORT": "-1"}, "INTERNAL_PORT"),
+        ({"DATABASE_POOLER": "session"}, "DATABASE_POOLER"),
+        ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        ({"TENANT_PROVISIONER": "helm"}, "TENANT_PROVISIONER"),
+        ({"UPLOAD_MAX_BYTES": "0"}, "UPLOAD_MAX_BYTES"),
+        ({"TRUSTED_PROXIES": "10.0.0.0/8, nonsense"}, "TRUSTED_PROXIES"),
+    ],
+)
+def test_a_wrong_or_contradictory_setting_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], named: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _load(monkeypatch, PRODUCTION | changed)
+
+    assert named in caught.value.detail
+    assert "\n" not in caught.value.detail
+
+
+def test_an_error_never_quotes_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _load(monkeypatch, PRODUCTION | {"API_KEY_PEPPER": "marker-7f3a"})
+
+    assert "marker-7f3a" not in str(caught.value)
+
+
+def test_an_http_issuer_is_allowed_in_development_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = _load(monkeypatch, DEVELOPMENT | {"IDP_ISSUER_URL": "http://localhost:8080", "IDP_CLIENT_SECRET": "s"})
+
+    assert not config.embeds_identity_provider
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])  # noqa: S104 - compared, not bound
+def test_a_process_that_listens_everywhere_reaches_itself_by_loopback(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    config = _load(monkeypatch, DEVELOPMENT | {"HOST": host, "PORT": "8123", "PUBLIC_BASE_URL": "https://pay.example/"})
+
+    assert config.loopback_url == "http://127.0.0.1:8123"
+    assert config.base_url == "https://pay.example"
