@@ -1,0 +1,162 @@
+"""Between the rows of the database and the columns of the engine: CSV in, COPY text out. Blocking; runs in a thread."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any, Final
+
+import polars as pl
+
+from payrec.domain.caller import IdSource
+from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA
+from payrec.domain.matching.engine import Proposals
+from payrec.domain.matching.rules import Confidence, Uniqueness
+from payrec.domain.matching.score import LEVELS
+from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS, STAGED_COLUMNS
+
+_RENAMED: Final = {"open_minor": "amount_minor", "revision": "version"}
+_CONFIDENCES: Final = {c.value: c.name.lower() for c in Confidence}
+_UNIQUENESSES: Final = {u.value: u.name.lower() for u in Uniqueness}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a run looks at: the engine's columns, and the ids that its ordinals stand for."""
+
+    expected: pl.DataFrame
+    incoming: pl.DataFrame
+    expected_ids: pl.Series
+    incoming_ids: pl.Series
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What a run writes, as COPY text for ``MatchRunStore.stage``."""
+
+    matches: bytes
+    reasons: bytes
+    looked_at: bytes
+
+
+def snapshot_of(expected: bytes, incoming: bytes) -> Snapshot:
+    """Return the frames of what ``MatchRunStore`` has read."""
+    left = _frame(expected, EXPECTED_COLUMNS, EXPECTED_SCHEMA)
+    right = _frame(incoming, INCOMING_COLUMNS, INCOMING_SCHEMA)
+    return Snapshot(
+        expected=left.drop("transaction_id"),
+        incoming=right.drop("transaction_id"),
+        expected_ids=left["transaction_id"],
+        incoming_ids=right["transaction_id"],
+    )
+
+
+def staged(proposals: Proposals, snapshot: Snapshot, ids: IdSource, *, filtered: bool) -> Staged:
+    """Render the proposals with new ids, the reasons, and for a ``filtered`` run what it looked at."""
+    looked_at = b""
+    if filtered:
+        looked_at = _copy_text(
+            pl.concat(
+                [
+                    pl.DataFrame({"id": found}).select(pl.lit(side), "id")
+                    for side, found in ((1, snapshot.expected_ids), (2, snapshot.incoming_ids))
+                ]
+            )
+        )
+    return Staged(
+        matches=_copy_text(_matches(proposals, snapshot, ids)),
+        reasons=_copy_text(_reasons(proposals, snapshot)),
+        looked_at=looked_at,
+    )
+
+
+def _frame(data: bytes, columns: list[str], schema: Any) -> pl.DataFrame:
+    """Return the rows of a CSV in the engine's types, with their number as ``ordinal``."""
+    types: dict[str, Any] = {}
+    for column in columns:
+        wanted = schema.get(_RENAMED.get(column, column), pl.String())
+        types[column] = pl.String() if wanted in (pl.List(pl.Int64()), pl.Boolean()) else wanted
+    if data:
+        frame = pl.read_csv(io.BytesIO(data), has_header=False, new_columns=columns, schema=types, null_values=[""])
+    else:
+        frame = pl.DataFrame(schema=types)
+    changes = [pl.col(c) == "t" for c in ("pending", "reversal", "duplicate") if c in types]
+    if "reference_keys" in types:
+        keys = pl.col("reference_keys").fill_null("").str.split(" ")
+        changes.append(keys.list.eval(pl.element().filter(pl.element() != "").cast(pl.Int64)))
+    renamed = frame.with_columns(changes).rename({k: v for k, v in _RENAMED.items() if k in columns})
+    return renamed.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
+
+
+def _copy_text(frame: pl.DataFrame) -> bytes:
+    """Return the rows as PostgreSQL's COPY text. No column holds a tab, a line feed or a backslash."""
+    if frame.is_empty():
+        return b""
+    return frame.write_csv(include_header=False, separator="\t", quote_style="never", null_value="\\N").encode()
+
+
+def _matches(proposals: Proposals, snapshot: Snapshot, ids: IdSource) -> pl.DataFrame:
+    pairs = proposals.pairs
+    expected, incoming = pairs["expected"], pairs["incoming"]
+    levels = pl.concat_str([pl.lit("{"), pl.concat_str(LEVELS, separator=","), pl.lit("}")])
+    epoch_day = snapshot.incoming["booking_day"].gather(incoming)
+    return (
+        pairs.with_row_index("number")
+        .join(_alternatives(proposals, snapshot), on="number", how="left", maintain_order="left")
+        .with_columns(
+            id=pl.Series([f"{ids.new().int:032x}" for _ in range(pairs.height)], dtype=pl.String),
+            expected_id=snapshot.expected_ids.gather(expected),
+            incoming_id=snapshot.incoming_ids.gather(incoming),
+            expected_open_minor=snapshot.expected["amount_minor"].gather(expected),
+            incoming_open_minor=snapshot.incoming["amount_minor"].gather(incoming),
+            expected_revision=snapshot.expected["version"].gather(expected),
+            incoming_revision=snapshot.incoming["version"].gather(incoming),
+            score="score_milli",
+            candidates=1 + pl.col("rivals_expected") + pl.col("rivals_incoming"),
+            confidence=pl.col("confidence").replace_strict(_CONFIDENCES, return_dtype=pl.String),
+            uniqueness=pl.col("status").replace_strict(_UNIQUENESSES, return_dtype=pl.String),
+            currency=snapshot.expected["currency"].gather(expected),
+            effective_on=epoch_day.cast(pl.Date),
+            levels=levels,
+        )
+        .select(STAGED_COLUMNS)
+    )
+
+
+def _alternatives(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
+    """Return ``number`` (of the proposal) and ``alternatives``, the rivals as JSON text, best first."""
+    found = proposals.alternatives
+    text = pl.concat_str(
+        [
+            pl.lit('{"expected":"'),
+            pl.col("expected_id"),
+            pl.lit('","incoming":"'),
+            pl.col("incoming_id"),
+            pl.lit('","score":'),
+            pl.col("score_milli"),
+            pl.lit("}"),
+        ]
+    )
+    return (
+        found.with_columns(
+            expected_id=snapshot.expected_ids.gather(found["expected"]),
+            incoming_id=snapshot.incoming_ids.gather(found["incoming"]),
+        )
+        .with_columns(text=text)
+        .group_by("proposal", maintain_order=True)
+        .agg("text")
+        .select(
+            number="proposal",
+            alternatives=pl.concat_str([pl.lit("["), pl.col("text").list.join(","), pl.lit("]")]),
+        )
+    )
+
+
+def _reasons(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
+    sides = ((1, proposals.open_expected, snapshot.expected_ids), (2, proposals.open_incoming, snapshot.incoming_ids))
+    return pl.concat(
+        [
+            frame.select(pl.lit(side), pl.Series("id", ids.gather(frame["ordinal"])), "reason")
+            for side, frame, ids in sides
+        ]
+    )

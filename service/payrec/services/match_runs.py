@@ -1,0 +1,143 @@
+"""Matching runs: started as jobs, one at a time for a tenant environment, waited for when asked to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.domain.caller import Caller
+from payrec.errors import MatchRunInProgressError
+from payrec.models.expected_transactions import ExpectedTransactionQuery
+from payrec.models.incoming_transactions import IncomingTransactionQuery
+from payrec.models.jobs import JobCreate, JobPublic
+from payrec.models.matches import MatchRunCreate, MatchRunPublic
+from payrec.services.jobs import public_of as job_public
+from payrec.services.validation import check_amount_filters, validated
+from payrec.services.work import Unit, Work
+from payrec.storage.jobs import JobStore
+
+POLL_SECONDS: Final = 0.02
+"""Between two looks at a run that a request waits for; grows to POLL_SECONDS_MAX."""
+
+POLL_SECONDS_MAX: Final = 0.25
+"""The longest pause between two looks."""
+
+
+class MatchRunService:
+    """Starts runs and waits for them."""
+
+    def __init__(self, *, work: Work) -> None:
+        self._work = work
+
+    async def start(self, caller: Caller, given: MatchRunCreate) -> MatchRunPublic:
+        """Queue a run and wait for its end at most ``wait`` seconds.
+
+        Raises
+        ------
+        MatchRunInProgressError
+            With ``jobId``: one run at a time.
+        ValidationFailedError
+            A filter is not one of its list.
+        """
+        params = _checked(given)
+        job_id = self._work.ids.new()
+        async with self._work.tenant(caller) as unit:
+            await self._queue(unit, caller, job_id, params)
+            queued = MatchRunPublic(
+                job_id=job_id,
+                status="queued",
+                counts=None,
+                duration_ms=None,
+                engine_version=None,
+                dry_run=given.dry_run,
+            )
+            unit.answer(202, queued, {"Location": f"/jobs/{job_id}"})
+        return await self._wait(caller, job_id, seconds=given.wait)
+
+    async def start_job(self, caller: Caller, given: JobCreate) -> JobPublic:
+        """Queue a run as a job and return the job at once; raises as ``start``."""
+        run = validated(MatchRunCreate, given.params, pointer="/params")
+        params = _checked(run, pointer="/params")
+        job_id = self._work.ids.new()
+        async with self._work.tenant(caller) as unit:
+            await self._queue(unit, caller, job_id, params)
+            row = await JobStore(unit.connection).get(job_id)
+            public = job_public(row or {})
+            unit.answer(202, public, public.headers)
+        return public
+
+    async def _queue(self, unit: Unit, caller: Caller, job_id: UUID, params: dict[str, Any]) -> None:
+        store = JobStore(unit.connection)
+        running = await store.add_match_run(
+            {
+                "id": job_id,
+                "created_at": unit.now,
+                "updated_at": unit.now,
+                "kind": "match",
+                "status": "queued",
+                "actor": caller.principal.actor,
+                "request_id": caller.request_id,
+                "params": params,
+            }
+        )
+        if running is not None:
+            raise MatchRunInProgressError(jobId=str(running))
+        await store.wake(caller.tenant.environment_id, "match")
+
+    async def _wait(self, caller: Caller, job_id: UUID, *, seconds: float) -> MatchRunPublic:
+        until = self._work.clock.monotonic() + seconds
+        pause = POLL_SECONDS
+        while True:
+            async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+                row = await JobStore(connection).get(job_id)
+            run = run_of(row or {})
+            left = until - self._work.clock.monotonic()
+            if run.status not in {"queued", "running"} or left <= 0:
+                return run
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 1.5, POLL_SECONDS_MAX)
+
+
+def run_of(job: dict[str, Any]) -> MatchRunPublic:
+    """Return the run that a job's row describes."""
+    result = job["result"] or {}
+    return MatchRunPublic.model_validate(
+        {
+            "job_id": job["id"],
+            "status": job["status"],
+            "counts": result.get("counts"),
+            "duration_ms": result.get("durationMs"),
+            "engine_version": result.get("engineVersion"),
+            "dry_run": bool(job["params"].get("dryRun", False)),
+            "proposals": result.get("proposals"),
+            "error": job["error"],
+        },
+        by_alias=True,
+        by_name=True,
+    )
+
+
+def filters_of(
+    params: dict[str, Any], *, pointer: str = ""
+) -> tuple[ExpectedTransactionQuery | None, IncomingTransactionQuery | None]:
+    """Return the filters of a run; None looks at all that is open.
+
+    Raises
+    ------
+    ValidationFailedError
+    """
+    expected = incoming = None
+    if params.get("expectedFilter"):
+        expected = validated(ExpectedTransactionQuery, params["expectedFilter"], pointer=f"{pointer}/expectedFilter")
+        check_amount_filters(expected, pointer=f"{pointer}/expectedFilter/")
+    if params.get("incomingFilter"):
+        incoming = validated(IncomingTransactionQuery, params["incomingFilter"], pointer=f"{pointer}/incomingFilter")
+        check_amount_filters(incoming, pointer=f"{pointer}/incomingFilter/")
+    return expected, incoming
+
+
+def _checked(given: MatchRunCreate, *, pointer: str = "") -> dict[str, Any]:
+    params = given.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"wait"})
+    filters_of(params, pointer=pointer)
+    return params

@@ -1,0 +1,203 @@
+"""The run itself: a consistent snapshot, the pure engine outside of transactions, one commit. Workers import this."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import structlog
+
+from payrec.domain.caller import Caller
+from payrec.domain.changes import Record
+from payrec.domain.matching.engine import Proposals, propose
+from payrec.domain.matching.rules import BASIS_POINTS, Confidence, MatchingRules
+from payrec.domain.progress import Progress
+from payrec.domain.scope import TenantScope, today
+from payrec.errors import AlreadyMatchedError
+from payrec.metrics import Metrics
+from payrec.models.tenants import MatchingSettings
+from payrec.services.match_columns import Snapshot, Staged, snapshot_of, staged
+from payrec.services.match_runs import filters_of
+from payrec.services.tenants import effective_settings
+from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.jobs import JobStore
+from payrec.storage.match_proposals import MatchProposalStore, Written
+from payrec.storage.match_runs import MatchRunStore
+from payrec.storage.tenants import TenantStore
+
+ATTEMPTS_MAX: Final = 3
+"""How often a run proposes again when what it would accept was taken meanwhile."""
+
+DRY_RUN_PROPOSALS_MAX: Final = 1_000
+"""Proposals in the answer of a dry run."""
+
+STEPS: Final = 10
+"""Steps of a run that its progress counts: read, the engine's seven stages, render, commit."""
+
+ENGINE_ACTOR: Final = "engine"
+
+
+class MatchingService:
+    """Runs matching for one tenant environment."""
+
+    def __init__(self, *, work: Work, metrics: Metrics) -> None:
+        self._work = work
+        self._metrics = metrics
+        self._logger = structlog.get_logger("payrec.matching")
+
+    async def run(self, caller: Caller, scope: TenantScope, job: dict[str, Any], progress: Progress) -> None:
+        """Match what is open and end the job in the transaction of its effect.
+
+        Raises
+        ------
+        LostLeaseError
+            Another worker does it; nothing of this attempt is kept.
+        AlreadyMatchedError
+            ``ATTEMPTS_MAX`` times in a row, what would have been accepted was taken meanwhile.
+        """
+        began = self._work.clock.monotonic()
+        rules = await self._rules(scope)
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            progress.done, progress.total = 0, STEPS
+            start = self._work.clock.monotonic()
+            snapshot = await self._read(scope, job["params"])
+            progress.done += 1
+            read = self._work.clock.monotonic()
+            proposals = await asyncio.to_thread(_proposed, snapshot, rules, progress)
+            decided = self._work.clock.monotonic()
+            try:
+                written = await self._commit(caller, scope, job, snapshot, proposals, began=began, progress=progress)
+            except AlreadyMatchedError:
+                if attempt == ATTEMPTS_MAX:
+                    raise
+                self._logger.info("match_run.repeated", attempt=attempt)
+                continue
+            for confidence, count in written.by_confidence.items():
+                self._metrics.proposals.labels(confidence=confidence).inc(count)
+            self._logger.info(
+                "match_run.finished",
+                expected=snapshot.expected.height,
+                incoming=snapshot.incoming.height,
+                candidates=proposals.counts.candidates,
+                proposed=written.proposed,
+                auto_accepted=written.auto_accepted,
+                kept=written.kept,
+                superseded=written.superseded,
+                conflicts=written.conflicts,
+                attempt=attempt,
+                read_ms=round((read - start) * 1000),
+                engine_ms=round((decided - read) * 1000),
+                commit_ms=round((self._work.clock.monotonic() - decided) * 1000),
+            )
+            return
+
+    async def _rules(self, scope: TenantScope) -> MatchingRules:
+        async with self._work.database.control(readonly=True) as connection:
+            settings = effective_settings(await TenantStore(connection).settings(scope.tenant_id))
+        return rules_of(settings.matching)
+
+    async def _read(self, scope: TenantScope, params: dict[str, Any]) -> Snapshot:
+        expected_filter, incoming_filter = filters_of(params)
+        async with self._work.database.tenant(scope, readonly=True, snapshot=True) as connection:
+            store = MatchRunStore(connection)
+            expected = await store.read_expected(expected_filter, today=today(scope, self._work.clock.now()))
+            incoming = await store.read_incoming(incoming_filter)
+        return await asyncio.to_thread(snapshot_of, expected, incoming)
+
+    async def _commit(
+        self,
+        caller: Caller,
+        scope: TenantScope,
+        job: dict[str, Any],
+        snapshot: Snapshot,
+        proposals: Proposals,
+        *,
+        began: float,
+        progress: Progress,
+    ) -> Written:
+        dry_run = bool(job["params"].get("dryRun"))
+        filtered = bool(job["params"].get("expectedFilter") or job["params"].get("incomingFilter"))
+        rendered = None
+        if not dry_run:
+            rendered = await asyncio.to_thread(staged, proposals, snapshot, self._work.ids, filtered=filtered)
+        progress.done += 1
+        counts = proposals.counts
+        written = Written(proposed=counts.proposed, auto_accepted=counts.auto_accepted, ambiguous=counts.ambiguous)
+        async with self._work.tenant(caller, scope, resumed=True) as unit:
+            if rendered is not None:
+                written = await self._write(unit, job, proposals, rendered, filtered=filtered)
+            result = _result(proposals, written)
+            if dry_run:
+                result["proposals"] = _first_proposals(proposals, snapshot)
+            result["durationMs"] = round((self._work.clock.monotonic() - began) * 1000)
+            finished = await JobStore(unit.connection).finish(
+                job["id"], attempt=job["attempts"], now=self._work.clock.now(), result=result, done=STEPS
+            )
+            if not finished:
+                raise LostLeaseError
+            unit.record(Record(action="job.succeeded", resource_id=job["id"]))
+        return written
+
+    async def _write(
+        self, unit: Unit, job: dict[str, Any], proposals: Proposals, rendered: Staged, *, filtered: bool
+    ) -> Written:
+        await MatchRunStore(unit.connection).stage(rendered.matches, rendered.reasons, rendered.looked_at)
+        written = await MatchProposalStore(unit.connection).write(
+            run_id=job["id"],
+            change_id=unit.change_id,
+            actor=f"{ENGINE_ACTOR}:{proposals.engine_version}",
+            at=unit.now,
+            filtered=filtered,
+        )
+        done = {"proposed": written.proposed, "kept": written.kept, "superseded": written.superseded}
+        unit.record(Record(action="match_run.committed", resource_id=job["id"], after=done))
+        return written
+
+
+def rules_of(settings: MatchingSettings) -> MatchingRules:
+    """Return the engine's rules for a tenant's settings."""
+    return MatchingRules(
+        date_window_days_before=settings.date_window_days_before,
+        date_window_days_after=settings.date_window_days_after,
+        amount_tolerance_minor=settings.amount_tolerance_minor,
+        amount_tolerance_basis_points=round(settings.amount_tolerance_percent * BASIS_POINTS / 100),
+        require_reference=settings.require_reference,
+        auto_accept=settings.auto_accept,
+        auto_accept_min_confidence=settings.auto_accept_min_confidence,
+    )
+
+
+def _proposed(snapshot: Snapshot, rules: MatchingRules, progress: Progress) -> Proposals:
+    def stage_ended(_stage: str) -> None:
+        progress.done += 1
+
+    return propose(snapshot.expected, snapshot.incoming, rules, observe=stage_ended)
+
+
+def _result(proposals: Proposals, written: Written) -> dict[str, Any]:
+    counts = proposals.counts
+    return {
+        "counts": {
+            "expected": counts.expected,
+            "incoming": counts.incoming,
+            "proposed": written.proposed,
+            "autoAccepted": written.auto_accepted,
+            "ambiguous": written.ambiguous,
+            "unmatched": counts.open_incoming,
+        },
+        "engineVersion": proposals.engine_version,
+    }
+
+
+def _first_proposals(proposals: Proposals, snapshot: Snapshot) -> list[dict[str, Any]]:
+    return [
+        {
+            "expectedTransactionId": snapshot.expected_ids[row["expected"]],
+            "incomingTransactionId": snapshot.incoming_ids[row["incoming"]],
+            "amountMinor": row["amount_minor"],
+            "confidence": Confidence(row["confidence"]).name.lower(),
+            "score": row["score_milli"] / 1000,
+            "autoAccept": row["auto"],
+        }
+        for row in proposals.pairs.head(DRY_RUN_PROPOSALS_MAX).iter_rows(named=True)
+    ]

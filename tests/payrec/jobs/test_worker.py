@@ -1,0 +1,143 @@
+"""Workers that die: what they were doing is done by another one, and once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+import pytest
+from procrastinate import App
+
+from payrec.embedded.postgres import EmbeddedPostgres
+from payrec.jobs.app import create_app
+from payrec.jobs.worker import _rescue
+from support.matching_world import DEADLINE_SECONDS, World, matching_world
+from support.places import look
+from support.postgres import cloned
+from support.service import make_config, running
+from support.worker_process import worker_process
+
+pytestmark = pytest.mark.anyio
+
+QUICK = {"lease": 1.5, "heartbeat_seconds": 0.3, "stalled_seconds": 1.0, "polling_seconds": 0.3}
+RECORD = {"amount": "5.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
+
+
+@pytest.fixture(scope="module")
+async def idle(postgres: EmbeddedPostgres) -> AsyncIterator[tuple[World, str]]:
+    """Return a world without any worker, and the address of its database for the superuser."""
+    with cloned(postgres) as database:
+        async with running(make_config(database), worker=False) as service:
+            acme, globex = await service.tenant("acme"), await service.tenant("globex")
+            async with matching_world(service, acme, globex) as made:
+                yield made, database.superuser_url
+
+
+async def until(true: Callable[[], Awaitable[bool]], what: str) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + DEADLINE_SECONDS
+    while not await true():
+        assert loop.time() < end, f"never: {what}"
+        await asyncio.sleep(0.02)
+
+
+async def test_what_a_killed_worker_was_doing_is_done_once_by_another(
+    idle: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, superuser = idle
+    monkeypatch.setattr("payrec.services.imports.INLINE_BYTES_MAX", 0)
+    await world.expect(reference="INV-2026-001")
+    await world.receive(remittance="INV-2026-001")
+    other = await world.bystander.post("/incoming-transactions/upload", [RECORD])
+    config = world.service.factory.context.config
+    database = world.service.factory.context.database
+
+    async def blocked() -> bool:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return (await look(superuser, query)) == [(2,)]
+
+    async with worker_process(config, **QUICK) as first:
+        async with database.tenant(world.scope) as connection:
+            # Both jobs get as far as writing, and no further.
+            await connection.execute("LOCK TABLE match, incoming_transaction IN EXCLUSIVE MODE")
+            run = (await world.tenant.post("/matches/match", {"wait": 0})).json()
+            upload = (await world.tenant.post("/incoming-transactions/upload", [RECORD])).json()
+            await until(blocked, "both jobs write")
+            first.kill()
+            await first.wait()
+        jobs = [await world.job(job_id) for job_id in (run["jobId"], upload["jobId"])]
+        assert [(j["status"], j["attempts"]) for j in jobs] == [("running", 1)] * 2
+        assert await world.matches() == []
+    async with worker_process(config, **QUICK):
+        jobs = [await world.ended(job_id) for job_id in (run["jobId"], upload["jobId"])]
+        assert [(j["status"], j["attempts"]) for j in jobs] == [("succeeded", 2)] * 2
+        elsewhere = (await world.bystander.get(f"/jobs/{other.json()['jobId']}")).json()
+        assert (elsewhere["status"], elsewhere["attempts"]) == ("succeeded", 1)
+    assert len(await world.matches()) == 1
+    found = (await world.tenant.get(f"/imports/{upload['id']}")).json()
+    assert (found["status"], found["counts"]["accepted"]) == ("completed", 1)
+    ends = await world.sql("SELECT count(*) AS n FROM outbox WHERE type IN ('job.succeeded', 'import.completed')")
+    assert ends == [{"n": 3}]
+    assert await world.sql("SELECT 1 FROM blob_chunk") == []
+    assert await look(superuser, "SELECT * FROM jobs.procrastinate_jobs WHERE status = 'doing'") == []
+
+
+async def test_an_upload_whose_process_died_is_finished_by_a_worker(
+    idle: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, _ = idle
+    await world.clean()
+    for module in ("payrec.services.imports", "payrec.storage.jobs"):
+        monkeypatch.setattr(f"{module}.INLINE_LEASE", timedelta(seconds=0.2))
+
+    async def vanish(*_given: object, **_more: object) -> None:
+        raise KeyError("as if the process had died: nothing is written any more")
+
+    monkeypatch.setattr("payrec.services.import_processing.ImportProcessor.process", vanish)
+    answer = await world.tenant.post("/incoming-transactions/upload", [RECORD])
+    assert answer.status_code == 500
+    [job] = (await world.tenant.get("/jobs")).json()["data"]
+    assert (job["status"], job["attempts"]) == ("running", 1)
+    monkeypatch.undo()
+    async with worker_process(world.service.factory.context.config, **QUICK):
+        ended = await world.ended(job["id"])
+    assert (ended["status"], ended["attempts"]) == ("succeeded", 2)
+    [found] = (await world.tenant.get("/imports")).json()["data"]
+    assert (found["status"], found["counts"]["accepted"]) == ("completed", 1)
+    assert len((await world.tenant.get("/incoming-transactions")).json()["data"]) == 1
+
+
+async def test_the_wake_ups_of_dead_workers_are_given_away_all_of_them(idle: tuple[World, str]) -> None:
+    world, superuser = idle
+    app: App = create_app(url=world.service.factory.context.config.database_url)
+    async with app.open_async():
+        await look(
+            superuser,
+            """
+            SET search_path = jobs;
+            WITH dead AS (
+                INSERT INTO jobs.procrastinate_workers (last_heartbeat) VALUES (now() - interval '1 hour') RETURNING id
+            ), waiting AS (
+                INSERT INTO jobs.procrastinate_jobs (queue_name, task_name, queueing_lock, status)
+                VALUES ('payrec', 'drain', 'a', 'todo'), ('elsewhere', 'drain', 'z', 'todo')
+            )
+            INSERT INTO jobs.procrastinate_jobs (queue_name, task_name, queueing_lock, status, worker_id)
+            SELECT 'payrec', 'drain', name, 'doing', dead.id FROM dead, unnest(ARRAY['a', 'b', 'c']) AS name
+            """,
+        )
+
+        async def given_away() -> bool:
+            query = (
+                "SELECT queueing_lock, status::text FROM jobs.procrastinate_jobs WHERE queueing_lock IN ('a', 'b', 'c')"
+            )
+            return set(await look(superuser, query)) == {("a", "todo"), ("b", "todo"), ("c", "todo")}
+
+        rescuer = asyncio.create_task(_rescue(app, every=0.05, stalled_seconds=1.0))
+        try:
+            await until(given_away, "the living have them")
+        finally:
+            rescuer.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await rescuer
+    await look(superuser, "SET search_path = jobs; DELETE FROM procrastinate_jobs")

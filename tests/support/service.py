@@ -1,0 +1,155 @@
+"""A running service: the real application on a real port, its worker, and a client for each tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import uvicorn
+
+from payrec.config import Config
+from payrec.embedded.passwords import PasswordHasher
+from payrec.embedded.postgres import EmbeddedDatabase
+from payrec.factory import Factory, create_context
+from payrec.gate.protocol import BoundedHttpProtocol
+from payrec.main import create_app
+
+PEPPER = "p" * 32
+ENCRYPTION_KEY = "e" * 32
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def make_config(database: EmbeddedDatabase, **settings: Any) -> Config:
+    """Return the settings of a development service on a free port."""
+    given: dict[str, Any] = {
+        "port": free_port(),
+        "internal_port": 0,
+        "deployment_environment": "development",
+        "database_url": database.url,
+        "admin_database_url": database.admin_url,
+        "api_key_pepper": PEPPER,
+        "encryption_key": ENCRYPTION_KEY,
+        **settings,
+    }
+    return Config(**given)
+
+
+@dataclass(slots=True, kw_only=True)
+class Tenant:
+    """A tenant made over HTTP, its administrator's token, and who asks for it."""
+
+    id: str
+    slug: str
+    token: str
+    base_url: str
+    http: httpx2.AsyncClient
+
+    def headers(self, environment: str = "production", **more: str) -> dict[str, str]:
+        """Return the headers of the administrator in an environment."""
+        return {
+            "X-Tenant-Id": self.id,
+            "X-Environment": environment,
+            "Authorization": f"Bearer {self.token}",
+            **more,
+        }
+
+    async def request(self, method: str, path: str, environment: str = "production", **options: Any) -> httpx2.Response:
+        """Ask as the administrator; ``headers`` are added."""
+        headers = self.headers(environment) | options.pop("headers", {})
+        return await self.http.request(method, self.base_url + path, headers=headers, **options)
+
+    async def get(self, path: str, environment: str = "production", **options: Any) -> httpx2.Response:
+        """GET as the administrator."""
+        return await self.request("GET", path, environment, **options)
+
+    async def post(
+        self, path: str, json: Any = None, environment: str = "production", **options: Any
+    ) -> httpx2.Response:
+        """POST as the administrator."""
+        if json is not None:
+            options["json"] = json
+        return await self.request("POST", path, environment, **options)
+
+
+@dataclass(slots=True, kw_only=True)
+class Service:
+    """The service under test."""
+
+    base_url: str
+    factory: Factory
+    http: httpx2.AsyncClient
+
+    async def tenant(self, slug: str, *, environments: list[str] | None = None) -> Tenant:
+        """Create a tenant with an administrator, over HTTP alone."""
+        body: dict[str, Any] = {
+            "name": slug.title(),
+            "slug": slug,
+            "admin": {"username": f"admin@{slug}", "password": f"pässwörd-{slug}"},
+        }
+        if environments is not None:
+            body["environments"] = environments
+        created = await self.http.post(f"{self.base_url}/tenants", json=body)
+        assert created.status_code == 201, created.text
+        token = await self.http.post(
+            f"{self.base_url}/auth/token", json={"username": f"admin@{slug}", "password": f"pässwörd-{slug}"}
+        )
+        assert token.status_code == 200, token.text
+        return Tenant(
+            id=created.json()["id"],
+            slug=slug,
+            token=token.json()["access_token"],
+            base_url=self.base_url,
+            http=self.http,
+        )
+
+
+@asynccontextmanager
+async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Service]:
+    """Run the service, and its worker unless told otherwise, until the context ends."""
+    factory = Factory(create_context(config, passwords=PasswordHasher()))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            create_app(factory),
+            host="127.0.0.1",
+            port=config.port,
+            http=BoundedHttpProtocol,
+            ws="none",
+            log_config=None,
+            lifespan="on",
+            access_log=False,
+        )
+    )
+    serving = asyncio.create_task(server.serve())
+    tasks = [serving]
+    try:
+        while not server.started:
+            if serving.done():
+                serving.result()
+            await asyncio.sleep(0.01)
+        if worker:
+            from payrec.jobs.worker import run_worker  # noqa: PLC0415  # a service alone starts without the engine
+
+            ready = asyncio.Event()
+            tasks.append(asyncio.create_task(run_worker(factory, ready=ready)))
+            await ready.wait()
+        async with httpx2.AsyncClient(timeout=30.0) as http:
+            yield Service(base_url=f"http://127.0.0.1:{config.port}", factory=factory, http=http)
+    finally:
+        for task in tasks[1:]:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        server.should_exit = True
+        await serving

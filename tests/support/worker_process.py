@@ -1,0 +1,74 @@
+"""Worker processes of their own, which a test may kill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from payrec.config import Config
+
+START_SECONDS = 60.0
+
+_PROGRAM = """
+import asyncio, json, sys
+from datetime import timedelta
+
+from payrec.config import load_config
+from payrec.factory import Factory, create_context
+from payrec.jobs.worker import run_worker
+from payrec.logs import configure_logging
+
+
+async def main(lease, **options):
+    context = create_context(load_config())
+    configure_logging(level="info", form="json")
+    await context.database.open()
+    ready = asyncio.Event()
+    working = asyncio.create_task(
+        run_worker(Factory(context), ready=ready, lease=timedelta(seconds=lease), **options)
+    )
+    await ready.wait()
+    print("ready", flush=True)
+    await working
+
+
+asyncio.run(main(**json.loads(sys.argv[1])))
+"""
+
+
+@asynccontextmanager
+async def worker_process(config: Config, **options: float) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start a worker with the settings in its environment; whatever is left of it is killed in the end.
+
+    ``options`` are those of ``run_worker``, ``lease`` in seconds.
+    """
+    environment = {
+        "PATH": os.environ["PATH"],
+        "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
+        "DATABASE_URL": config.database_url,
+        "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
+        "ENCRYPTION_KEY": config.encryption_key.get_secret_value(),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _PROGRAM,
+        json.dumps(options),
+        env=environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None
+        line = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+        assert line.strip() == b"ready", "the worker did not start"
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
