@@ -1,0 +1,187 @@
+"""The command ``payrec``: what can be said on the command line. What is done is in ``payrec.commands``.
+
+Exit codes: 0 done, 1 failed, 2 the command line or a setting is wrong, 130 interrupted. An expected error is one line
+on standard error, never a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from payrec import __version__
+from payrec.domain.principal import ENVIRONMENTS, ROLES
+from payrec.errors import ConfigurationError, PayrecError
+
+PORT_MAX: Final = 65_535
+
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        # Imported when it is asked for: `payrec keys` needs neither the API nor the matching engine.
+        command = importlib.import_module(f"payrec.commands.{given.command}")
+        return int(command.run(given))
+    except ConfigurationError as error:
+        sys.stderr.write(f"payrec: {error.detail}\n")
+        return EXIT_USAGE
+    except PayrecError as error:
+        sys.stderr.write(f"payrec: {_readable(error)}\n")
+        return EXIT_FAILED
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `| head` does. Python would complain again when it closes it.
+        sys.stdout = None
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _readable(error: PayrecError) -> str:
+    fields = "; ".join(f"{e.pointer.lstrip('/')}: {e.detail}" for e in error.errors)
+    return f"{error.detail}: {fields}" if fields else error.detail
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="payrec",
+        description="Multi-tenant payment reconciliation: what was expected, what really moved, and why they match.",
+        epilog="Settings are environment variables; service/README.md lists them.",
+    )
+    parser.add_argument("--version", action="version", version=f"payrec {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_processes(commands)
+    _add_tenants(commands)
+    _add_users(commands)
+    _add_keys(commands)
+    return parser
+
+
+def _add_processes(commands: Any) -> None:
+    demo = commands.add_parser("demo", help="show the whole thing at work on a real statement; needs nothing else")
+    demo.add_argument("--exit", action="store_true", help="end when everything was shown")
+    demo.add_argument("--port", type=_port, default=8000, help="0 takes any free one (default 8000)")
+
+    dev = commands.add_parser("dev", help="run everything for development, embedding what is not set")
+    _add_ports(dev)
+    dev.add_argument("--data-dir", type=Path, help="where everything is kept (DATA_DIR)")
+
+    _add_ports(commands.add_parser("serve", help="serve the API"))
+    worker = commands.add_parser("worker", help="do the jobs: imports and matching runs")
+    _add_internal_port(worker)
+    # For `payrec dev`: standard input is a pipe that ends when the parent does, however it ends.
+    worker.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
+    commands.add_parser("migrate", help="bring the control schema and every tenant's schema to this version")
+    commands.add_parser("openapi", help="print the OpenAPI document")
+
+
+def _add_ports(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=_port, help="0 takes any free one (PORT, default 8000)")
+    _add_internal_port(parser)
+
+
+def _add_internal_port(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--internal-port", type=_port, help="/livez, /readyz and /metrics (INTERNAL_PORT, default 9090)"
+    )
+
+
+def _add_tenants(commands: Any) -> None:
+    actions = commands.add_parser("tenants", help="tenants: create, list, suspend, resume, delete").add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    create = actions.add_parser("create", help="create a tenant and its schemas")
+    create.add_argument("--name", required=True)
+    create.add_argument("--slug", help="made from the name when it is not given")
+    create.add_argument("--environments", type=_environments, help="separated by commas; all four by default")
+    listing = actions.add_parser("list", help="list all tenants")
+    listing.add_argument("--status", choices=("provisioning", "active", "suspended", "deleting"))
+    for name, text in (("suspend", "refuse every request of a tenant"), ("resume", "end a suspension")):
+        actions.add_parser(name, help=text).add_argument("slug")
+    delete = actions.add_parser("delete", help="delete a tenant with all of its data; there is no way back")
+    delete.add_argument("slug")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _add_users(commands: Any) -> None:
+    actions = commands.add_parser("users", help="users: add, list, enable, disable, change").add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    add = actions.add_parser("add", help="let somebody act for a tenant")
+    add.add_argument("--tenant", required=True, help="slug")
+    add.add_argument("--username", required=True)
+    add.add_argument("--email")
+    add.add_argument("--subject", help="the identity provider's id of the user (sub)")
+    add.add_argument("--roles", type=_roles, required=True, help=f"of {', '.join(ROLES)}; separated by commas")
+    add.add_argument("--environments", type=_environments, help="separated by commas; all of the tenant's by default")
+    add.add_argument("--id", type=_uuid, help="when the id is decided elsewhere")
+    add.add_argument(
+        "--password-stdin", action="store_true", help="read a password (the embedded identity provider only)"
+    )
+    actions.add_parser("list", help="list a tenant's users").add_argument("--tenant", required=True, help="slug")
+    for name, text in (("enable", "let a disabled user in again"), ("disable", "refuse a user's requests")):
+        actions.add_parser(name, help=text).add_argument("--username", required=True)
+    roles = actions.add_parser("set-roles", help="replace a user's roles")
+    roles.add_argument("--username", required=True)
+    roles.add_argument("--roles", type=_roles, required=True)
+    environments = actions.add_parser("set-environments", help="replace the environments open to a user")
+    environments.add_argument("--username", required=True)
+    environments.add_argument("--environments", type=_environments, required=True)
+
+
+def _add_keys(commands: Any) -> None:
+    actions = commands.add_parser("keys", help="API keys: create, list, revoke").add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    create = actions.add_parser("create", help="create a key and print it, once")
+    listing = actions.add_parser("list", help="list the keys of an environment")
+    revoke = actions.add_parser("revoke", help="refuse a key from its next request on")
+    for action in (create, listing, revoke):
+        action.add_argument("--tenant", required=True, help="slug")
+        action.add_argument("--environment", required=True, choices=ENVIRONMENTS)
+    create.add_argument("--name")
+    create.add_argument("--read", action="store_true")
+    create.add_argument("--write", action="store_true")
+    create.add_argument("--expires-at", help="RFC 3339, such as 2027-01-01T00:00:00Z")
+    revoke.add_argument("--id", type=_uuid, required=True)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= PORT_MAX):
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {PORT_MAX}")
+    return int(text)
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("must be a UUID") from None
+
+
+def _environments(text: str) -> list[str]:
+    return _words(text, ENVIRONMENTS)
+
+
+def _roles(text: str) -> list[str]:
+    return _words(text, tuple(ROLES))
+
+
+def _words(text: str, known: Sequence[str]) -> list[str]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not set(words) <= set(known):
+        raise argparse.ArgumentTypeError(f"must be among {', '.join(known)}, separated by commas")
+    return words
+
+
+if __name__ == "__main__":
+    sys.exit(main())

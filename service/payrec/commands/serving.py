@@ -1,0 +1,187 @@
+"""Processes that stay: their ports, their signals, and an end in good order."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from payrec.config import Config
+from payrec.embedded.passwords import PasswordHasher
+from payrec.errors import ConfigurationError, PayrecError
+from payrec.factory import Factory, create_context
+from payrec.gate.protocol import BoundedHttpProtocol
+from payrec.internal import create_internal_app
+from payrec.services.migrations import check_ready
+
+BACKLOG: Final = 2048
+"""Connections that may wait to be accepted."""
+
+GRACE_SECONDS: Final = 25
+"""How long requests may go on after the process was asked to end; below the 30 seconds of a Kubernetes pod."""
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the process, which may have several, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so.
+
+        Raises
+        ------
+        PayrecError
+            The application does not start. Uvicorn ends the process then, which is not its own here.
+        """
+        try:
+            await super().startup(sockets=sockets)
+        except SystemExit:
+            raise PayrecError("the server did not start; the log says why") from None
+        self.listening.set()
+
+
+def given_ports(arguments: argparse.Namespace) -> dict[str, int]:
+    """Return the settings that the command line gives instead of the environment."""
+    ports = {"port": getattr(arguments, "port", None), "internal_port": getattr(arguments, "internal_port", None)}
+    return {name: port for name, port in ports.items() if port is not None}
+
+
+def listen(host: str, port: int, *, name: str) -> socket.socket:
+    """Return a listening socket; port 0 takes any free one.
+
+    Taken before anything is started: two processes never believe that they have the same port.
+
+    Raises
+    ------
+    ConfigurationError
+        With the setting's ``name``: the port is taken, or the address is not one of this machine.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            option = f"--{name.lower().replace('_', '-')}"
+            raise ConfigurationError(f"{name} {port} is taken by another process; choose one with {option}") from None
+        if error.errno == errno.EACCES:
+            raise ConfigurationError(f"{name} {port} needs rights that this process does not have") from None
+        raise ConfigurationError(f"HOST {host} cannot be listened on: {error.strerror}") from None
+
+
+def port_of(listening: socket.socket) -> int:
+    """Return the port that a socket got."""
+    return int(listening.getsockname()[1])
+
+
+@asynccontextmanager
+async def served(
+    app: ASGIApp, listening: socket.socket, *, config: Config | None = None, lifespan: bool = False
+) -> AsyncIterator[uvicorn.Server]:
+    """Serve an application on a socket until the context ends, then let its requests finish."""
+    proxies = config.trusted_proxies if config is not None else ""
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http=BoundedHttpProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on" if lifespan else "off",
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=proxies or None,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+    )
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    listens = asyncio.create_task(server.listening.wait())
+    try:
+        await asyncio.wait({serving, listens}, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            yield server
+    finally:
+        listens.cancel()
+        server.should_exit = True
+        await serving
+
+
+@contextmanager
+def stopping(stop: asyncio.Event, *, force: Callable[[], None] | None = None) -> Iterator[None]:
+    """Set ``stop`` at the first SIGINT or SIGTERM; call ``force`` at the next."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set() and force is not None:
+            force()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def run_async(work: Coroutine[Any, Any, int]) -> int:
+    """Run a coroutine to its end on the fastest event loop that is installed."""
+    with asyncio.Runner(loop_factory=uvicorn.Config("", log_config=None).get_loop_factory()) as runner:
+        return runner.run(work)
+
+
+def make_factory(config: Config) -> Factory:
+    """Return the factory of a process with these settings."""
+    passwords = PasswordHasher() if config.embeds_identity_provider else None
+    return Factory(create_context(config, passwords=passwords))
+
+
+@asynccontextmanager
+async def opened(factory: Factory) -> AsyncIterator[Factory]:
+    """Open the database for a process or a command, and close what it has at the end.
+
+    Raises
+    ------
+    UnavailableError
+        DATABASE_URL cannot be reached.
+    """
+    context = factory.context
+    try:
+        await context.database.open()
+        yield factory
+    finally:
+        await context.database.close()
+        await context.http.aclose()
+
+
+@asynccontextmanager
+async def internal_port(
+    factory: Factory, listening: socket.socket, *, ready: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[None]:
+    """Serve /livez, /readyz and /metrics; ready is who reaches the database and finds its control schema current."""
+
+    async def check() -> None:
+        await factory.context.database.ping()
+        await check_ready(factory.context.database)
+
+    app = create_internal_app(metrics=factory.context.metrics, check_ready=ready or check)
+    async with served(app, listening):
+        yield

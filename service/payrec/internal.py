@@ -1,0 +1,50 @@
+"""The internal port of a process: whether it lives, whether it is ready, and its metrics. Never exposed outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from payrec.errors import PayrecError
+from payrec.metrics import Metrics
+
+READY_SECONDS_MAX: Final = 3.0
+"""How long the check of readiness may take; a probe that waits longer learns nothing more."""
+
+
+def create_internal_app(*, metrics: Metrics, check_ready: Callable[[], Awaitable[None]]) -> Starlette:
+    """Return the three routes. ``check_ready`` returns, or raises PayrecError with what is missing.
+
+    ``/livez`` asks nothing of anybody: a process whose database is away must not be restarted for it.
+    """
+
+    async def livez(_request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_request: Request) -> Response:
+        try:
+            async with asyncio.timeout(READY_SECONDS_MAX):
+                await check_ready()
+        except PayrecError as error:
+            return PlainTextResponse(f"{error.detail}\n", status_code=503)
+        except TimeoutError:
+            return PlainTextResponse("the database does not answer in time\n", status_code=503)
+        return PlainTextResponse("ok\n")
+
+    async def exposition(_request: Request) -> Response:
+        return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
+
+    return Starlette(
+        routes=[
+            Route("/livez", livez, methods=["GET"]),
+            Route("/readyz", readyz, methods=["GET"]),
+            Route("/metrics", exposition, methods=["GET"]),
+        ]
+    )
