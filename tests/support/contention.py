@@ -12,6 +12,7 @@ import psycopg
 from payrec.domain.caller import IdSource
 from payrec.domain.scope import TenantScope
 from payrec.storage.database import Database
+from payrec.storage.partitions import ensure_partitions
 
 _EXPECTED = """
     WITH stated AS (
@@ -139,6 +140,7 @@ async def put(
             for ordinal, (e, i, amount) in enumerate(match)
         )
     async with database.tenant(scope) as connection, connection.cursor() as cursor:
+        await ensure_partitions(connection)
         await cursor.executemany(_EXPECTED, sides[0])
         await cursor.executemany(_INCOMING, sides[1])
         await cursor.executemany(_MATCH, proposals)

@@ -23,6 +23,7 @@ from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_proposals import MatchProposalStore, Written
 from payrec.storage.match_runs import MatchRunStore
+from payrec.storage.partitions import ensure_partitions
 from payrec.storage.tenants import TenantStore
 
 ATTEMPTS_MAX: Final = 3
@@ -57,6 +58,10 @@ class MatchingService:
         """
         began = self._work.clock.monotonic()
         rules = await self._rules(scope)
+        if not job["params"].get("dryRun"):
+            # Its own transaction, because it locks both tables; after the first run it only looks.
+            async with self._work.database.tenant(scope) as connection:
+                await ensure_partitions(connection)
         for attempt in range(1, ATTEMPTS_MAX + 1):
             progress.done, progress.total = 0, STEPS
             start = self._work.clock.monotonic()

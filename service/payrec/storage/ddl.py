@@ -20,8 +20,6 @@ def _script(metadata: MetaData) -> str:
     statements: list[str] = []
     for table in metadata.sorted_tables:
         statements.append(str(CreateTable(table).compile(dialect=dialect)).strip())
-        if table.dialect_options["postgresql"]["partition_by"]:
-            statements.append(f'CREATE TABLE "{table.name}_default" PARTITION OF "{table.name}" DEFAULT')
         statements.extend(
             str(CreateIndex(index).compile(dialect=dialect)).strip()
             for index in sorted(table.indexes, key=lambda i: str(i.name))

@@ -97,8 +97,8 @@ class Provisioner:
             )
             # PostgreSQL 16: who creates a role may administer it, but not become it, until granted so.
             enter = sql.SQL(
-                "GRANT {role} TO CURRENT_USER WITH SET TRUE, INHERIT FALSE;"
-                "GRANT {role} TO {login} WITH SET TRUE, INHERIT FALSE"
+                # One statement: each reads all memberships anew, and an installation has thousands.
+                "GRANT {role} TO CURRENT_USER, {login} WITH SET TRUE, INHERIT FALSE"
             ).format(role=sql.Identifier(role), login=sql.Identifier(self._login))
             await connection.execute(create + enter if found is None else enter, prepare=False)
 

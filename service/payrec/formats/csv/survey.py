@@ -115,7 +115,7 @@ class Survey:
             return cast("DateOrder", proved)
         if self._orders["dmy"] or self._orders["doubt"]:
             raise UnreadableFileError(
-                "csv_ambiguous_dates", "day or month first cannot be told: set the option date-order (dmy or mdy)"
+                "csv_ambiguous_dates", "day or month first cannot be told: set dateOrder to dmy or mdy"
             )
         return "dmy" if self._orders["dotted"] else None
 

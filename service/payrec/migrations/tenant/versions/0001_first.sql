@@ -252,7 +252,6 @@ CREATE TABLE leg (
 	CONSTRAINT leg_amounts_positive CHECK (amount_minor > 0 AND settled_minor > 0)
 )
  PARTITION BY RANGE (match_id);
-CREATE TABLE "leg_default" PARTITION OF "leg" DEFAULT;
 CREATE INDEX leg_by_expected ON leg (expected_id) WHERE expected_id IS NOT NULL;
 CREATE INDEX leg_by_incoming ON leg (incoming_id) WHERE incoming_id IS NOT NULL;
 CREATE TABLE match (
@@ -285,7 +284,6 @@ CREATE TABLE match (
 	CONSTRAINT match_confidence_known CHECK (confidence IN ('exact', 'high', 'medium', 'low'))
 )
  PARTITION BY RANGE (id);
-CREATE TABLE "match_default" PARTITION OF "match" DEFAULT;
 CREATE INDEX match_by_run ON match (run_id, id) WHERE run_id IS NOT NULL;
 CREATE INDEX match_by_status ON match (status, id);
 CREATE TABLE outbox (
