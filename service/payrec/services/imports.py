@@ -16,6 +16,7 @@ from payrec.models.common import Page
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
 from payrec.services.import_processing import ImportProcessor, profile_of
 from payrec.services.import_rendering import COLLECTION, rendered_imports
+from payrec.services.jobs import queued_job
 from payrec.services.paging import Pager
 from payrec.services.validation import identifier
 from payrec.services.work import LostLeaseError, Unit, Work
@@ -113,10 +114,16 @@ class ImportService:
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             rows, more = await ImportStore(connection).page(request, query)
             found = await rendered_imports(connection, rows)
-        cursor = None
-        if more:
-            cursor = self._pager.next_cursor(COLLECTION, query, request.sort, rows[-1], caller.scope)
-        return Page[ImportPublic].model_construct(data=found, has_more=more, next_cursor=cursor)
+        return self._pager.page(
+            ImportPublic,
+            rows,
+            data=found,
+            more=more,
+            collection=COLLECTION,
+            query=query,
+            sort=request.sort,
+            scope=caller.scope,
+        )
 
     async def errors(self, caller: Caller, import_id: str, query: RecordProblemQuery) -> Page[RecordProblem]:
         """Return a page of all problems of an import, in the order of the file.
@@ -170,17 +177,7 @@ class ImportService:
 
     async def _add_job(self, unit: Unit, caller: Caller, import_id: UUID, job_id: UUID, *, inline: bool) -> None:
         jobs = JobStore(unit.connection)
-        job = {
-            "id": job_id,
-            "created_at": unit.now,
-            "updated_at": unit.now,
-            "kind": "import",
-            "status": "queued",
-            "actor": caller.principal.actor,
-            "request_id": caller.request_id,
-            "params": {"importId": str(import_id)},
-        }
-        await jobs.add(job)
+        await jobs.add(queued_job(unit, job_id, "import", {"importId": str(import_id)}))
         if inline:
             # This request is the job's first worker; if it dies, the lease runs out and another takes over.
             await jobs.claim_own(job_id, now=unit.now)

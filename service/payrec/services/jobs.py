@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.errors import NotFoundError
@@ -10,7 +11,7 @@ from payrec.models.common import Page
 from payrec.models.jobs import JobPublic, JobQuery
 from payrec.services.paging import Pager
 from payrec.services.validation import identifier
-from payrec.services.work import Work
+from payrec.services.work import Unit, Work
 from payrec.storage.jobs import JobStore
 from payrec.storage.listing import BY_CREATION
 
@@ -47,8 +48,30 @@ class JobService:
         request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             rows, more = await JobStore(connection).page(request, query)
-        cursor = self._pager.next_cursor(COLLECTION, query, request.sort, rows[-1], caller.scope) if more else None
-        return Page[JobPublic].model_construct(data=[public_of(row) for row in rows], has_more=more, next_cursor=cursor)
+        return self._pager.page(
+            JobPublic,
+            rows,
+            data=[public_of(row) for row in rows],
+            more=more,
+            collection=COLLECTION,
+            query=query,
+            sort=request.sort,
+            scope=caller.scope,
+        )
+
+
+def queued_job(unit: Unit, job_id: UUID, kind: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a new job of the unit's caller."""
+    return {
+        "id": job_id,
+        "created_at": unit.now,
+        "updated_at": unit.now,
+        "kind": kind,
+        "status": "queued",
+        "actor": unit.caller.principal.actor,
+        "request_id": unit.caller.request_id,
+        "params": params,
+    }
 
 
 def public_of(row: dict[str, Any]) -> JobPublic:

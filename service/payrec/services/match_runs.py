@@ -13,6 +13,7 @@ from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.models.jobs import JobCreate, JobPublic
 from payrec.models.matches import MatchRunCreate, MatchRunPublic
 from payrec.services.jobs import public_of as job_public
+from payrec.services.jobs import queued_job
 from payrec.services.validation import check_amount_filters, validated
 from payrec.services.work import Unit, Work
 from payrec.storage.jobs import JobStore
@@ -69,18 +70,7 @@ class MatchRunService:
 
     async def _queue(self, unit: Unit, caller: Caller, job_id: UUID, params: dict[str, Any]) -> None:
         store = JobStore(unit.connection)
-        running = await store.add_match_run(
-            {
-                "id": job_id,
-                "created_at": unit.now,
-                "updated_at": unit.now,
-                "kind": "match",
-                "status": "queued",
-                "actor": caller.principal.actor,
-                "request_id": caller.request_id,
-                "params": params,
-            }
-        )
+        running = await store.add_match_run(queued_job(unit, job_id, "match", params))
         if running is not None:
             raise MatchRunInProgressError(jobId=str(running))
         await store.wake(caller.tenant.environment_id, "match")

@@ -55,9 +55,15 @@ class MatchService:
         request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             rows, more = await MatchStore(connection).page(request, query)
-        cursor = self._pager.next_cursor(COLLECTION, query, request.sort, rows[-1], caller.scope) if more else None
-        return Page[MatchPublic].model_construct(
-            data=[rendered(row) for row in rows], has_more=more, next_cursor=cursor
+        return self._pager.page(
+            MatchPublic,
+            rows,
+            data=[rendered(row) for row in rows],
+            more=more,
+            collection=COLLECTION,
+            query=query,
+            sort=request.sort,
+            scope=caller.scope,
         )
 
     async def accept(self, caller: Caller, match_id: str, given: MatchAccept, if_match: str | None) -> MatchPublic:

@@ -88,12 +88,12 @@ class Pager:
         query: ListQuery,
         sort: SortKey,
         scope: TenantScope | None,
+        data: Sequence[Public] | None = None,
     ) -> Page[Any]:
-        """Return the page with its cursor."""
+        """Return the page with its cursor; ``data`` are the resources where a row alone does not make one."""
         cursor = self.next_cursor(collection, query, sort, rows[-1], scope) if more else None
-        return Page[kind].model_construct(  # type: ignore[valid-type]
-            data=[kind.model_validate(row) for row in rows], has_more=more, next_cursor=cursor
-        )
+        found = [kind.model_validate(row) for row in rows] if data is None else list(data)
+        return Page[kind].model_construct(data=found, has_more=more, next_cursor=cursor)  # type: ignore[valid-type]
 
 
 def link_header(path: str, query: ListQuery, cursor: str) -> str:

@@ -89,17 +89,9 @@ class TenantService:
         """Return the caller's tenant, or all of them to who manages tenants."""
         everything = Permission.TENANTS_MANAGE in caller.principal.permissions
         request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
-        conditions: list[tuple[str, dict[str, Any]]] = []
-        if query.status is not None:
-            conditions.append(("t.status = %(status)s", {"status": query.status}))
-        if query.created_from is not None:
-            conditions.append(("t.created_at >= %(created_from)s", {"created_from": query.created_from}))
-        if query.created_to is not None:
-            conditions.append(("t.created_at <= %(created_to)s", {"created_to": query.created_to}))
+        tenant_id = None if everything else caller.tenant.tenant_id
         async with self._work.database.control(readonly=True) as connection:
-            rows, more = await TenantStore(connection).page(
-                request, tenant_id=None if everything else caller.tenant.tenant_id, conditions=conditions
-            )
+            rows, more = await TenantStore(connection).page(request, query, tenant_id=tenant_id)
         return self._pager.page(
             TenantPublic,
             [_effective(row) for row in rows],
@@ -178,16 +170,6 @@ class TenantService:
             )
             unit.answer(200, settings, {"ETag": f'"{before["version"] + 1}"'})
         return settings, before["version"] + 1
-
-    async def finish_provisioning(self) -> int:
-        """Provision every environment that was registered and not finished; return how many."""
-        async with self._work.database.control(readonly=True) as connection:
-            rows = [row for row in await TenantStore(connection).scopes() if row["revision"] is None]
-        await self._provision([scope_of(row) for row in rows])
-        for tenant_id in {row["tenant_id"] for row in rows if row["tenant_status"] == "provisioning"}:
-            async with self._work.database.control() as connection:
-                await TenantStore(connection).update(tenant_id, at=self._work.clock.now(), status="active")
-        return len(rows)
 
     async def delete(self, caller: Caller, slug: str) -> None:
         """Drop a tenant with all of its data. Only the command line asks for this.

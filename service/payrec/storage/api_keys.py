@@ -9,7 +9,9 @@ from uuid import UUID
 
 from psycopg import sql
 
+from payrec.models.api_keys import ApiKeyQuery
 from payrec.storage.database import Connection
+from payrec.storage.filters import ranges
 from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.rows import fetch_one, insert
 from payrec.tables.api_keys import ApiKey
@@ -21,6 +23,11 @@ _COLUMNS: Final = (
 )
 _PLACE: Final = "tenant_id = %(tenant_id)s AND environment = %(environment)s"
 _ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %(now)s)"
+_STATES: Final = {
+    "revoked": "revoked_at IS NOT NULL",
+    "expired": "revoked_at IS NULL AND expires_at <= %(now)s",
+    "active": _ACTIVE,
+}
 
 
 class ApiKeyStore:
@@ -48,13 +55,13 @@ class ApiKeyStore:
         query = sql.SQL("SELECT {} FROM api_key WHERE {} AND id = %(id)s").format(sql.SQL(_COLUMNS), sql.SQL(_PLACE))
         return await fetch_one(self._connection, query, {**self._place, "id": key_id})
 
-    async def page(
-        self, page: PageRequest, conditions: Sequence[tuple[str, dict[str, Any]]]
-    ) -> tuple[Sequence[dict[str, Any]], bool]:
+    async def page(self, page: PageRequest, query: ApiKeyQuery) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of the environment's keys."""
         selection = Selection(columns=_COLUMNS, source="api_key", id_column="id")
         selection.where(_PLACE, **self._place)
-        for condition, parameters in conditions:
+        if query.status is not None:
+            selection.where(_STATES[query.status])
+        for condition, parameters in ranges(query, {"created_from": "created_at >=", "created_to": "created_at <="}):
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)
 

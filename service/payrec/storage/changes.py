@@ -63,10 +63,3 @@ class ChangeStore:
             "events": list(EVENT_TYPES),
         }
         await self._connection.execute(_FINISH, parameters)
-
-    async def announce(self, change_id: UUID, kind: str, resource_ids: Sequence[UUID], *, ordinal: int) -> None:
-        """Write one event row for many resources of a bulk change."""
-        await self._connection.execute(
-            "INSERT INTO outbox (change_id, ordinal, type, resource_ids) VALUES (%s, %s, %s, %s)",
-            (change_id, ordinal, kind, list(resource_ids)),
-        )

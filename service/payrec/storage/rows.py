@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from psycopg import sql
@@ -13,6 +14,7 @@ from sqlmodel import SQLModel
 from payrec.storage.database import Connection
 
 
+@cache
 def column_names(table: type[SQLModel]) -> tuple[str, ...]:
     """Return the names of the table's columns, in the table's order."""
     return tuple(column.name for column in table.__table__.columns)  # type: ignore[attr-defined]
@@ -54,6 +56,7 @@ def paired_insert(
     ).encode()
 
 
+@cache
 def json_columns(table: type[SQLModel]) -> frozenset[str]:
     """Return the names of the table's JSON columns."""
     return frozenset(c.name for c in table.__table__.columns if isinstance(c.type, JSONB))  # type: ignore[attr-defined]

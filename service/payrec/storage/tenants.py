@@ -11,7 +11,9 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from payrec.domain.scope import TenantScope
+from payrec.models.tenants import TenantQuery
 from payrec.storage.database import Connection
+from payrec.storage.filters import equalities, ranges
 from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.rows import fetch_all, fetch_one, insert
 from payrec.tables.tenants import Tenant, TenantEnvironment
@@ -72,13 +74,15 @@ class TenantStore:
         return await fetch_one(self._connection, query, (slug,))
 
     async def page(
-        self, page: PageRequest, *, tenant_id: UUID | None, conditions: Sequence[tuple[str, dict[str, Any]]]
+        self, page: PageRequest, query: TenantQuery, *, tenant_id: UUID | None
     ) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of all tenants, or of the one."""
         selection = Selection(columns=_COLUMNS, source="tenant t", id_column="t.id")
         if tenant_id is not None:
             selection.where("t.id = %(tenant_id)s", tenant_id=tenant_id)
-        for condition, parameters in conditions:
+        found = equalities(query, {"status": "t.status"})
+        found += ranges(query, {"created_from": "t.created_at >=", "created_to": "t.created_at <="})
+        for condition, parameters in found:
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)
 
