@@ -1,0 +1,141 @@
+"""Every error that payrec raises on purpose, as one tree.
+
+::
+
+    PayrecError
+     +-- BadRequestError              400 malformed_body
+     |    +-- MissingHeaderError      400 missing_tenant_header, missing_environment_header
+     |    +-- InvalidHeaderError      400 invalid_tenant_header, invalid_environment_header
+     |    +-- InvalidCursorError      400 invalid_cursor
+     |    +-- InvalidIdempotencyKeyError 400 invalid_idempotency_key
+     +-- UnauthenticatedError         401 (WWW-Authenticate)
+     |    +-- MissingCredentialsError, InvalidCredentialsError, ExpiredCredentialsError,
+     |        RevokedCredentialsError, UnknownUserError
+     +-- ForbiddenError               403 insufficient_permission
+     |    +-- UserDisabledError, TenantSuspendedError, TenantMismatchError,
+     |        EnvironmentMismatchError, EnvironmentSuspendedError, JwtRequiredError
+     +-- NotFoundError                404 not_found
+     +-- MethodNotAllowedError        405 method_not_allowed (Allow)
+     +-- ConflictError                409 invalid_state
+     |    +-- IdempotencyInProgressError, AlreadyMatchedError, StaleProposalError,
+     |        DuplicateExternalIdError, SlugTakenError, UsernameTakenError, MatchRunInProgressError
+     +-- VersionMismatchError         412 version_mismatch
+     +-- PayloadTooLargeError         413 payload_too_large
+     +-- UnsupportedMediaTypeError    415 unsupported_media_type
+     +-- UnprocessableError           422 validation_failed
+     |    +-- ValidationFailedError, AmountOutOfRangeError, AmountExceedsOpenError,
+     |        IdempotencyKeyReusedError, UnreadableFileError
+     +-- RateLimitedError             429 rate_limited (Retry-After)
+     +-- HeaderTooLargeError          431 header_too_large
+     +-- UnavailableError             503 service_unavailable (Retry-After)
+          +-- IdentityProviderUnavailableError, TenantProvisioningError
+
+The codes and the statuses are the interface's: nothing here may be renamed. An error is rendered in one place,
+``payrec.problems`` (RFC 9457). No message may contain the offending input or a credential.
+"""
+
+from __future__ import annotations
+
+from payrec.errors.access import (
+    EnvironmentMismatchError,
+    EnvironmentSuspendedError,
+    ExpiredCredentialsError,
+    ForbiddenError,
+    InvalidCredentialsError,
+    JwtRequiredError,
+    MissingCredentialsError,
+    RateLimitedError,
+    RevokedCredentialsError,
+    TenantMismatchError,
+    TenantSuspendedError,
+    UnauthenticatedError,
+    UnknownUserError,
+    UserDisabledError,
+)
+from payrec.errors.base import (
+    ConfigurationError,
+    FieldError,
+    PayrecError,
+)
+from payrec.errors.content import (
+    AmountExceedsOpenError,
+    AmountOutOfRangeError,
+    BadRequestError,
+    HeaderTooLargeError,
+    IdempotencyKeyReusedError,
+    InvalidCursorError,
+    InvalidHeaderError,
+    InvalidIdempotencyKeyError,
+    MissingHeaderError,
+    PayloadTooLargeError,
+    UnprocessableError,
+    UnreadableFileError,
+    UnsupportedMediaTypeError,
+    ValidationFailedError,
+)
+from payrec.errors.dependencies import (
+    IdentityProviderUnavailableError,
+    TenantProvisioningError,
+    UnavailableError,
+)
+from payrec.errors.state import (
+    AlreadyMatchedError,
+    ConflictError,
+    DuplicateExternalIdError,
+    IdempotencyInProgressError,
+    MatchRunInProgressError,
+    MethodNotAllowedError,
+    NotFoundError,
+    SlugTakenError,
+    StaleProposalError,
+    UsernameTakenError,
+    VersionMismatchError,
+)
+
+__all__ = [
+    "AlreadyMatchedError",
+    "AmountExceedsOpenError",
+    "AmountOutOfRangeError",
+    "BadRequestError",
+    "ConfigurationError",
+    "ConflictError",
+    "DuplicateExternalIdError",
+    "EnvironmentMismatchError",
+    "EnvironmentSuspendedError",
+    "ExpiredCredentialsError",
+    "FieldError",
+    "ForbiddenError",
+    "HeaderTooLargeError",
+    "IdempotencyInProgressError",
+    "IdempotencyKeyReusedError",
+    "IdentityProviderUnavailableError",
+    "InvalidCredentialsError",
+    "InvalidCursorError",
+    "InvalidHeaderError",
+    "InvalidIdempotencyKeyError",
+    "JwtRequiredError",
+    "MatchRunInProgressError",
+    "MethodNotAllowedError",
+    "MissingCredentialsError",
+    "MissingHeaderError",
+    "NotFoundError",
+    "PayloadTooLargeError",
+    "PayrecError",
+    "RateLimitedError",
+    "RevokedCredentialsError",
+    "SlugTakenError",
+    "StaleProposalError",
+    "TenantMismatchError",
+    "TenantProvisioningError",
+    "TenantSuspendedError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnknownUserError",
+    "UnprocessableError",
+    "UnreadableFileError",
+    "UnsupportedMediaTypeError",
+    "UserDisabledError",
+    "UsernameTakenError",
+    "ValidationFailedError",
+    "VersionMismatchError",
+]

@@ -1,0 +1,127 @@
+"""What was sent: 400, 413, 415, 422 and 431."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from payrec.errors.base import FieldError, PayrecError
+
+
+class BadRequestError(PayrecError):
+    """The request cannot be read at all."""
+
+    status = 400
+    code = "malformed_body"
+    title = "The body is not valid"
+
+
+class MissingHeaderError(BadRequestError):
+    """A tenant header that every endpoint of a tenant needs is absent."""
+
+    title = "A required header is missing"
+
+    def __init__(self, header: str, code: str) -> None:
+        super().__init__(f"the header {header} is required")
+        self.code = code
+
+
+class InvalidHeaderError(BadRequestError):
+    """A tenant header is there but cannot be what it must be."""
+
+    title = "A header is malformed"
+
+    def __init__(self, header: str, code: str, detail: str) -> None:
+        super().__init__(f"the header {header} {detail}")
+        self.code = code
+
+
+class InvalidCursorError(BadRequestError):
+    """A cursor that this service did not issue for this very list."""
+
+    code = "invalid_cursor"
+    title = "The cursor is not valid for this list"
+
+
+class InvalidIdempotencyKeyError(BadRequestError):
+    """An Idempotency-Key outside 1..255 visible ASCII characters."""
+
+    code = "invalid_idempotency_key"
+    title = "The Idempotency-Key is malformed"
+
+
+class PayloadTooLargeError(PayrecError):
+    """The body, declared or streamed, is beyond its limit."""
+
+    status = 413
+    code = "payload_too_large"
+    title = "The body is too large"
+
+
+class UnsupportedMediaTypeError(PayrecError):
+    """The Content-Type is not one that the endpoint declares."""
+
+    status = 415
+    code = "unsupported_media_type"
+    title = "The media type is not supported"
+
+
+class UnprocessableError(PayrecError):
+    """Readable, but not right."""
+
+    status = 422
+    code = "validation_failed"
+    title = "Request validation failed"
+
+
+class ValidationFailedError(UnprocessableError):
+    """Fields or parameters are wrong; ``errors`` says which and why."""
+
+    @classmethod
+    def of(cls, *errors: FieldError) -> ValidationFailedError:
+        """Make the error whose detail counts its fields."""
+        count = len(errors)
+        return cls(f"{count} field{'s are' if count != 1 else ' is'} invalid", errors=errors)
+
+
+class AmountOutOfRangeError(UnprocessableError):
+    """An amount outside what payrec stores."""
+
+    code = "amount_out_of_range"
+    title = "The amount is out of range"
+
+
+class AmountExceedsOpenError(UnprocessableError):
+    """More would be allocated than is open."""
+
+    code = "amount_exceeds_open"
+    title = "The amount exceeds what is open"
+
+
+class IdempotencyKeyReusedError(UnprocessableError):
+    """The Idempotency-Key came before with another body."""
+
+    code = "idempotency_key_reused"
+    title = "The Idempotency-Key was used with another body"
+
+
+class UnreadableFileError(UnprocessableError):
+    """No reader knows the file, or the one that does refuses it: ``reason`` is its code (``unknown_format``, …).
+
+    ``tried`` lists ``{"format", "reason"}`` of the readers that looked at it.
+    """
+
+    code = "unreadable_file"
+    title = "The file cannot be read"
+
+    def __init__(self, reason: str, detail: str | None = None, *, tried: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(detail or f"the file cannot be read: {reason}", reason=reason, tried=[dict(t) for t in tried])
+        self.reason = reason
+        self.tried = tuple(tried)
+
+
+class HeaderTooLargeError(PayrecError):
+    """The header block is beyond its limit."""
+
+    status = 431
+    code = "header_too_large"
+    title = "The header block is too large"

@@ -1,0 +1,91 @@
+"""What is stored: 404, 405, 409 and 412."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from payrec.errors.base import PayrecError
+
+
+class NotFoundError(PayrecError):
+    """Unknown, malformed, or somebody else's: the answer is the same."""
+
+    status = 404
+    code = "not_found"
+    title = "Not found"
+
+
+class MethodNotAllowedError(PayrecError):
+    """The path exists, the method does not."""
+
+    status = 405
+    code = "method_not_allowed"
+    title = "The method is not allowed"
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(headers={"Allow": ", ".join(sorted(allowed))})
+
+
+class ConflictError(PayrecError):
+    """The state of the resource does not allow it."""
+
+    status = 409
+    code = "invalid_state"
+    title = "The state does not allow this"
+
+
+class IdempotencyInProgressError(ConflictError):
+    """The first request with this key has not finished."""
+
+    code = "idempotency_in_progress"
+    title = "A request with this Idempotency-Key is still running"
+
+
+class AlreadyMatchedError(ConflictError):
+    """A transaction of this match has been allocated elsewhere meanwhile."""
+
+    code = "already_matched"
+    title = "The amounts have been matched elsewhere"
+
+
+class StaleProposalError(ConflictError):
+    """A transaction of the proposal changed after the proposal was made; ``changed`` names what."""
+
+    code = "stale_proposal"
+    title = "The proposal is out of date"
+
+
+class DuplicateExternalIdError(ConflictError):
+    """The externalId exists in this tenant environment; ``existingId`` names it."""
+
+    code = "duplicate_external_id"
+    title = "The externalId exists already"
+
+
+class SlugTakenError(ConflictError):
+    """Another tenant has this slug."""
+
+    code = "slug_taken"
+    title = "The slug is taken"
+
+
+class UsernameTakenError(ConflictError):
+    """Another user of this identity provider has this name."""
+
+    code = "username_taken"
+    title = "The username is taken"
+
+
+class MatchRunInProgressError(ConflictError):
+    """Only one run at a time for a tenant environment; ``jobId`` names the one that runs."""
+
+    code = "match_run_in_progress"
+    title = "A matching run is in progress"
+
+
+class VersionMismatchError(PayrecError):
+    """If-Match names another version than the stored one."""
+
+    status = 412
+    code = "version_mismatch"
+    title = "The resource has another version"
