@@ -100,11 +100,13 @@ def _add_tenants(commands: Any) -> None:
         dest="action", required=True, metavar="ACTION"
     )
     create = actions.add_parser("create", help="create a tenant and its schemas")
-    create.add_argument("--name", required=True)
+    create.add_argument("--name", required=True, help="for people to read")
     create.add_argument("--slug", help="made from the name when it is not given")
     create.add_argument("--environments", type=_environments, help="separated by commas; all four by default")
     listing = actions.add_parser("list", help="list all tenants")
-    listing.add_argument("--status", choices=("provisioning", "active", "suspended", "deleting"))
+    listing.add_argument(
+        "--status", choices=("provisioning", "active", "suspended", "deleting"), help="only those with it"
+    )
     for name, text in (("suspend", "refuse every request of a tenant"), ("resume", "end a suspension")):
         actions.add_parser(name, help=text).add_argument("slug")
     delete = actions.add_parser("delete", help="delete a tenant with all of its data; there is no way back")
@@ -118,24 +120,28 @@ def _add_users(commands: Any) -> None:
     )
     add = actions.add_parser("add", help="let somebody act for a tenant")
     add.add_argument("--tenant", required=True, help="slug")
-    add.add_argument("--username", required=True)
-    add.add_argument("--email")
-    add.add_argument("--subject", help="the identity provider's id of the user (sub)")
+    add.add_argument("--username", required=True, help="the name at the identity provider")
+    add.add_argument("--email", help="for people to read; nothing is sent there")
+    add.add_argument(
+        "--subject", help="the identity provider's id of the user (sub); by default that of the user's first token"
+    )
     add.add_argument("--roles", type=_roles, required=True, help=f"of {', '.join(ROLES)}; separated by commas")
     add.add_argument("--environments", type=_environments, help="separated by commas; all of the tenant's by default")
     add.add_argument("--id", type=_uuid, help="when the id is decided elsewhere")
     add.add_argument(
         "--password-stdin", action="store_true", help="read a password (the embedded identity provider only)"
     )
-    actions.add_parser("list", help="list a tenant's users").add_argument("--tenant", required=True, help="slug")
+    actions.add_parser(
+        "list", help="list a tenant's users, and whether the identity provider's subject is known (linked)"
+    ).add_argument("--tenant", required=True, help="slug")
     for name, text in (("enable", "let a disabled user in again"), ("disable", "refuse a user's requests")):
-        actions.add_parser(name, help=text).add_argument("--username", required=True)
+        actions.add_parser(name, help=text).add_argument("--username", required=True, help="as the list has it")
     roles = actions.add_parser("set-roles", help="replace a user's roles")
-    roles.add_argument("--username", required=True)
-    roles.add_argument("--roles", type=_roles, required=True)
+    roles.add_argument("--username", required=True, help="as the list has it")
+    roles.add_argument("--roles", type=_roles, required=True, help=f"of {', '.join(ROLES)}; separated by commas")
     environments = actions.add_parser("set-environments", help="replace the environments open to a user")
-    environments.add_argument("--username", required=True)
-    environments.add_argument("--environments", type=_environments, required=True)
+    environments.add_argument("--username", required=True, help="as the list has it")
+    environments.add_argument("--environments", type=_environments, required=True, help="separated by commas")
 
 
 def _add_keys(commands: Any) -> None:
@@ -143,16 +149,16 @@ def _add_keys(commands: Any) -> None:
         dest="action", required=True, metavar="ACTION"
     )
     create = actions.add_parser("create", help="create a key and print it, once")
-    listing = actions.add_parser("list", help="list the keys of an environment")
+    listing = actions.add_parser("list", help="list the keys of an environment, and when they were last used")
     revoke = actions.add_parser("revoke", help="refuse a key from its next request on")
     for action in (create, listing, revoke):
         action.add_argument("--tenant", required=True, help="slug")
-        action.add_argument("--environment", required=True, choices=ENVIRONMENTS)
-    create.add_argument("--name")
-    create.add_argument("--read", action="store_true")
-    create.add_argument("--write", action="store_true")
-    create.add_argument("--expires-at", help="RFC 3339, such as 2027-01-01T00:00:00Z")
-    revoke.add_argument("--id", type=_uuid, required=True)
+        action.add_argument("--environment", required=True, choices=ENVIRONMENTS, help="the one that the key opens")
+    create.add_argument("--name", help="what it is for")
+    create.add_argument("--read", action="store_true", help="let it read")
+    create.add_argument("--write", action="store_true", help="let it change things")
+    create.add_argument("--expires-at", help="RFC 3339, such as 2027-01-01T00:00:00Z; never by default")
+    revoke.add_argument("--id", type=_uuid, required=True, help="as the list has it")
 
 
 def _port(text: str) -> int:

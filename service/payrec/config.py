@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -13,8 +13,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from payrec.constants import UPLOAD_BYTES_MAX
 from payrec.errors import ConfigurationError
 
-SECRET_BYTES_MIN = 32
-"""Bytes of API_KEY_PEPPER and ENCRYPTION_KEY at least."""
+SECRET_BYTES_MIN: Final = 32
+"""Bytes of API_KEY_PEPPER, ENCRYPTION_KEY and JWT_SECRET at least (RFC 7518, section 3.2, for the last)."""
+
+RATE_LIMIT_MAX: Final = 1_000_000
+"""Largest rate that can be set."""
 
 
 class Config(BaseSettings):
@@ -34,7 +37,8 @@ class Config(BaseSettings):
     """Port of /livez, /readyz and /metrics; never exposed outside."""
     data_dir: Path | None = None
     """Embedded PostgreSQL, generated secrets and spool files."""
-    auth_mode: Literal["idp"] = "idp"
+    auth_mode: Literal["idp", "both"] = "idp"
+    """``both`` takes tokens that are signed with JWT_SECRET as well."""
     deployment_environment: Literal["development", "staging", "production", "test"] = "production"
     database_url: str
     """Connection of the service: a NOINHERIT role that owns nothing."""
@@ -47,6 +51,8 @@ class Config(BaseSettings):
     public_base_url: str = ""
     """Where clients reach the service; the default is the address that it listens on."""
     api_key_pepper: SecretStr
+    api_key_pepper_previous: SecretStr | None = None
+    """The pepper before this one: keys made under it go on working, and move to the new one as they are used."""
     encryption_key: SecretStr
     idp_issuer_url: str | None = None
     idp_token_url: str | None = None
@@ -54,14 +60,30 @@ class Config(BaseSettings):
     idp_client_id: str = "payrec"
     idp_client_secret: SecretStr | None = None
     idp_audience: str = "payrec"
+    jwt_secret: SecretStr | None = None
+    """Signs and verifies HS256 tokens (RFC 7518, section 3.2); with AUTH_MODE ``both`` alone."""
+    jwt_issuer: str = Field(default="payrec", min_length=1)
+    jwt_audience: str = Field(default="payrec", min_length=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     upload_max_bytes: int = Field(default=UPLOAD_BYTES_MAX, ge=1, le=UPLOAD_BYTES_MAX)
     tenant_provisioner: Literal["database"] = "database"
     trusted_proxies: str = ""
     """Addresses or networks, separated by commas, whose X-Forwarded-For is believed."""
+    rate_limit_principal_per_second: int = Field(default=500, ge=0, le=RATE_LIMIT_MAX)
+    """Requests of one user or API key; 0 switches this limit off, and each of the following."""
+    rate_limit_tenant_per_second: int = Field(default=2_000, ge=0, le=RATE_LIMIT_MAX)
+    """Requests of one tenant environment."""
+    rate_limit_uploads_per_minute: int = Field(default=60, ge=0, le=RATE_LIMIT_MAX)
+    """Uploads of one tenant environment."""
+    rate_limit_token_per_username_per_minute: int = Field(default=10, ge=0, le=RATE_LIMIT_MAX)
+    """Attempts at ``/auth/token`` for one username."""
+    rate_limit_token_per_address_per_minute: int = Field(default=60, ge=0, le=RATE_LIMIT_MAX)
+    """Attempts at ``/auth/token`` from one client address."""
+    rate_limit_replicas: int = Field(default=1, ge=1, le=1_000)
+    """Processes among which requests are spread; each enforces its share. ``/auth/token`` is counted for all."""
 
-    @field_validator("api_key_pepper", "encryption_key")
+    @field_validator("api_key_pepper", "api_key_pepper_previous", "encryption_key", "jwt_secret")
     @classmethod
     def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value.get_secret_value().encode()) < SECRET_BYTES_MIN:
@@ -84,6 +106,10 @@ class Config(BaseSettings):
                 raise ValueError("IDP_ISSUER_URL, IDP_TOKEN_URL and IDP_JWKS_URL must be https outside development")
         if self.idp_issuer_url is not None and self.idp_client_secret is None:
             raise ValueError("IDP_CLIENT_SECRET is required with IDP_ISSUER_URL")
+        if self.auth_mode == "both" and self.jwt_secret is None:
+            raise ValueError("JWT_SECRET is required with AUTH_MODE both")
+        if self.auth_mode == "both" and self.jwt_issuer == self.idp_issuer_url:
+            raise ValueError("JWT_ISSUER must not be IDP_ISSUER_URL: a token is of one issuer alone")
         return self
 
     @property

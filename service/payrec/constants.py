@@ -55,6 +55,15 @@ REMITTANCE_LENGTH_MAX: Final = 64 * 1024
 API_KEYS_ACTIVE_MAX: Final = 100
 """Active API keys of one tenant environment."""
 
+RATE_LIMIT_BUCKETS_MAX: Final = 100_000
+"""Buckets of principals and tenant environments that a process keeps; beyond, the one that rested longest is full."""
+
+LOG_DEPTH_MAX: Final = 8
+"""Containers within containers of one field of a log line; what is deeper is left out."""
+
+LOG_ITEMS_MAX: Final = 100
+"""Members of one container in a log line; those beyond are left out."""
+
 # Identity ------------------------------------------------------------------------------------------------------
 
 ACCESS_TOKEN_LENGTH_MAX: Final = 16 * 1024
@@ -82,7 +91,8 @@ PROVIDER_KEYS_FRESH: Final = timedelta(minutes=10)
 """How long the provider's keys are used before they are read again; so long a withdrawn key may still be taken."""
 
 PROVIDER_KEYS_COOL_DOWN: Final = timedelta(seconds=30)
-"""Least time between two attempts to read the keys while some are cached, however many unknown kids arrive."""
+"""Least time between two routine attempts to read the keys while some are cached, and after an attempt that was made
+for a token and did not bring its key."""
 
 PROVIDER_KEYS_COLD_RETRY: Final = timedelta(seconds=1)
 """The same while there are none to go on with."""
@@ -128,6 +138,33 @@ PASSWORD_HASHES_AT_ONCE: Final = 2
 
 PASSWORD_HASHES_WAITING_MAX: Final = 64
 """Hashes of passwords that may wait for their turn."""
+
+TOKEN_ATTEMPT_DELAY_MAX: Final = timedelta(minutes=15)
+"""Least time between two attempts at ``/auth/token``, at most, however many have failed."""
+
+TOKEN_FAILURE_FADES_AFTER: Final = timedelta(minutes=15)
+"""Time in which one failed attempt is forgotten; not shorter than the longest delay, or guessing would outrun it."""
+
+TOKEN_ATTEMPTS_FORGOTTEN_AFTER: Final = timedelta(hours=1)
+"""How long attempts are remembered after the last one; more than the longest delay."""
+
+TOKEN_ATTEMPTS_PRUNED_MAX: Final = 100
+"""Forgotten attempts that are deleted along with one new one, which adds two at most."""
+
+TOKEN_ADDRESS_IPV6_BYTES: Final = 8
+"""Bytes of an IPv6 address that count: its first 64 bits, since whoever has one address has the network (RFC 7421)."""
+
+API_KEY_USES_FLUSH_SECONDS: Final = 10.0
+"""Seconds between two writes of when keys were last used."""
+
+API_KEY_USES_NOTED_MAX: Final = 10_000
+"""Keys whose uses one process remembers between two writes; those beyond are noted when they are used again."""
+
+API_KEY_EXPIRY_NOTICE: Final = timedelta(days=7)
+"""How long before a key expires its tenant is told."""
+
+API_KEY_EXPIRY_BATCH: Final = 500
+"""Expiring keys that are read at a time."""
 
 # Files (the readers in payrec.formats) -------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from payrec.config import Config
 from payrec.domain.caller import Clock, IdSource
 from payrec.metrics import Metrics
+from payrec.services.api_key_expiry import ApiKeyExpiryService
+from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.api_keys import ApiKeyService
 from payrec.services.authentication import Authenticator
 from payrec.services.expected_transactions import ExpectedTransactionService
@@ -27,13 +29,14 @@ from payrec.services.import_processing import ImportProcessor
 from payrec.services.imports import ImportService
 from payrec.services.incoming_transactions import IncomingTransactionService
 from payrec.services.jobs import JobService
+from payrec.services.limits import RequestLimits
 from payrec.services.match_runs import MatchRunService
 from payrec.services.matches import MatchService
 from payrec.services.paging import Pager
 from payrec.services.tenants import PasswordHasher, TenantService
-from payrec.services.tokens import TokenService
+from payrec.services.tokens import AttemptCounter, TokenService
 from payrec.services.users import UserService
-from payrec.services.verification import JwksVerifier
+from payrec.services.verification import JwksVerifier, SymmetricVerifier, TokenVerifier
 from payrec.services.work import Work
 from payrec.storage.database import Database
 from payrec.storage.provisioning import Provisioner, login_of
@@ -110,7 +113,8 @@ class Factory:
         config = context.config
         self._work = Work(database=context.database, clock=context.clock, ids=context.ids)
         self._pager = Pager(key=derived_key(config.encryption_key.get_secret_value(), "cursors"))
-        self._pepper = config.api_key_pepper.get_secret_value().encode()
+        secrets_in_use = (config.api_key_pepper, config.api_key_pepper_previous)
+        self._peppers = tuple(s.get_secret_value().encode() for s in secrets_in_use if s is not None)
 
     @cached_property
     def issuer(self) -> str:
@@ -127,13 +131,21 @@ class Factory:
         return hashlib.sha256(key).hexdigest()
 
     @cached_property
-    def verifier(self) -> JwksVerifier:
+    def verifier(self) -> TokenVerifier:
         """Verifies tokens; one for the process, because it keeps the provider's keys."""
         config = self.context.config
+        symmetric = None
+        if config.auth_mode == "both" and config.jwt_secret is not None:
+            symmetric = SymmetricVerifier(
+                secret=config.jwt_secret.get_secret_value(),
+                issuer=config.jwt_issuer,
+                audience=config.jwt_audience,
+                clock=self.context.clock.now,
+            )
         jwks_url = config.idp_jwks_url
         if config.embeds_identity_provider:
             jwks_url = f"{config.loopback_url}/idp/jwks"
-        return JwksVerifier(
+        provider = JwksVerifier(
             issuer=self.issuer,
             audience=config.idp_audience,
             http=self.context.http,
@@ -141,6 +153,12 @@ class Factory:
             jwks_url=jwks_url,
             discovery=self._discovery,
         )
+        return TokenVerifier(provider, symmetric)
+
+    @cached_property
+    def key_usage(self) -> ApiKeyUsage:
+        """Remembers when keys were used; one for the process."""
+        return ApiKeyUsage(database=self.context.database)
 
     @cached_property
     def identity_provider(self) -> IdentityProviderClient:
@@ -162,8 +180,22 @@ class Factory:
         return Authenticator(
             database=self.context.database,
             verifier=self.verifier,
+            users=self.create_user_service(),
+            key_usage=self.key_usage,
             clock=self.context.clock,
-            peppers=(self._pepper,),
+            peppers=self._peppers,
+        )
+
+    @cached_property
+    def request_limits(self) -> RequestLimits:
+        """Limits the rate of requests; one for the process, because it counts them."""
+        config = self.context.config
+        return RequestLimits(
+            principal_per_second=config.rate_limit_principal_per_second,
+            tenant_per_second=config.rate_limit_tenant_per_second,
+            uploads_per_minute=config.rate_limit_uploads_per_minute,
+            replicas=config.rate_limit_replicas,
+            metrics=self.context.metrics,
         )
 
     @property
@@ -172,9 +204,9 @@ class Factory:
         return self._work
 
     @property
-    def fingerprint_key(self) -> bytes:
-        """The key under which bodies of requests with an Idempotency-Key are fingerprinted."""
-        return self._pepper
+    def fingerprint_keys(self) -> tuple[bytes, ...]:
+        """The keys under which bodies of requests with an Idempotency-Key are fingerprinted, the present one first."""
+        return self._peppers
 
     @property
     def pager(self) -> Pager:
@@ -183,11 +215,21 @@ class Factory:
 
     def create_token_service(self) -> TokenService:
         """Make the service of ``/auth/token``."""
-        return TokenService(identity_provider=self.identity_provider)
+        return TokenService(identity_provider=self.identity_provider, attempts=self._token_attempts)
 
     def create_api_key_service(self) -> ApiKeyService:
         """Make the service of ``/auth/api-keys``."""
-        return ApiKeyService(work=self._work, pager=self._pager, pepper=self._pepper, token_bytes=secrets.token_bytes)
+        return ApiKeyService(
+            work=self._work,
+            pager=self._pager,
+            usage=self.key_usage,
+            pepper=self._peppers[0],
+            token_bytes=secrets.token_bytes,
+        )
+
+    def create_api_key_expiry_service(self) -> ApiKeyExpiryService:
+        """Make what announces the expiry of keys."""
+        return ApiKeyExpiryService(work=self._work)
 
     def create_tenant_service(self) -> TenantService:
         """Make the service of ``/tenants``."""
@@ -230,6 +272,17 @@ class Factory:
     def create_job_service(self) -> JobService:
         """Make the service of ``/jobs``."""
         return JobService(work=self._work, pager=self._pager)
+
+    @cached_property
+    def _token_attempts(self) -> AttemptCounter:
+        config = self.context.config
+        return AttemptCounter(
+            database=self.context.database,
+            key=derived_key(config.encryption_key.get_secret_value(), "token attempts"),
+            per_username=config.rate_limit_token_per_username_per_minute,
+            per_address=config.rate_limit_token_per_address_per_minute,
+            metrics=self.context.metrics,
+        )
 
     @cached_property
     def _discovery(self) -> ProviderDiscovery | None:

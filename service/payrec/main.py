@@ -61,7 +61,14 @@ TEMPORARY_CONFLICTS: Final = (IdempotencyInProgressError, MatchRunInProgressErro
 
 
 def create_app(factory: Factory) -> Gate:
-    """Return the whole application for one process: the gate, and FastAPI behind it."""
+    """Return the whole application for one process: the gate, and FastAPI behind it.
+
+    Raises
+    ------
+    ConfigurationError
+        A setting cannot work; it shall end the start, not the first request.
+    """
+    factory.verifier, factory.identity_provider  # noqa: B018 - made here, so that they are refused here
     return Gate(create_api(factory), factory=factory, metrics=factory.context.metrics)
 
 
@@ -72,7 +79,8 @@ def create_api(factory: Factory) -> FastAPI:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await factory.context.database.open()
         try:
-            yield
+            async with factory.key_usage.flushed():
+                yield
         finally:
             await factory.verifier.aclose()
             await factory.identity_provider.aclose()

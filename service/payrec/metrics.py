@@ -34,6 +34,9 @@ class Metrics:
         self.proposals = Counter(
             "payrec_match_proposals_total", "Proposed matches by confidence.", ["confidence"], registry=self.registry
         )
+        self.rate_limited = Counter(
+            "payrec_rate_limited_total", "Requests refused by a rate limit.", ["limit"], registry=self.registry
+        )
         info = Gauge("payrec_build_info", "Version of this process.", ["version"], registry=self.registry)
         info.labels(version=__version__).set(1)
 

@@ -157,7 +157,7 @@ def raw(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> b
 
 async def wait_for(port: int) -> None:
     """Wait until the port answers."""
-    for _ in range(200):
+    for _ in range(1_200):
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:

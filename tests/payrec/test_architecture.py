@@ -33,9 +33,8 @@ INFRASTRUCTURE = {
 
 WITHOUT = {
     "health": {"services", "storage", "tables"},
-    "tokens": {"storage", "tables"},
 }
-"""Nouns that have nothing to say in a layer: health has no state, and tokens are the identity provider's."""
+"""Nouns that have nothing to say in a layer: health has no state."""
 
 
 def _python_files() -> Iterator[Path]:

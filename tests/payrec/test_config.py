@@ -20,6 +20,15 @@ DEVELOPMENT = {name: PRODUCTION[name] for name in ("DATABASE_URL", "API_KEY_PEPP
     "DEPLOYMENT_ENVIRONMENT": "development"
 }
 
+BOTH = {"AUTH_MODE": "both", "JWT_SECRET": "s" * 32}
+RATES = (
+    "RATE_LIMIT_PRINCIPAL_PER_SECOND",
+    "RATE_LIMIT_TENANT_PER_SECOND",
+    "RATE_LIMIT_UPLOADS_PER_MINUTE",
+    "RATE_LIMIT_TOKEN_PER_USERNAME_PER_MINUTE",
+    "RATE_LIMIT_TOKEN_PER_ADDRESS_PER_MINUTE",
+)
+
 
 @pytest.fixture(autouse=True)
 def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +79,15 @@ def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
         ({"IDP_ISSUER_URL": "http://idp"}, "IDP_ISSUER_URL"),
         ({"IDP_TOKEN_URL": "http://idp/token"}, "IDP_TOKEN_URL"),
         ({"IDP_JWKS_URL": "http://idp/jwks"}, "IDP_JWKS_URL"),
-        ({"AUTH_MODE": "jwt"}, "AUTH_MODE"),
+        *(({"AUTH_MODE": mode}, "AUTH_MODE ") for mode in ("jwt", "none", "BOTH", "idp,both", "0", " both")),
+        ({"AUTH_MODE": "both"}, "JWT_SECRET is required with AUTH_MODE both"),
+        ({"AUTH_MODE": "both", "JWT_SECRET": ""}, "JWT_SECRET is required with AUTH_MODE both"),
+        ({"AUTH_MODE": "both", "JWT_SECRET": "s" * 31}, "JWT_SECRET must be at least 32 bytes"),
+        ({"JWT_SECRET": "short"}, "JWT_SECRET must be at least 32 bytes"),
+        (BOTH | {"JWT_ISSUER": PRODUCTION["IDP_ISSUER_URL"]}, "JWT_ISSUER must not be IDP_ISSUER_URL"),
+        ({"API_KEY_PEPPER_PREVIOUS": "short"}, "API_KEY_PEPPER_PREVIOUS must be at least 32 bytes"),
+        *(({rate: value}, f"{rate} ") for rate in RATES for value in ("-1", "1.5", "many", "1000001")),
+        *(({"RATE_LIMIT_REPLICAS": value}, "RATE_LIMIT_REPLICAS ") for value in ("0", "-1", "1001")),
         ({"DEPLOYMENT_ENVIRONMENT": "prod"}, "DEPLOYMENT_ENVIRONMENT"),
         ({"PORT": "http"}, "PORT"),
         ({"PORT": "65536"}, "PORT"),
@@ -92,11 +109,31 @@ def test_a_wrong_or_contradictory_setting_is_named_in_one_line(
     assert "\n" not in caught.value.detail
 
 
-def test_an_error_never_quotes_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("secret", ["API_KEY_PEPPER", "API_KEY_PEPPER_PREVIOUS", "ENCRYPTION_KEY", "JWT_SECRET"])
+def test_an_error_never_quotes_a_secret(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        _load(monkeypatch, PRODUCTION | {"API_KEY_PEPPER": "marker-7f3a"})
+        _load(monkeypatch, PRODUCTION | {secret: "marker-7f3a"})
 
     assert "marker-7f3a" not in str(caught.value)
+
+
+def test_both_kinds_of_tokens_need_one_setting_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = _load(monkeypatch, PRODUCTION | BOTH)
+
+    assert (config.auth_mode, config.jwt_issuer, config.jwt_audience) == ("both", "payrec", "payrec")
+
+
+def test_an_issuer_that_nobody_compares_with_may_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _load(monkeypatch, PRODUCTION | {"JWT_ISSUER": PRODUCTION["IDP_ISSUER_URL"]}).auth_mode == "idp"
+
+
+def test_rates_have_defaults_and_may_be_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = _load(monkeypatch, PRODUCTION)
+    assert [getattr(config, rate.lower()) for rate in RATES] == [500, 2_000, 60, 10, 60]
+    assert config.rate_limit_replicas == 1
+
+    config = _load(monkeypatch, dict.fromkeys(RATES, "0"))
+    assert [getattr(config, rate.lower()) for rate in RATES] == [0] * 5
 
 
 def test_an_http_issuer_is_allowed_in_development_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pytest
+import structlog
 
+from payrec.config import Config
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.service import ENCRYPTION_KEY, PEPPER
 
@@ -34,6 +39,20 @@ def environment(database: EmbeddedDatabase, **settings: str) -> dict[str, str]:
         "LOG_FORMAT": "json",
         **settings,
     }
+
+
+@contextmanager
+def own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let commands run in this process: without its settings, and with its logging and signals as they were after."""
+    for variable in [v for v in os.environ if v.lower() in Config.model_fields]:
+        monkeypatch.delenv(variable)
+    root = logging.getLogger()
+    handlers, level, handler = list(root.handlers), root.level, signal.getsignal(signal.SIGTERM)
+    yield
+    structlog.reset_defaults()
+    root.handlers = handlers
+    root.setLevel(level)
+    signal.signal(signal.SIGTERM, handler)
 
 
 @dataclass(slots=True)

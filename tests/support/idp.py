@@ -6,7 +6,9 @@ import asyncio
 import base64
 import functools
 import json
+import socket
 import ssl
+import struct
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -22,7 +24,8 @@ from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from payrec.errors import PayrecError
-from payrec.services.verification import Claims, JwksVerifier
+from payrec.services.claims import Claims
+from payrec.services.verification import JwksVerifier, TokenVerifier
 
 ISSUER = "http://issuer.test/realms/payrec"
 AUDIENCE = "payrec"
@@ -127,15 +130,24 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     hangs: bool = False
+    drips: bool = False
+    """A byte now and then."""
+    hangs_up: bool = False
+    """The connection is closed, and nothing said."""
+    resets: bool = False
+    """The connection is reset, and nothing said."""
+    held: threading.Event | None = None
+    """Nothing is said before this is set; what is said then was true when the request came."""
 
 
 class FakeProvider:
-    """The provider: ``replies`` by path, ``requests`` counted by path, the last form in ``forms``."""
+    """The provider: ``replies`` by path, after those ``in_turn``; ``requests`` counted by path, forms in ``forms``."""
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
         self._server = server
         self.url = f"http://127.0.0.1:{server.server_port}"
         self.replies: dict[str, Reply] = {}
+        self.in_turn: dict[str, list[Reply]] = {}
         self.requests: Counter[str] = Counter()
         self.forms: list[dict[str, list[str]]] = []
         self.headers: list[dict[str, str]] = []
@@ -187,15 +199,26 @@ class _Handler(BaseHTTPRequestHandler):
         provider = self.server.provider  # type: ignore[attr-defined]
         provider.requests[self.path] += 1
         provider.headers.append({name.lower(): value for name, value in self.headers.items()})
-        reply = provider.replies.get(self.path, Reply(b"", 404))
+        turns = provider.in_turn.get(self.path)
+        reply = turns.pop(0) if turns else provider.replies.get(self.path, Reply(b"", 404))
+        if reply.held is not None:
+            reply.held.wait(10)
+        if reply.resets:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
         if reply.hangs:
             provider.released.wait(10)
+        if reply.resets or reply.hangs or reply.hangs_up:
             return
         self.send_response(reply.status)
         for name, value in {"Content-Type": "application/json", **reply.headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(reply.body)
+        pieces = [bytes([byte]) for byte in reply.body] if reply.drips else [reply.body]
+        for piece in pieces:
+            self.wfile.write(piece)
+            if reply.drips and provider.released.wait(0.05):
+                return
 
     do_GET = _reply  # noqa: N815 - the name that the standard library calls
 
@@ -257,7 +280,7 @@ def with_verifier(
     return asyncio.run(main())
 
 
-async def outcome(verifier: JwksVerifier, token: str) -> Claims | type[PayrecError]:
+async def outcome(verifier: JwksVerifier | TokenVerifier, token: str) -> Claims | type[PayrecError]:
     """Return the claims, or the type of the error."""
     try:
         return await verifier.verify(token)

@@ -19,9 +19,19 @@ from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.factory import Factory, create_context
 from payrec.gate.protocol import BoundedHttpProtocol
 from payrec.main import create_app
+from support.leaks import SESSION
 
 PEPPER = "p" * 32
 ENCRYPTION_KEY = "e" * 32
+
+RATE_LIMITS = (
+    "rate_limit_principal_per_second",
+    "rate_limit_tenant_per_second",
+    "rate_limit_uploads_per_minute",
+    "rate_limit_token_per_username_per_minute",
+    "rate_limit_token_per_address_per_minute",
+)
+"""The settings that 0 switches off."""
 
 
 def free_port() -> int:
@@ -32,7 +42,7 @@ def free_port() -> int:
 
 
 def make_config(database: EmbeddedDatabase, **settings: Any) -> Config:
-    """Return the settings of a development service on a free port."""
+    """Return the settings of a development service on a free port, without rate limits unless they are given."""
     given: dict[str, Any] = {
         "port": free_port(),
         "internal_port": 0,
@@ -41,6 +51,7 @@ def make_config(database: EmbeddedDatabase, **settings: Any) -> Config:
         "admin_database_url": database.admin_url,
         "api_key_pepper": PEPPER,
         "encryption_key": ENCRYPTION_KEY,
+        **dict.fromkeys(RATE_LIMITS, 0),
         **settings,
     }
     return Config(**given)
@@ -115,6 +126,15 @@ class Service:
         )
 
 
+def _hooks(factory: Factory) -> dict[str, list[Any]]:
+    """Return what collects the credentials of a service and of its clients, and what must have none."""
+    if not SESSION.is_watching:
+        return {}
+    SESSION.learn(factory.context.config)
+    SESSION.credentials.add("the client secret", factory.idp_client_secret)
+    return {"request": [SESSION.asked], "response": [SESSION.answered]}
+
+
 @asynccontextmanager
 async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Service]:
     """Run the service, and its worker unless told otherwise, until the context ends."""
@@ -144,7 +164,7 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
             ready = asyncio.Event()
             tasks.append(asyncio.create_task(run_worker(factory, ready=ready)))
             await ready.wait()
-        async with httpx2.AsyncClient(timeout=30.0) as http:
+        async with httpx2.AsyncClient(timeout=30.0, event_hooks=_hooks(factory)) as http:
             yield Service(base_url=f"http://127.0.0.1:{config.port}", factory=factory, http=http)
     finally:
         for task in tasks[1:]:
@@ -153,3 +173,4 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
                 await task
         server.should_exit = True
         await serving
+        SESSION.write("metric", factory.context.metrics.render())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
 
 from payrec.commands.administration import ADMINISTRATOR, administer
 from payrec.commands.terminal import say, table
@@ -50,12 +51,13 @@ async def _list(factory: Factory, arguments: argparse.Namespace) -> None:
             k.status,
             " ".join(flag for flag, has in (("read", k.read), ("write", k.write)) if has),
             str(k.id),
-            k.expires_at.isoformat() if k.expires_at else "",
+            _instant(k.last_used_at),
+            _instant(k.expires_at),
             k.name or "",
         )
         for k in found
     ]
-    say(table(("public id", "status", "flags", "id", "expires", "name"), rows))
+    say(table(("public id", "status", "flags", "id", "last used", "expires", "name"), rows))
 
 
 async def _revoke(factory: Factory, arguments: argparse.Namespace) -> None:
@@ -67,3 +69,8 @@ async def _revoke(factory: Factory, arguments: argparse.Namespace) -> None:
 async def _caller(factory: Factory, arguments: argparse.Namespace) -> Caller:
     scope = await factory.create_tenant_service().scope(arguments.tenant, arguments.environment)
     return Caller(principal=ADMINISTRATOR.principal, request_id=ADMINISTRATOR.request_id, scope=scope)
+
+
+def _instant(at: datetime | None) -> str:
+    """Return an instant to the second, as RFC 3339 has it and ``--expires-at`` takes it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at is not None else "never"

@@ -69,28 +69,33 @@ async def _list(factory: Factory, arguments: argparse.Namespace) -> None:
             u["status"],
             ", ".join(u["roles"]),
             ", ".join(u["environments"]),
+            "yes" if u["subject"] is not None else "no",
             str(u["id"]),
             u["email"] or "",
         )
         for u in users
     ]
-    say(table(("username", "status", "roles", "environments", "id", "email"), rows))
+    say(table(("username", "status", "roles", "environments", "linked", "id", "email"), rows))
 
 
 async def _enable(factory: Factory, arguments: argparse.Namespace) -> None:
     await factory.create_user_service().change(ADMINISTRATOR, arguments.username, status="active")
+    say(f"enabled {arguments.username}")
 
 
 async def _disable(factory: Factory, arguments: argparse.Namespace) -> None:
     await factory.create_user_service().change(ADMINISTRATOR, arguments.username, status="disabled")
+    say(f"disabled {arguments.username}")
 
 
 async def _set_roles(factory: Factory, arguments: argparse.Namespace) -> None:
     await factory.create_user_service().change(ADMINISTRATOR, arguments.username, roles=arguments.roles)
+    say(f"{arguments.username} is {', '.join(arguments.roles)}")
 
 
 async def _set_environments(factory: Factory, arguments: argparse.Namespace) -> None:
     await factory.create_user_service().change(ADMINISTRATOR, arguments.username, environments=arguments.environments)
+    say(f"{arguments.username} may enter {', '.join(arguments.environments)}")
 
 
 def _read_password() -> str:

@@ -37,10 +37,13 @@ class IdSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """A request with an Idempotency-Key: SHA-256 of what identifies it, and of its body."""
+    """A request with an Idempotency-Key: SHA-256 of what identifies it, and keyed digests of its content.
+
+    There is a fingerprint for each pepper, the present one's first: a repetition may come after the pepper was changed.
+    """
 
     key: bytes
-    fingerprint: bytes
+    fingerprints: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

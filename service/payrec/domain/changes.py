@@ -16,3 +16,5 @@ class Record:
     reason: str | None = None
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
+    data: dict[str, Any] | None = None
+    """What the event tells besides which resource it is about; as it goes over the wire."""

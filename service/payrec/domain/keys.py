@@ -8,7 +8,6 @@ typing error is refused without asking the database, and a secret scanner can fi
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import re
 import zlib
@@ -90,20 +89,27 @@ def digest(value: ApiKeyValue, pepper: bytes) -> bytes:
 
     :raises ValueError: when the pepper is shorter than ``PEPPER_BYTES_MIN``
     """
+    return _digest(value.text.encode("ascii"), pepper)
+
+
+def verified(value: ApiKeyValue, stored: bytes, *peppers: bytes) -> bytes | None:
+    """Return the key's digest under the first pepper, if ``stored`` is its digest under one of them; otherwise None.
+
+    The first is the present pepper, and the answer what should be stored of the key. One HMAC for each pepper: compares
+    in constant time and always under every one, so that the answer's time does not tell which one it was.
+    """
+    text = value.text.encode("ascii")
+    digests = [_digest(text, pepper) for pepper in peppers]
+    found = False
+    for each in digests:
+        found |= hmac.compare_digest(each, stored)
+    return digests[0] if found else None
+
+
+def _digest(text: bytes, pepper: bytes) -> bytes:
     if len(pepper) < PEPPER_BYTES_MIN:
         raise ValueError(f"a pepper has at least {PEPPER_BYTES_MIN} bytes")
-    return hmac.new(pepper, value.text.encode("ascii"), hashlib.sha256).digest()
-
-
-def matches(value: ApiKeyValue, stored: bytes, *peppers: bytes) -> bool:
-    """Tell whether ``stored`` is the key's digest under one of the peppers (the present and the previous one).
-
-    Compares in constant time and always under every pepper, so that the answer's time does not tell which one it was.
-    """
-    found = False
-    for pepper in peppers:
-        found |= hmac.compare_digest(digest(value, pepper), stored)
-    return found
+    return hmac.digest(pepper, text, "sha256")
 
 
 def _checksum(body: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,12 @@ from payrec.errors import ConfigurationError
 
 DATABASE_NAME: Final = "payrec"
 """The one database of the embedded server."""
+
+SECRETS: Final = ("api_key_pepper", "encryption_key")
+"""The settings that are generated in every data directory."""
+
+JWT_SECRET: Final = "jwt_secret"  # noqa: S105 - the name of a setting
+"""The setting that is generated where AUTH_MODE needs it."""
 
 SECRET_BYTES: Final = 32
 """Random bytes of a generated secret."""
@@ -88,35 +95,51 @@ class DevelopmentHome:
 
     def _secrets(self) -> dict[str, str]:
         """Return the generated secrets; made once for a directory, readable by its owner alone."""
+        names = (*SECRETS, JWT_SECRET) if self._environ.get("AUTH_MODE") == "both" else SECRETS
         path = self.directory / "secrets.json"
-        made = {name: secrets.token_urlsafe(SECRET_BYTES) for name in ("api_key_pepper", "encryption_key")}
-        # Whoever creates the file first decides; a second process that starts at the same time reads it.
-        with contextlib.suppress(FileExistsError):
-            write_private(path, json.dumps(made), new=True)
-        try:
-            stored = json.loads(path.read_text())
-            return {name: str(stored[name]) for name in made}
-        except (ValueError, KeyError, TypeError):
-            raise ConfigurationError(f"{path} is damaged: it has the secrets of this data directory") from None
+        with _locked(self.directory):  # of two that start at the same time, one makes them and the other reads them
+            stored = _read_secrets(path) if path.exists() else {}
+            made = {name: secrets.token_urlsafe(SECRET_BYTES) for name in names if name not in stored}
+            if made:
+                stored |= made
+                write_private(path, json.dumps(stored))
+        return {name: stored[name] for name in names}
 
 
-def write_private(path: Path, text: str, *, new: bool = False) -> None:
-    """Write a file that nobody else may read, whole or not at all; with ``new``, only where there is none.
+def _read_secrets(path: Path) -> dict[str, str]:
+    """Read the secrets; never made anew where some are missing, because what is stored depends on them."""
+    try:
+        stored = json.loads(path.read_text())
+    except ValueError:
+        stored = None
+    if (
+        not isinstance(stored, dict)
+        or not stored.keys() >= set(SECRETS)
+        or not all(isinstance(text, str) for text in stored.values())
+    ):
+        raise ConfigurationError(f"{path} is damaged: it has the secrets of this data directory")
+    return stored
 
-    Raises
-    ------
-    FileExistsError
-        With ``new``: it is there already.
-    """
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold a directory's lock, which ends with this process at the latest."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that nobody else may read, whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
     try:
-        if new:
-            os.link(draft, path)
-        else:
-            draft.replace(path)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
 

@@ -1,7 +1,7 @@
 """The gate: what happens to a request before FastAPI sees it. Pure ASGI, nothing parsed before it is allowed.
 
-In the order of the contract: sizes, route, credentials and tenant headers, permission; then the body is read, capped,
-and parsed strictly. The gate also names the request, times it, and renders what it refuses.
+In the order of the contract: sizes, route, credentials and tenant headers, permission, rate limits; then the body is
+read, capped, and parsed strictly. The gate also names the request, times it, and renders what it refuses.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Gate:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
             route = self._find(scope, headers)
-            admitted = await self._admit(scope, headers, incoming.receive, route, state)
+            admitted = await self._admit(scope, headers, incoming.receive, route, state, watch)
             # The server leaves the body of the answer to HEAD out; everything else about it is that of GET.
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
             await self._app(asked, admitted, watch.send)
@@ -123,7 +123,13 @@ class Gate:
         return route.body_bytes_max
 
     async def _admit(
-        self, scope: Scope, headers: Mapping[str, str], receive: Receive, route: Route, state: dict[str, Any]
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        receive: Receive,
+        route: Route,
+        state: dict[str, Any],
+        watch: Watch,
     ) -> Receive:
         principal: Principal = ANONYMOUS
         tenant: TenantScope | None = None
@@ -131,18 +137,7 @@ class Gate:
             route.access is Access.PUBLIC_IN_DEVELOPMENT and self._factory.context.config.is_development
         )
         if not public:
-            principal, tenant = await self._factory.authenticator.admit(
-                Credentials(
-                    api_key=headers.get("x-api-key"),
-                    authorization=headers.get("authorization"),
-                    tenant_id=headers.get("x-tenant-id"),
-                    environment=headers.get("x-environment"),
-                ),
-                Admission(permissions=route.permissions, jwt_only=route.access is Access.JWT_ONLY),
-            )
-            structlog.contextvars.bind_contextvars(
-                tenant=tenant.slug, environment=tenant.environment, principal=principal.actor
-            )
+            principal, tenant = await self._authenticate(headers, route, state["request_id"], watch)
         receive_capped = capped(receive, self._limit(route))
         body = b""
         if route.body in {Body.JSON, Body.FORM_OR_JSON, Body.FORM}:
@@ -160,6 +155,31 @@ class Gate:
             idempotency=self._idempotency(scope, headers, route, principal, tenant, body),
         )
         return receive_capped
+
+    async def _authenticate(
+        self, headers: Mapping[str, str], route: Route, request_id: str, watch: Watch
+    ) -> tuple[Principal, TenantScope]:
+        """Return who asks and where; what is left of the rate limits goes into the answer, whatever it is."""
+        credentials = Credentials(
+            api_key=headers.get("x-api-key"),
+            authorization=headers.get("authorization"),
+            tenant_id=headers.get("x-tenant-id"),
+            environment=headers.get("x-environment"),
+        )
+        authenticator, limits = self._factory.authenticator, self._factory.request_limits
+        identified = await authenticator.identify(credentials, request_id=request_id)
+        principal = identified.principal
+        usage = limits.begin(principal)
+        try:
+            admission = Admission(permissions=route.permissions, jwt_only=route.access is Access.JWT_ONLY)
+            tenant = authenticator.admit(identified, credentials, admission)
+            structlog.contextvars.bind_contextvars(
+                tenant=tenant.slug, environment=tenant.environment, principal=principal.actor
+            )
+            limits.admit(usage, tenant, upload=route.body is Body.UPLOAD)
+        finally:
+            watch.add(usage.headers())
+        return principal, tenant
 
     def _idempotency(
         self,
@@ -186,8 +206,8 @@ class Gate:
         key = hashlib.sha256("\x00".join((who, where, scope["method"], scope["path"], given)).encode()).digest()
         # Keyed, because the body may have a password, of which a plain hash would be worth a guess.
         content = scope.get("query_string", b"") + b"\x00" + body
-        fingerprint = hmac.new(self._factory.fingerprint_key, content, hashlib.sha256).digest()
-        return IdempotentRequest(key=key, fingerprint=fingerprint)
+        fingerprints = (hmac.digest(k, content, "sha256") for k in self._factory.fingerprint_keys)
+        return IdempotentRequest(key=key, fingerprints=tuple(fingerprints))
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -61,14 +61,18 @@ class Watch:
     drop the rest for as long as the client likes to send.
     """
 
-    def __init__(self, send: Send, incoming: Incoming, *, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def __init__(self, send: Send, incoming: Incoming, *, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._send = send
         self._incoming = incoming
-        self._headers = headers
+        self._headers = list(headers)
         self._closing = False
         self.status = 500
         self.started = False
         self.finished = False
+
+    def add(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add headers to the answer, whatever it will be; nothing of it may have been sent."""
+        self._headers.extend(headers)
 
     async def send(self, message: Message) -> None:
         """Pass a message of the answer on."""

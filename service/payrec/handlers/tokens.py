@@ -5,7 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from payrec.errors import IdentityProviderUnavailableError, InvalidCredentialsError, ValidationFailedError
+from payrec.errors import (
+    IdentityProviderUnavailableError,
+    InvalidCredentialsError,
+    RateLimitedError,
+    ValidationFailedError,
+)
 from payrec.handlers.bodies import form_or_json
 from payrec.handlers.context import Context, problems, respond
 from payrec.handlers.routing import GatedRoute
@@ -19,7 +24,9 @@ router = APIRouter(tags=["auth"], route_class=GatedRoute)
     "/auth/token",
     summary="Exchange a username and password for an access token",
     response_model=TokenPublic,
-    responses=problems(InvalidCredentialsError, ValidationFailedError, IdentityProviderUnavailableError),
+    responses=problems(
+        InvalidCredentialsError, ValidationFailedError, RateLimitedError, IdentityProviderUnavailableError
+    ),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -33,4 +40,7 @@ router = APIRouter(tags=["auth"], route_class=GatedRoute)
 async def token(context: Context) -> Response:
     """Exchange a username and password at the identity provider. No refresh token is returned or supported."""
     given = validated(TokenRequest, await form_or_json(context.request))
-    return respond(await context.factory.create_token_service().exchange(given), headers={"Cache-Control": "no-store"})
+    client = context.request.client
+    service = context.factory.create_token_service()
+    granted = await service.exchange(given, address=client.host if client is not None else "")
+    return respond(granted, headers={"Cache-Control": "no-store"})

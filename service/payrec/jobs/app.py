@@ -1,4 +1,7 @@
-"""The job queue: procrastinate, whose jobs are wake-ups alone. The truth about a job is its tenant's row."""
+"""The job queue: procrastinate, whose jobs are wake-ups alone. The truth about a job is its tenant's row.
+
+Beside them are the tasks that the clock starts; procrastinate sees to it that of all workers one does each.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,15 @@ from procrastinate import App, JobContext, PsycopgConnector
 from psycopg import sql
 
 from payrec.jobs.runner import JobRunner
+from payrec.services.api_key_expiry import ApiKeyExpiryService
 from payrec.storage.database import JOBS_ROLE
 from payrec.storage.migrations import JOBS_SCHEMA
 
 QUEUE: Final = "payrec"
 """The one queue."""
+
+EXPIRIES_AT: Final = "17 * * * *"
+"""When expiring keys are looked for: hourly, not at the full hour, when everybody's clocks strike (cron, UTC)."""
 
 
 async def _enter(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -25,7 +32,7 @@ async def _enter(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 def create_app(*, url: str) -> App:
-    """Return the procrastinate app with its one task; nothing is opened yet.
+    """Return the procrastinate app with its tasks; nothing is opened yet.
 
     ``url`` must reach PostgreSQL itself, not a transaction pooler: the worker listens.
     """
@@ -37,5 +44,12 @@ def create_app(*, url: str) -> App:
         """Do what waits in one tenant environment."""
         runner: JobRunner = context.additional_context["runner"]
         await runner.drain(UUID(environment_id), kind)
+
+    @app.periodic(cron=EXPIRIES_AT)
+    @app.task(name="announce_expiring_keys", queue=QUEUE, queueing_lock="announce_expiring_keys", pass_context=True)
+    async def announce_expiring_keys(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
+        """Tell of keys that expire soon."""
+        expiry: ApiKeyExpiryService = context.additional_context["key_expiry"]
+        await expiry.announce()
 
     return app

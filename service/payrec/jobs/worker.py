@@ -56,7 +56,10 @@ async def run_worker(
                 fetch_job_polling_interval=polling_seconds,
                 update_heartbeat_interval=heartbeat_seconds,
                 stalled_worker_timeout=stalled_seconds,
-                additional_context={"runner": JobRunner(factory, lease=lease)},
+                additional_context={
+                    "runner": JobRunner(factory, lease=lease),
+                    "key_expiry": factory.create_api_key_expiry_service(),
+                },
             )
         finally:
             rescuer.cancel()

@@ -50,6 +50,14 @@ class ApiKeyCreated(ApiKeyPublic):
     api_key: str | None = Field(default=None, exclude_if=lambda v: v is None)
 
 
+class ApiKeyExpiring(Public):
+    """What the event ``api_key.expiring`` tells."""
+
+    public_id: str
+    name: str | None
+    expires_at: datetime
+
+
 class ApiKeyQuery(ListQuery):
     """Filters of the keys."""
 

@@ -12,6 +12,7 @@ from payrec.domain.changes import Record
 from payrec.errors import ConflictError, FieldError, NotFoundError, ValidationFailedError
 from payrec.models.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyPublic, ApiKeyQuery
 from payrec.models.common import Page
+from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.paging import Pager
 from payrec.services.validation import identifier
 from payrec.services.work import Work
@@ -25,9 +26,12 @@ COLLECTION: Final = "/auth/api-keys"
 class ApiKeyService:
     """Creates, lists and revokes the keys of the caller's tenant environment."""
 
-    def __init__(self, *, work: Work, pager: Pager, pepper: bytes, token_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, *, work: Work, pager: Pager, usage: ApiKeyUsage, pepper: bytes, token_bytes: Callable[[int], bytes]
+    ) -> None:
         self._work = work
         self._pager = pager
+        self._usage = usage
         self._pepper = pepper
         self._token_bytes = token_bytes
 
@@ -73,7 +77,8 @@ class ApiKeyService:
         return public.model_copy(update={"api_key": value.text})
 
     async def page(self, caller: Caller, query: ApiKeyQuery) -> Page[ApiKeyPublic]:
-        """Return a page of the environment's keys, without secrets."""
+        """Return a page of the environment's keys, without secrets, with their uses by this process up to now."""
+        await self._usage.flush()
         request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.control(readonly=True) as connection:
             rows, more = await self._store(connection, caller).page(request, query)
@@ -88,12 +93,13 @@ class ApiKeyService:
         )
 
     async def get(self, caller: Caller, key_id: str) -> ApiKeyPublic:
-        """Return one key's metadata.
+        """Return one key's metadata; as ``page``.
 
         Raises
         ------
         NotFoundError
         """
+        await self._usage.flush()
         async with self._work.database.control(readonly=True) as connection:
             row = await self._store(connection, caller).get(identifier(key_id))
         if row is None:

@@ -28,7 +28,10 @@ from payrec.errors import (
     UnknownUserError,
     UserDisabledError,
 )
-from payrec.services.verification import Claims, JwksVerifier
+from payrec.services.api_key_usage import ApiKeyUsage
+from payrec.services.claims import Claims
+from payrec.services.users import UserService
+from payrec.services.verification import TokenVerifier
 from payrec.storage.authentication import AuthenticationStore
 from payrec.storage.database import Database
 
@@ -54,29 +57,65 @@ class Admission:
     jwt_only: bool
 
 
-class Authenticator:
-    """Admits a request to a tenant environment."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identified:
+    """Whose credentials are good, before it is known where the request wants to go and whether it may."""
 
-    def __init__(self, *, database: Database, verifier: JwksVerifier, clock: Clock, peppers: tuple[bytes, ...]) -> None:
+    principal: Principal
+    environments: frozenset[str]
+    """The environments that the credentials open."""
+    row: dict[str, Any]
+    """The principal's tenant and the environment of the headers, as they are stored."""
+
+
+class Authenticator:
+    """Admits a request to a tenant environment: ``identify`` says who asks, ``admit`` whether the request may pass."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        verifier: TokenVerifier,
+        users: UserService,
+        key_usage: ApiKeyUsage,
+        clock: Clock,
+        peppers: tuple[bytes, ...],
+    ) -> None:
         self._database = database
         self._verifier = verifier
+        self._users = users
+        self._key_usage = key_usage
         self._clock = clock
         self._peppers = peppers
 
-    async def admit(self, credentials: Credentials, admission: Admission) -> tuple[Principal, TenantScope]:
-        """Return the principal and where it works.
+    async def identify(self, credentials: Credentials, *, request_id: str) -> Identified:
+        """Return whose credentials these are.
 
         Raises
         ------
         PayrecError
             The first condition of the contract's table that does not hold, from ``missing_credentials`` to
+            ``identity_provider_unavailable``.
+        """
+        identified = await self._identify(credentials, request_id)
+        if identified.row["tenant_status"] in {"suspended", "deleting"}:
+            raise TenantSuspendedError
+        return identified
+
+    def admit(self, identified: Identified, credentials: Credentials, admission: Admission) -> TenantScope:
+        """Return where the principal works.
+
+        Raises
+        ------
+        PayrecError
+            The first condition of the contract's table that does not hold, from ``missing_tenant_header`` to
             ``insufficient_permission``.
         """
-        principal, row, environments = await self._identify(credentials)
-        if row["tenant_status"] in {"suspended", "deleting"}:
-            raise TenantSuspendedError
+        principal, row = identified.principal, identified.row
         environment = _tenant_headers(credentials, principal)
-        if environment not in environments or row["environment_id"] is None or row["environment"] != environment:
+        if environment not in identified.environments:
+            raise EnvironmentMismatchError
+        if row["environment_id"] is None or row["environment"] != environment:
             raise EnvironmentMismatchError
         if row["environment_status"] == "suspended":
             raise EnvironmentSuspendedError
@@ -87,7 +126,7 @@ class Authenticator:
         if not (admission.permissions & principal.permissions):
             wanted = " or ".join(sorted(p.value for p in admission.permissions))
             raise ForbiddenError(f"the permission {wanted} is required")
-        scope = TenantScope(
+        return TenantScope(
             tenant_id=row["tenant_id"],
             environment_id=row["environment_id"],
             environment=environment,
@@ -96,9 +135,8 @@ class Authenticator:
             role_name=row["role_name"],
             timezone=row["timezone"],
         )
-        return principal, scope
 
-    async def _identify(self, credentials: Credentials) -> tuple[Principal, dict[str, Any], frozenset[str]]:
+    async def _identify(self, credentials: Credentials, request_id: str) -> Identified:
         if credentials.api_key is not None:
             return await self._identify_key(credentials.api_key)
         if credentials.authorization is None:
@@ -108,10 +146,11 @@ class Authenticator:
         if scheme.lower() != "bearer" or not value:
             raise InvalidCredentialsError
         if value.count(".") == 2:
-            return await self._identify_user(await self._verifier.verify(value), credentials.environment)
+            claims = await self._verifier.verify(value)
+            return await self._identify_user(claims, credentials.environment, request_id)
         return await self._identify_key(value)
 
-    async def _identify_key(self, text: str) -> tuple[Principal, dict[str, Any], frozenset[str]]:
+    async def _identify_key(self, text: str) -> Identified:
         try:
             key = keys.parse(text)
         except ValueError:
@@ -119,13 +158,15 @@ class Authenticator:
         async with self._database.authentication() as connection:
             row = await AuthenticationStore(connection).find_key(key.public_id)
         # An unknown key costs the same work as a wrong one.
-        fits = keys.matches(key, row["digest"] if row is not None else _NO_DIGEST, *self._peppers)
-        if row is None or not fits:
+        digest = keys.verified(key, row["digest"] if row is not None else _NO_DIGEST, *self._peppers)
+        if row is None or digest is None:
             raise InvalidCredentialsError
-        if row["expires_at"] is not None and row["expires_at"] <= self._clock.now():
+        now = self._clock.now()
+        if row["expires_at"] is not None and row["expires_at"] <= now:
             raise ExpiredCredentialsError
         if row["revoked_at"] is not None:
             raise RevokedCredentialsError
+        self._key_usage.note(row["id"], at=now, digest=digest if digest != row["digest"] else None)
         environment = cast("Environment", row["key_environment"])
         principal = Principal(
             kind="api_key",
@@ -136,18 +177,16 @@ class Authenticator:
             permissions=key_permissions(read=row["read"], write=row["write"]),
             name=row["name"] or "",
         )
-        return principal, row, frozenset({environment})
+        return Identified(principal=principal, environments=frozenset({environment}), row=row)
 
-    async def _identify_user(
-        self, claims: Claims, environment: str | None
-    ) -> tuple[Principal, dict[str, Any], frozenset[str]]:
+    async def _identify_user(self, claims: Claims, environment: str | None, request_id: str) -> Identified:
         async with self._database.authentication() as connection:
             row = await AuthenticationStore(connection).find_user(
                 user_id=claims.user_id, subject=claims.subject, username=claims.username, environment=environment
             )
         if row is None or row["tenant_id"] != claims.tenant_id:
             raise UnknownUserError
-        if row["subject"] is not None and row["subject"] != claims.subject:
+        if not await self._agrees(claims, row, request_id):
             raise UnknownUserError
         if row["status"] == "disabled":
             raise UserDisabledError
@@ -160,7 +199,21 @@ class Authenticator:
             permissions=effective_permissions(claims.roles, claims.permissions, row["roles"]),
             name=row["username"],
         )
-        return principal, row, environments
+        return Identified(principal=principal, environments=environments, row=row)
+
+    async def _agrees(self, claims: Claims, row: dict[str, Any], request_id: str) -> bool:
+        """Tell whether the token's subject is the stored user's; a user without one gets that of its first token.
+
+        A username alone is never enough: providers let people change theirs, and give one to somebody else later.
+        """
+        stored = row["subject"]
+        if claims.subject is None:
+            return claims.user_id is not None
+        if stored is None and claims.of_provider and row["status"] == "active":
+            stored = await self._users.link(row["id"], claims.subject, request_id=request_id)
+        elif stored is None:
+            return claims.user_id is not None
+        return bool(stored == claims.subject)
 
 
 def _tenant_headers(credentials: Credentials, principal: Principal) -> Environment:

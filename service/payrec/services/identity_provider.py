@@ -7,6 +7,7 @@ come near the request of another. They share one transport, and with it the conn
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
@@ -32,6 +33,10 @@ from payrec.errors import ConfigurationError, IdentityProviderUnavailableError, 
 
 _CLIENT_IS_REFUSED: Final = frozenset({"invalid_client", "unauthorized_client"})
 _FAILURES: Final = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, ValueError)
+_PASSING: Final = (httpx2.NetworkError, httpx2.TimeoutException, httpx2.HTTPStatusError, TimeoutError)
+_PASSING_STATUSES: Final = frozenset(
+    {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
+)
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
 
 logger = structlog.get_logger(__name__)
@@ -213,12 +218,30 @@ class IdentityProviderClient:
     async def password_grant(self, username: str, password: str) -> TokenGrant:
         """Return an access token for the user.
 
+        An exchange that got no answer, or 502, 503 or 504, is made once more; every other answer is final. The whole
+        takes at most three times ``timeout_seconds``: discovery, if it is due, and two exchanges.
+
         :raises InvalidCredentialsError: the provider refuses the username or the password
         :raises IdentityProviderUnavailableError: everything else, also when the provider refuses our own client
         """
         if not username or not password or not _is_encodable(username + password):
             raise InvalidCredentialsError
         url = await self._endpoint()
+        try:
+            with contextlib.suppress(*_PASSING):
+                return await self._exchange(url, username, password)
+            return await self._exchange(url, username, password)
+        # From None throughout: the cause holds the request, and with it the password.
+        except httpx2.HTTPStatusError as error:
+            raise unavailable("token_status", url=url, status=str(error.response.status_code)) from None
+        except (*_FAILURES, TypeError, OverflowError) as error:  # the last two: Authlib, on a strange expires_at
+            raise unavailable(type(error).__name__, url=url) from None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    async def _exchange(self, url: str, username: str, password: str) -> TokenGrant:
         client = AsyncOAuth2Client(
             client_id=self._client_id,
             client_secret=self._client_secret,
@@ -230,16 +253,9 @@ class IdentityProviderClient:
             trust_env=False,  # the transport is given, and ~/.netrc must not add credentials
         )
         client.register_compliance_hook("access_token_response", _inspect)
-        try:
-            async with asyncio.timeout(self._timeout_seconds), client:
-                token = await client.fetch_token(url, grant_type="password", username=username, password=password)
-        except (*_FAILURES, TypeError, OverflowError) as error:  # the last two: Authlib, on a strange expires_at
-            raise unavailable(type(error).__name__, url=url) from None  # the cause holds the request, and the password
+        async with asyncio.timeout(self._timeout_seconds), client:
+            token = await client.fetch_token(url, grant_type="password", username=username, password=password)
         return TokenGrant(access_token=token["access_token"], expires_in=token["expires_in"])
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._transport.aclose()
 
     async def _endpoint(self) -> str:
         if self._token_url is not None:
@@ -260,6 +276,8 @@ def _is_encodable(text: str) -> bool:
 
 def _inspect(response: httpx2.Response) -> httpx2.Response:
     """Look at a token response before Authlib does, which does not look at the status of a JSON answer."""
+    if response.status_code in _PASSING_STATUSES:
+        raise httpx2.HTTPStatusError("busy", request=response.request, response=response)
     try:
         document = strict_json(response.content)
     except ValueError:
@@ -298,7 +316,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for part in self._inner:
             size += len(part)
             if size > PROVIDER_RESPONSE_BYTES_MAX:
-                raise httpx2.ReadError("the response is too large")
+                raise httpx2.DecodingError("the response is too large")
             yield part
 
     async def aclose(self) -> None:
@@ -312,13 +330,16 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self._inner.handle_async_request(request)
+        try:
+            response = await self._inner.handle_async_request(request)
+        except httpx2.RemoteProtocolError as error:  # hung up before it answered: a connection that was lost
+            raise httpx2.ReadError(str(error)) from error
         stream = response.stream
         if response.headers.get("Content-Encoding", "identity") != "identity" or not isinstance(
             stream, httpx2.AsyncByteStream
         ):
             await response.aclose()
-            raise httpx2.RemoteProtocolError("a compressed response was not asked for")
+            raise httpx2.DecodingError("a compressed response was not asked for")
         return httpx2.Response(
             status_code=response.status_code,
             headers=response.headers,

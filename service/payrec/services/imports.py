@@ -62,8 +62,9 @@ class ImportService:
         content = json.dumps(options.model_dump(mode="json"), sort_keys=True).encode()
         content_key = hashlib.sha256(file.sha256 + content).digest()
         if caller.idempotency is not None:
-            fingerprint = hashlib.sha256(caller.idempotency.fingerprint + content_key).digest()
-            caller = replace(caller, idempotency=replace(caller.idempotency, fingerprint=fingerprint))
+            given = caller.idempotency
+            found = tuple(hashlib.sha256(fingerprint + content_key).digest() for fingerprint in given.fingerprints)
+            caller = replace(caller, idempotency=replace(given, fingerprints=found))
         inline = file.size <= INLINE_BYTES_MAX
         import_id, job_id = self._work.ids.new(), self._work.ids.new()
         async with self._work.tenant(caller) as unit:

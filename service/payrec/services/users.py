@@ -9,8 +9,8 @@ from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
-from payrec.domain.principal import ENVIRONMENTS, ROLES
-from payrec.errors import FieldError, NotFoundError, ValidationFailedError
+from payrec.domain.principal import ENVIRONMENTS, ROLES, Principal
+from payrec.errors import FieldError, NotFoundError, UsernameTakenError, ValidationFailedError
 from payrec.services.work import Unit, Work
 from payrec.storage.idp import IdpStore
 from payrec.storage.tenants import TenantStore
@@ -96,10 +96,30 @@ class UserService:
                 )
             )
 
+    async def link(self, user_id: UUID, subject: str, *, request_id: str) -> str | None:
+        """Give a user without subject the one of its first token, and return the subject that it has then.
+
+        None where another user has the subject already. Of several first tokens at once, one links.
+        """
+        principal = Principal(kind="system", name="first-login")
+        try:
+            async with self._work.control(Caller(principal=principal, request_id=request_id)) as unit:
+                store = UserStore(unit.connection)
+                if await store.link(user_id, subject, at=unit.now):
+                    unit.record(Record(action="user.linked", resource_id=user_id, after={"subject": subject}))
+                    return subject
+                user = await store.get(user_id)
+        except UsernameTakenError:
+            return None
+        return user["subject"] if user is not None else None
+
 
 async def add_user(unit: Unit, tenant_id: UUID, user: NewUser, *, user_id: UUID) -> UUID:
     """Add a user within a unit of work that may do more."""
     _check(user.roles, user.environments)
+    store = UserStore(unit.connection)
+    if user.subject is not None and await store.has_subject(user.subject):
+        raise UsernameTakenError("another user has this subject")
     row = {
         "id": user_id,
         "tenant_id": tenant_id,
@@ -112,7 +132,7 @@ async def add_user(unit: Unit, tenant_id: UUID, user: NewUser, *, user_id: UUID)
         "created_at": unit.now,
         "updated_at": unit.now,
     }
-    await UserStore(unit.connection).add(row)
+    await store.add(row)
     after = {"username": user.username, "roles": list(user.roles), "environments": list(user.environments)}
     unit.record(Record(action="user.created", resource_id=user_id, after=after))
     return user_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -13,7 +13,7 @@ from payrec.models.api_keys import ApiKeyQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import ranges
 from payrec.storage.listing import PageRequest, Selection, select_page
-from payrec.storage.rows import fetch_one, insert
+from payrec.storage.rows import fetch_all, fetch_one, insert
 from payrec.tables.api_keys import ApiKey
 
 _COLUMNS: Final = (
@@ -22,6 +22,31 @@ _COLUMNS: Final = (
     " AS status"
 )
 _PLACE: Final = "tenant_id = %(tenant_id)s AND environment = %(environment)s"
+_NOTE_USES: Final = """
+    WITH use AS (
+        SELECT * FROM unnest(%(ids)s::uuid[], %(instants)s::timestamptz[], %(digests)s::bytea[]) AS u (id, at, digest)
+    ), held AS MATERIALIZED (
+        SELECT k.id FROM api_key k JOIN use u ON u.id = k.id FOR NO KEY UPDATE OF k SKIP LOCKED
+    ), noted AS (
+        UPDATE api_key k SET last_used_at = greatest(k.last_used_at, u.at), digest = coalesce(u.digest, k.digest)
+        FROM use u JOIN held h ON h.id = u.id
+        WHERE k.id = u.id AND (k.last_used_at IS NULL OR k.last_used_at < u.at OR u.digest <> k.digest)
+    )
+    SELECT k.id FROM api_key k JOIN use u ON u.id = k.id WHERE NOT EXISTS (SELECT 1 FROM held h WHERE h.id = k.id)
+"""
+_EXPIRING: Final = """
+    SELECT k.id, k.public_id, k.name, k.expires_at, e.id AS environment_id
+    FROM api_key k JOIN tenant_environment e ON e.tenant_id = k.tenant_id AND e.environment = k.environment
+    WHERE k.expiry_announced_at IS NULL AND k.revoked_at IS NULL
+        AND (k.expires_at, k.id) > (%(after_at)s, %(after_id)s) AND k.expires_at <= %(until)s
+    ORDER BY k.expires_at, k.id LIMIT %(limit)s
+"""
+_ANNOUNCED: Final = """
+    WITH held AS MATERIALIZED (
+        SELECT id FROM api_key WHERE id = ANY(%(ids)s) AND expiry_announced_at IS NULL FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE api_key k SET expiry_announced_at = %(at)s FROM held h WHERE k.id = h.id
+"""
 _ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %(now)s)"
 _STATES: Final = {
     "revoked": "revoked_at IS NOT NULL",
@@ -72,3 +97,38 @@ class ApiKeyStore:
         ).format(sql.SQL(_PLACE))
         cursor = await self._connection.execute(query, {**self._place, "id": key_id})
         return cursor.rowcount > 0
+
+
+class EveryApiKeyStore:
+    """``api_key`` of all tenant environments: what the service itself keeps up.
+
+    Several processes do that at once, each with many keys. No statement here waits for a row, so none of them can be
+    part of a deadlock; what another one holds is left for the next time.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def note_uses(self, uses: Mapping[UUID, tuple[datetime, bytes | None]]) -> set[UUID]:
+        """Note when keys were last used, never earlier than is stored, and replace the digests that are given.
+
+        Returns the keys that another transaction holds: nothing was noted of them.
+        """
+        parameters = {
+            "ids": list(uses),
+            "instants": [at for at, _ in uses.values()],
+            "digests": [digest for _, digest in uses.values()],
+        }
+        return {row["id"] for row in await fetch_all(self._connection, _NOTE_USES, parameters)}
+
+    async def expiring(self, *, after: tuple[datetime, UUID], until: datetime, limit: int) -> list[dict[str, Any]]:
+        """Return keys that expire up to ``until`` and were not announced, with their environment's id.
+
+        In the order of expiry, beginning behind the expiry and id ``after``.
+        """
+        parameters = {"after_at": after[0], "after_id": after[1], "until": until, "limit": limit}
+        return await fetch_all(self._connection, _EXPIRING, parameters)
+
+    async def mark_announced(self, key_ids: Sequence[UUID], *, at: datetime) -> None:
+        """Remember that the expiry of these keys was announced."""
+        await self._connection.execute(_ANNOUNCED, {"ids": list(key_ids), "at": at})

@@ -10,18 +10,20 @@ from psycopg.types.json import Jsonb
 
 from payrec.domain.changes import Record
 from payrec.storage.database import Connection
+from payrec.storage.rows import fetch_all
 
 _FINISH: Final = """
     WITH record AS (
         SELECT * FROM unnest(
-            %(actions)s::text[], %(resources)s::uuid[], %(reasons)s::text[], %(befores)s::jsonb[], %(afters)s::jsonb[]
-        ) WITH ORDINALITY AS r (action, resource_id, reason, before, after, ordinal)
+            %(actions)s::text[], %(resources)s::uuid[], %(reasons)s::text[], %(befores)s::jsonb[], %(afters)s::jsonb[],
+            %(data)s::jsonb[]
+        ) WITH ORDINALITY AS r (action, resource_id, reason, before, after, data, ordinal)
     ), audited AS (
         INSERT INTO audit_record (change_id, ordinal, actor, action, resource_id, reason, before, after, request_id)
         SELECT %(id)s, ordinal, %(actor)s, action, resource_id, reason, before, after, %(request_id)s FROM record
     ), announced AS (
-        INSERT INTO outbox (change_id, ordinal, type, resource_ids)
-        SELECT %(id)s, ordinal, action, ARRAY[resource_id] FROM record
+        INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
+        SELECT %(id)s, ordinal, action, ARRAY[resource_id], coalesce(data, '{}') FROM record
         WHERE resource_id IS NOT NULL AND action = ANY(%(events)s)
     )
     INSERT INTO change (id) VALUES (%(id)s)
@@ -38,6 +40,7 @@ EVENT_TYPES: Final = frozenset(
         "match.superseded",
         "job.succeeded",
         "job.failed",
+        "api_key.expiring",
     }
 )
 """Actions that others are told about; the rest is audit alone."""
@@ -60,6 +63,22 @@ class ChangeStore:
             "reasons": [r.reason for r in records],
             "befores": [Jsonb(r.before) if r.before is not None else None for r in records],
             "afters": [Jsonb(r.after) if r.after is not None else None for r in records],
+            "data": [Jsonb(r.data) if r.data is not None else None for r in records],
             "events": list(EVENT_TYPES),
         }
         await self._connection.execute(_FINISH, parameters)
+
+    async def once(self, action: str) -> None:
+        """Let nobody else do this in the tenant environment until the transaction ends."""
+        await self._connection.execute(
+            "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(current_schema()))", (action,)
+        )
+
+    async def done(self, action: str, resource_ids: Sequence[UUID]) -> set[UUID]:
+        """Return to which of the resources this was done before; each audit record stands for its event too."""
+        rows = await fetch_all(
+            self._connection,
+            "SELECT DISTINCT resource_id FROM audit_record WHERE resource_id = ANY(%s) AND action = %s",
+            (list(resource_ids), action),
+        )
+        return {row["resource_id"] for row in rows}

@@ -72,7 +72,7 @@ class IdempotencyStore:
             row = await fetch_one(self._connection, _FIND, parameters)
             if row is None:
                 return None
-        if row["fingerprint"] != request.fingerprint:
+        if row["fingerprint"] not in request.fingerprints:
             raise IdempotencyKeyReusedError
         return StoredAnswer(status=row["status"], body=row["body"], headers=row["headers"] or {})
 
@@ -88,7 +88,7 @@ class IdempotencyStore:
         """Store the answer, or, without a status, that the request has begun to have effects."""
         parameters: dict[str, Any] = {
             "key": request.key,
-            "fingerprint": request.fingerprint,
+            "fingerprint": request.fingerprints[0],
             "status": status,
             "body": body,
             "headers": Jsonb(headers) if headers else None,

@@ -24,6 +24,7 @@ ERRORS_BY_CONSTRAINT: Final[dict[str, type[PayrecError]]] = {
     "tenant_slug_unique": SlugTakenError,
     "tenant_environment_schema_unique": SlugTakenError,
     "app_user_username_unique": UsernameTakenError,
+    "app_user_subject_unique": UsernameTakenError,
     "idp_user_pkey": UsernameTakenError,
 }
 """A violation of a constraint that is not listed is a defect of ours: 500."""

@@ -28,7 +28,7 @@ class UserStore:
         Raises
         ------
         UsernameTakenError
-            Through the constraint ``app_user_username_unique``.
+            Through the constraint ``app_user_username_unique`` or the index ``app_user_subject_unique``.
         """
         await insert(self._connection, AppUser, user)
 
@@ -42,10 +42,30 @@ class UserStore:
         query = sql.SQL("SELECT {} FROM app_user WHERE username = %s").format(sql.SQL(_COLUMNS))
         return await fetch_one(self._connection, query, (username,))
 
+    async def has_subject(self, subject: str) -> bool:
+        """Tell whether a user has this subject."""
+        query = "SELECT 1 FROM app_user WHERE subject = %s"
+        return await fetch_one(self._connection, query, (subject,)) is not None
+
     async def of_tenant(self, tenant_id: UUID) -> list[dict[str, Any]]:
         """Return all users of a tenant, oldest first."""
         query = sql.SQL("SELECT {} FROM app_user WHERE tenant_id = %s ORDER BY id").format(sql.SQL(_COLUMNS))
         return await fetch_all(self._connection, query, (tenant_id,))
+
+    async def link(self, user_id: UUID, subject: str, *, at: datetime) -> bool:
+        """Give an active user without subject this one; return whether that was done.
+
+        Raises
+        ------
+        UsernameTakenError
+            Through the index ``app_user_subject_unique``: another user has the subject.
+        """
+        cursor = await self._connection.execute(
+            "UPDATE app_user SET subject = %s, version = version + 1, updated_at = %s"
+            " WHERE id = %s AND subject IS NULL AND status = 'active'",
+            (subject, at, user_id),
+        )
+        return cursor.rowcount == 1
 
     async def update(
         self,

@@ -12,6 +12,7 @@ from payrec.tables import (
     jobs,
     matches,
     tenants,
+    tokens,
     users,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "jobs",
     "matches",
     "tenants",
+    "tokens",
     "users",
 ]

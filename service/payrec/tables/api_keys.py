@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlmodel import Field
 
 from payrec.tables.base import CONTROL_SCHEMA, ControlTable, column
@@ -21,6 +21,11 @@ class ApiKey(ControlTable, table=True):
         CheckConstraint("read OR write", name="api_key_opens_something"),
         CheckConstraint("octet_length(digest) = 32", name="api_key_digest_length"),
         Index("api_key_by_environment", "tenant_id", "environment", "id"),
+        Index(
+            "api_key_by_expiry",
+            "expires_at",
+            postgresql_where=text("expiry_announced_at IS NULL AND revoked_at IS NULL AND expires_at IS NOT NULL"),
+        ),
         {"schema": CONTROL_SCHEMA},
     )
 
@@ -38,3 +43,5 @@ class ApiKey(ControlTable, table=True):
     last_used_at: datetime | None = Field(sa_column=column(datetime, nullable=True))
     created_by: str = Field(sa_column=column(str))
     created_at: datetime = Field(sa_column=column(datetime))
+    expiry_announced_at: datetime | None = Field(sa_column=column(datetime, nullable=True))
+    """When ``api_key.expiring`` was sent for this key."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import httpx2
 import pytest
 
-from support.service import Service, Tenant
+from payrec.embedded.postgres import EmbeddedDatabase
+from support.service import PEPPER, Service, Tenant, make_config, running
 from support.wire import add_key, add_user, ask, code, count, in_control, rows
 
 pytestmark = pytest.mark.anyio
 
 PATH = "/expected-transactions"
+UPLOAD = "/incoming-transactions/upload"
 BODY = {"direction": "credit", "amountMinor": 100, "currency": "EUR"}
 INCOMING = {**BODY, "bookingDate": "2025-01-02"}
 RAW = {"Content-Type": "application/octet-stream"}
@@ -264,6 +267,25 @@ async def test_a_password_leaves_no_plain_fingerprint(service: Service, acme: Te
     assert {hashlib.sha256(b).digest() for b in (body, b"\x00" + body)}.isdisjoint(
         bytes(r["fingerprint"]) for r in stored
     )
+
+
+async def test_a_repetition_after_the_pepper_was_changed_is_still_one(database: EmbeddedDatabase) -> None:
+    headers = key()
+    upload = {"headers": {**headers, **RAW}, "content": LINES % b"rotated"}
+    async with running(make_config(database)) as before:
+        tenant = await before.tenant("rotated")
+        first = await tenant.post(PATH, BODY, headers=headers)
+        uploaded = await tenant.post(UPLOAD, **upload)
+        assert (first.status_code, uploaded.status_code) == (201, 201)
+    changed = make_config(
+        database, api_key_pepper="n" * 32, api_key_pepper_previous=PEPPER, port=before.factory.context.config.port
+    )
+    async with running(changed) as after:
+        moved = replace(tenant, base_url=after.base_url, http=after.http)
+        for again in (await moved.post(PATH, BODY, headers=headers), await moved.post(UPLOAD, **upload)):
+            assert (again.status_code, again.headers.get("idempotency-replayed")) == (201, "true")
+        other = await moved.post(PATH, {**BODY, "amountMinor": 101}, headers=headers)
+        assert code(other) == "idempotency_key_reused"
 
 
 async def test_a_request_without_a_stored_answer_is_replayed_as_accepted(service: Service, acme: Tenant) -> None:

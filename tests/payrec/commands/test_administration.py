@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import io
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 
 import httpx2
 import pytest
 
-from payrec.cli import main
+from payrec.cli import _parser, main
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from support.commands import environment
 from support.postgres import cloned
@@ -22,7 +24,7 @@ Command = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture(scope="module")
-def shared(postgres: EmbeddedPostgres) -> AsyncIterator[EmbeddedDatabase]:
+def shared(postgres: EmbeddedPostgres) -> Iterator[EmbeddedDatabase]:
     with cloned(postgres) as made:
         yield made
 
@@ -114,19 +116,21 @@ async def test_a_user_logs_in_is_disabled_enabled_and_restricted(
         "--email", "eve@people.example", "--password-stdin",
     )  # fmt: skip
     listed = _row(await payrec("users", "list", "--tenant", "people"), "eve")
-    assert listed == ["eve", "active", "viewer, operator", "staging, test", user_id, "eve@people.example"]
+    assert listed == ["eve", "active", "viewer, operator", "staging, test", "yes", user_id, "eve@people.example"]
     token = await _token(api, "eve", "pässwörd of eve")
     headers = {"Authorization": f"Bearer {token.json()['accessToken']}"}
     assert (await _get(api, tenant_id, **headers)).status_code == 200
     assert (await _token(api, "eve", "another")).status_code == 401
 
-    await payrec("users", "disable", "--username", "eve")
+    assert await payrec("users", "disable", "--username", "eve") == "disabled eve"
     assert (await _get(api, tenant_id, **headers)).json()["code"] == "user_disabled"
-    await payrec("users", "enable", "--username", "eve")
+    assert await payrec("users", "enable", "--username", "eve") == "enabled eve"
     assert (await _get(api, tenant_id, **headers)).status_code == 200
-    await payrec("users", "set-environments", "--username", "eve", "--environments", "staging")
+    said = await payrec("users", "set-environments", "--username", "eve", "--environments", "staging")
+    assert said == "eve may enter staging"
     assert (await _get(api, tenant_id, **headers)).json()["code"] == "environment_mismatch"
-    await payrec("users", "set-roles", "--username", "eve", "--roles", "platform-admin")
+    said = await payrec("users", "set-roles", "--username", "eve", "--roles", "platform-admin")
+    assert said == "eve is platform-admin"
     answer = await _get(api, tenant_id, environment_name="staging", **headers)
     assert answer.json()["code"] == "insufficient_permission"
 
@@ -142,6 +146,14 @@ async def test_a_user_of_an_external_provider_is_added_with_id_and_subject(payre
     assert made == wanted
     taken = await payrec("users", "add", "--tenant", "external", "--username", "kim", "--roles", "viewer", fails=1)
     assert "username" in taken
+    added = await payrec("users", "add", "--tenant", "external", "--username", "lea", "--roles", "viewer")
+    taken = await payrec(
+        "users", "add", "--tenant", "external", "--username", "max", "--roles", "viewer", "--subject", "kc-7", fails=1
+    )
+    assert taken == "payrec: another user has this subject"
+    listed = await payrec("users", "list", "--tenant", "external")
+    assert "max" not in listed
+    assert (_row(listed, "kim")[4:], _row(listed, "lea")[4:]) == (["yes", made], ["no", added])
 
 
 async def test_a_password_is_refused_where_the_provider_keeps_them(
@@ -180,10 +192,14 @@ async def test_a_key_is_created_listed_used_and_revoked(api: Service, payrec: Co
     public_id = key.removeprefix("pr_").partition(".")[0]
 
     listed = await payrec("keys", "list", *where)
-    _, status, flags, key_id, expires, name = _row(listed, public_id)
-    assert (status, flags, expires, name) == ("active", "read", "2999-01-01T00:00:00+00:00", "ledger")
+    _, status, flags, key_id, used, expires, name = _row(listed, public_id)
+    assert (status, flags, used, expires, name) == ("active", "read", "never", "2999-01-01T00:00:00Z", "ledger")
     assert key not in listed
+    before = datetime.now(UTC).replace(microsecond=0)
     assert (await _get(api, tenant_id, **{"X-Api-Key": key})).status_code == 200
+    await api.factory.key_usage.flush()
+    used = _row(await payrec("keys", "list", *where), public_id)[4]
+    assert before <= datetime.fromisoformat(used) <= datetime.now(UTC)
 
     await payrec("keys", "revoke", *where, "--id", key_id)
     assert (await _get(api, tenant_id, **{"X-Api-Key": key})).json()["code"] == "revoked_credentials"
@@ -215,3 +231,39 @@ async def test_keys_of_one_tenant_are_not_listed_for_another(payrec: Command) ->
     assert public_id not in right
     key_id = _row(left, public_id)[3]
     await payrec("keys", "revoke", "--tenant", "right", "--environment", "test", "--id", key_id, fails=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["users", "set-roles", "--username", "eve", "--roles", "king"], "must be among viewer, operator"),
+        (["users", "add", "--tenant", "t", "--username", "u"], "--roles"),
+        (["users", "set-environments", "--username", "eve", "--environments", "mars"], "must be among development"),
+        (["keys", "revoke", "--tenant", "t", "--environment", "test", "--id", "7"], "must be a UUID"),
+        (["keys", "list", "--tenant", "t"], "--environment"),
+        (["keys", "list", "--tenant", "t", "--environment", "mars"], "invalid choice"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_says_what_is_wrong(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for sub in action.choices.values():
+                yield from _options(sub)
+        elif action.option_strings:
+            yield action
+
+
+def test_every_option_is_explained() -> None:
+    options = list(_options(_parser()))
+
+    assert len(options) > 40
+    assert [option.option_strings for option in options if not option.help] == []

@@ -7,13 +7,16 @@ import os
 import re
 import signal
 import stat
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from payrec.embedded.dev import DevelopmentHome, write_private
+from payrec.config import Config
+from payrec.embedded.dev import DevelopmentHome, environment_of, write_private
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.errors import ConfigurationError
 from support.commands import Running, environment, is_alive, started, wait_until_gone
@@ -115,21 +118,82 @@ def test_a_directory_that_is_none_and_damaged_secrets_are_named(tmp_path: Path) 
     with pytest.raises(ConfigurationError, match=r"^DATA_DIR "):
         DevelopmentHome(tmp_path / "file" / "below", environ={}).start(port=1, internal_port=2)
 
-    (tmp_path / "secrets.json").write_text("{}")
-    with pytest.raises(ConfigurationError, match=r"secrets\.json is damaged"):
-        DevelopmentHome(tmp_path, environ={}).start(port=1, internal_port=2)
+    for damaged in ("{}", "", "[]", "null", '{"api_key_pepper": "p"}', '{"api_key_pepper": 1, "encryption_key": 2}'):
+        (tmp_path / "secrets.json").write_text(damaged)
+        with pytest.raises(ConfigurationError, match=r"secrets\.json is damaged"):
+            DevelopmentHome(tmp_path, environ={}).start(port=1, internal_port=2)
+        assert (tmp_path / "secrets.json").read_text() == damaged
 
 
-def test_a_private_file_is_whole_private_and_not_replaced_when_it_must_be_new(tmp_path: Path) -> None:
+def test_a_private_file_is_whole_and_private(tmp_path: Path) -> None:
     path = tmp_path / "secret"
-    write_private(path, "first", new=True)
-    with pytest.raises(FileExistsError):
-        write_private(path, "second", new=True)
-    assert path.read_text() == "first"
-
-    write_private(path, "third")
-    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("third", 0o600)
+    for text in ("first", "second"):
+        write_private(path, text)
+        assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == (text, 0o600)
+    with pytest.raises(UnicodeEncodeError):
+        write_private(path, "third \ud800")
+    assert path.read_text() == "second"
     assert [p.name for p in tmp_path.iterdir()] == ["secret"]
+
+
+def _started(database: EmbeddedDatabase, directory: Path, **settings: str) -> Config:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(database, API_KEY_PEPPER="", ENCRYPTION_KEY="", **settings).items():
+            patch.setenv(name, value)
+        patch.delenv("LOG_FORMAT")
+        return DevelopmentHome(directory).start(port=1, internal_port=2)
+
+
+def _stored(directory: Path) -> dict[str, str]:
+    assert stat.S_IMODE((directory / "secrets.json").stat().st_mode) == 0o600
+    return dict(json.loads((directory / "secrets.json").read_text()))
+
+
+def test_the_secret_of_tokens_is_generated_where_it_is_needed(database: EmbeddedDatabase, tmp_path: Path) -> None:
+    plain = _started(database, tmp_path)
+    before = _stored(tmp_path)
+    assert set(before) == {"api_key_pepper", "encryption_key"}
+    assert plain.jwt_secret is None
+
+    # A directory that was made without gets it added; nothing else changes.
+    both = _started(database, tmp_path, AUTH_MODE="both")
+    after = _stored(tmp_path)
+    assert both.jwt_secret is not None
+    assert after == {**before, "jwt_secret": both.jwt_secret.get_secret_value()}
+    assert len(after["jwt_secret"]) >= 32
+    assert _started(database, tmp_path, AUTH_MODE="both") == both
+    assert environment_of(both)["JWT_SECRET"] == after["jwt_secret"]
+    assert environment_of(both)["AUTH_MODE"] == "both"
+
+    # It stays when the mode goes back, and one that is set wins.
+    assert _started(database, tmp_path).jwt_secret is None
+    mine = _started(database, tmp_path, AUTH_MODE="both", JWT_SECRET="m" * 32).jwt_secret
+    assert mine is not None
+    assert mine.get_secret_value() == "m" * 32
+    assert _stored(tmp_path) == after
+    assert [p.name for p in tmp_path.iterdir()] == ["secrets.json"]
+
+
+def test_a_mode_that_does_not_exist_is_named_and_makes_no_secret(database: EmbeddedDatabase, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^AUTH_MODE "):
+        _started(database, tmp_path, AUTH_MODE="jwt")
+    assert set(_stored(tmp_path)) == {"api_key_pepper", "encryption_key"}
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["new", "without the last"])
+def test_all_that_start_at_once_have_the_same_secrets(tmp_path: Path, *, existing: bool) -> None:
+    if existing:
+        DevelopmentHome(tmp_path, environ={})._secrets()
+    homes = [DevelopmentHome(tmp_path, environ={"AUTH_MODE": "both"}) for _ in range(16)]
+    barrier = threading.Barrier(len(homes))
+
+    def made(home: DevelopmentHome) -> dict[str, str]:
+        barrier.wait(10)
+        return home._secrets()
+
+    with ThreadPoolExecutor(len(homes)) as pool:
+        found = list(pool.map(made, homes))
+    assert all(one == _stored(tmp_path) for one in found)
 
 
 def test_a_directory_whose_name_is_too_long_for_a_socket_is_said(

@@ -142,19 +142,23 @@ def test_the_digest_is_hmac_sha256_of_the_whole_key() -> None:
     assert keys.digest(value, PEPPER) == hmac.new(PEPPER, value.text.encode(), hashlib.sha256).digest()
 
 
-def test_a_key_matches_under_its_own_pepper_only() -> None:
+def test_a_key_is_verified_under_its_own_pepper_only_and_gives_the_digest_under_the_first() -> None:
     value, other = keys.generate(secrets.token_bytes), keys.generate(secrets.token_bytes)
-    stored = keys.digest(value, PEPPER)
+    stored, newer = keys.digest(value, PEPPER), keys.digest(value, b"n" * 32)
 
-    assert keys.matches(value, stored, PEPPER)
-    assert keys.matches(value, stored, b"n" * 32, PEPPER)
-    assert keys.matches(value, stored, PEPPER, b"n" * 32)
-    assert not keys.matches(value, stored, b"n" * 32)
-    assert not keys.matches(value, stored)
-    assert not keys.matches(other, stored, PEPPER)
-    assert not keys.matches(value, stored[:-1], PEPPER)
+    assert keys.verified(value, stored, PEPPER) == stored
+    assert keys.verified(value, stored, b"n" * 32, PEPPER) == newer
+    assert keys.verified(value, stored, PEPPER, b"n" * 32) == stored
+    assert keys.verified(value, stored, b"n" * 32) is None
+    assert keys.verified(value, stored) is None
+    assert keys.verified(other, stored, PEPPER) is None
+    assert keys.verified(value, stored[:-1], PEPPER) is None
+    assert keys.verified(value, bytes(32), PEPPER, b"n" * 32) is None
 
 
 def test_a_short_pepper_is_refused() -> None:
+    value = keys.generate(secrets.token_bytes)
     with pytest.raises(ValueError, match="pepper"):
-        keys.digest(keys.generate(secrets.token_bytes), b"short")
+        keys.digest(value, b"short")
+    with pytest.raises(ValueError, match="pepper"):
+        keys.verified(value, bytes(32), PEPPER, b"short")

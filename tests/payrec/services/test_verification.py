@@ -21,7 +21,8 @@ from payrec.errors import (
     InvalidCredentialsError,
     PayrecError,
 )
-from payrec.services.verification import Claims, JwksVerifier, read_claims
+from payrec.services.claims import Claims, read_claims
+from payrec.services.verification import JwksVerifier
 from support.idp import (
     AUDIENCE,
     ISSUER,
@@ -64,6 +65,7 @@ def test_an_access_token_says_who_comes(provider: FakeProvider) -> None:
         roles=("operator",),
         permissions=("read", "write"),
         expires_at=NOW + timedelta(seconds=300),
+        of_provider=True,
     )
 
 
@@ -254,7 +256,7 @@ def test_a_changed_token_is_refused(provider: FakeProvider, position: int) -> No
 def test_the_claims_decide(changes: dict[str, Any], expected: type) -> None:
     payload = json.dumps(claims(**changes)).encode()
     try:
-        found: type = type(read_claims(payload, issuer=ISSUER, audience=AUDIENCE, now=NOW))
+        found: type = type(read_claims(payload, issuer=ISSUER, audience=AUDIENCE, now=NOW, of_provider=True))
     except PayrecError as error:
         found = type(error)
 
@@ -269,7 +271,7 @@ def test_a_payload_that_is_no_object_is_refused(provider: FakeProvider, payload:
 def test_environment_is_a_text_or_a_list_and_names_what_exists() -> None:
     def environments(claim: object) -> frozenset[str]:
         payload = json.dumps(claims(environment=claim)).encode()
-        return read_claims(payload, issuer=ISSUER, audience=AUDIENCE, now=NOW).environments
+        return read_claims(payload, issuer=ISSUER, audience=AUDIENCE, now=NOW, of_provider=True).environments
 
     assert environments("test") == {"test"}
     assert environments(["test", "qa", "production"]) == {"test", "production"}
@@ -279,7 +281,7 @@ def test_environment_is_a_text_or_a_list_and_names_what_exists() -> None:
 def test_absent_roles_are_not_empty_ones() -> None:
     def roles(claim: object) -> tuple[str, ...] | None:
         payload = json.dumps(claims(roles=claim)).encode()
-        return read_claims(payload, issuer=ISSUER, audience=AUDIENCE, now=NOW).roles
+        return read_claims(payload, issuer=ISSUER, audience=AUDIENCE, now=NOW, of_provider=True).roles
 
     assert roles(None) is None
     assert roles([]) == ()

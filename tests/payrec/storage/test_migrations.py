@@ -28,11 +28,15 @@ from support.service import make_config
 
 pytestmark = pytest.mark.anyio
 
-SECOND = '''"""A second revision."""
+CONTROL_HEAD = migrations.head("control")
+HEAD = migrations.head("tenant")
+NEXT = f"{int(HEAD) + 1:04}"
+
+SECOND = f'''"""Another revision."""
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "{NEXT}"
+down_revision = "{HEAD}"
 branch_labels = None
 depends_on = None
 
@@ -45,11 +49,11 @@ def upgrade() -> None:
 
 @pytest.fixture
 def second_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give the tenant tree a second revision, and run migrations in a thread of this process, which knows of it."""
+    """Give the tenant tree another revision, and run migrations in a thread of this process, which knows of it."""
     original = migrations.alembic_config
     tree = tmp_path / "tenant"
     shutil.copytree(original("tenant").get_main_option("script_location") or "", tree)
-    (tree / "versions" / "0002_second.py").write_text(SECOND)
+    (tree / "versions" / f"{NEXT}_second.py").write_text(SECOND)
 
     def alembic_config(name: str) -> AlembicConfig:
         config = original(name)
@@ -112,10 +116,14 @@ async def test_an_empty_database_gets_everything(postgres: EmbeddedPostgres) -> 
         with pytest.raises(UnavailableError):
             await check_ready(database)
         first = await _migrate(addresses, database)
-        assert (first.control_before, first.control_after, first.control_outcome) == (None, "0001", "migrated")
+        assert (first.control_before, first.control_after, first.control_outcome) == (None, CONTROL_HEAD, "migrated")
         await check_ready(database)
         again = await _migrate(addresses, database)
-        assert (again.control_before, again.control_after, again.control_outcome) == ("0001", "0001", "current")
+        assert (again.control_before, again.control_after, again.control_outcome) == (
+            CONTROL_HEAD,
+            CONTROL_HEAD,
+            "current",
+        )
         assert (again.environments, again.totals, again.succeeded) == ((), {}, True)
     finally:
         await database.close()
@@ -127,7 +135,7 @@ async def test_what_is_at_the_head_is_left_alone(
 ) -> None:
     await _tenant(factory, "acme", "production", "test")
     report = await _migrate(database, opened)
-    assert set(_outcomes(report).values()) == {("0001", "0001", "current", None)}
+    assert set(_outcomes(report).values()) == {(HEAD, HEAD, "current", None)}
     assert report.totals == {"current": 2}
 
 
@@ -143,11 +151,11 @@ async def test_an_unfinished_environment_is_provisioned_and_its_tenant_opened(
             await _tenant(factory, "acme", "production", "test")
     report = await _migrate(database, opened)
     assert _outcomes(report) == {
-        "acme_production": (None, "0001", "provisioned", None),
-        "acme_test": (None, "0001", "provisioned", None),
+        "acme_production": (None, HEAD, "provisioned", None),
+        "acme_test": (None, HEAD, "provisioned", None),
     }
     states = "SELECT t.status, e.status, e.revision FROM control.tenant t JOIN control.tenant_environment e ON true"
-    assert await look(database.superuser_url, states) == [("active", "active", "0001")] * 2
+    assert await look(database.superuser_url, states) == [("active", "active", HEAD)] * 2
 
 
 @pytest.mark.usefixtures("second_revision")
@@ -155,15 +163,15 @@ async def test_environments_that_are_behind_are_migrated_as_their_owner(
     database: EmbeddedDatabase, opened: Database, factory: Factory
 ) -> None:
     with pytest.MonkeyPatch.context() as old_image:
-        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: "0001")
+        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
         await _tenant(factory, "acme", "production", "test")
     report = await _migrate(database, opened)
-    assert set(_outcomes(report).values()) == {("0001", "0002", "migrated", None)}
+    assert set(_outcomes(report).values()) == {(HEAD, NEXT, "migrated", None)}
     owners = (
         "SELECT count(*) FROM pg_tables t JOIN control.tenant_environment e"
-        " ON e.schema_name = t.schemaname AND e.role_name = t.tableowner AND e.revision = '0002'"
+        " ON e.schema_name = t.schemaname AND e.role_name = t.tableowner AND e.revision = '$next'"
         " WHERE t.tablename = 'second'"
-    )
+    ).replace("$next", NEXT)
     assert await look(database.superuser_url, owners) == [(2,)]
     assert (await _migrate(database, opened)).totals == {"current": 2}
 
@@ -173,7 +181,7 @@ async def test_one_that_fails_leaves_the_others_alone_and_running_again_finishes
     database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.MonkeyPatch.context() as old_image:
-        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: "0001")
+        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
         await _tenant(factory, "acme", "production", "staging", "test")
     monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "50ms")
     async with opened.control(readonly=True) as connection:
@@ -183,9 +191,9 @@ async def test_one_that_fails_leaves_the_others_alone_and_running_again_finishes
         await connection.execute("SELECT 1 FROM job")
         report = await _migrate(database, opened)
     assert _outcomes(report) == {
-        "acme_production": ("0001", "0002", "migrated", None),
-        "acme_staging": ("0001", "0001", "failed", "LockNotAvailable"),
-        "acme_test": ("0001", "0002", "migrated", None),
+        "acme_production": (HEAD, NEXT, "migrated", None),
+        "acme_staging": (HEAD, HEAD, "failed", "LockNotAvailable"),
+        "acme_test": (HEAD, NEXT, "migrated", None),
     }
     assert not report.succeeded
     assert await look(database.superuser_url, "SELECT to_regclass('acme_staging.second')") == [(None,)]
@@ -203,7 +211,7 @@ async def test_a_schema_ahead_of_this_image_is_left_alone(
     report = await _migrate(database, opened)
     assert (report.control_before, report.control_after, report.control_outcome) == ("9999", "9999", "ahead")
     assert _outcomes(report) == {
-        "acme_production": ("0001", "0001", "current", None),
+        "acme_production": (HEAD, HEAD, "current", None),
         "acme_test": ("9999", "9999", "ahead", None),
     }
 
@@ -231,7 +239,7 @@ async def test_a_schema_of_somebody_else_fails_its_environment_alone(
     await look(database.superuser_url, "CREATE SCHEMA acme_test")
     report = await _migrate(database, opened)
     assert _outcomes(report) == {
-        "acme_production": (None, "0001", "provisioned", None),
+        "acme_production": (None, HEAD, "provisioned", None),
         "acme_test": (None, None, "failed", "SchemaTakenError"),
     }
     assert await look(database.superuser_url, "SELECT status FROM control.tenant") == [("provisioning",)]
@@ -251,9 +259,9 @@ async def test_migrations_of_environments_run_in_processes_of_their_own(
 ) -> None:
     await _tenant(factory, "acme", "production", "test")
     # This process believes in a newer head; the processes that it starts know better and find nothing to do.
-    monkeypatch.setattr(migrations, "head", lambda tree: "0001" if tree == "control" else "0002")
+    monkeypatch.setattr(migrations, "head", lambda tree: CONTROL_HEAD if tree == "control" else NEXT)
     report = await _migrate(database, opened)
-    assert set(_outcomes(report).values()) == {("0001", "0001", "current", None)}
+    assert set(_outcomes(report).values()) == {(HEAD, HEAD, "current", None)}
 
 
 async def test_several_migrations_at_once_do_not_disturb_each_other(
