@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, with the security, headers and errors that the route table says."""
+"""The OpenAPI document: FastAPI's, with the security, headers, limits and errors that the route table says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from payrec import __version__
-from payrec.gate.routes import ROUTES, Access, Body, Route
+from payrec.gate.routes import ROUTES, Access, Body, Reach, Route
 from payrec.models.common import Problem
 
 DESCRIPTION: Final = (
@@ -17,22 +17,44 @@ DESCRIPTION: Final = (
     "bearer token, or with an API key in `Authorization: Bearer` or `X-Api-Key`."
 )
 _PROBLEM: Final = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_TENANT_HEADERS: Final = (
-    {
-        "name": "X-Tenant-Id",
-        "in": "header",
-        "required": True,
-        "schema": {"type": "string", "format": "uuid"},
-        "description": "Id of the tenant.",
+_TENANT_ID: Final = {
+    "name": "X-Tenant-Id",
+    "in": "header",
+    "schema": {"type": "string", "format": "uuid"},
+    "description": "Id of the caller's tenant.",
+}
+_ENVIRONMENT: Final = {
+    "name": "X-Environment",
+    "in": "header",
+    "schema": {"type": "string", "enum": ["development", "staging", "production", "test"]},
+}
+_REACH: Final = {
+    Reach.ENVIRONMENT: "Environment of the tenant; nothing of another one is seen or changed.",
+    Reach.TENANT: "Environment of the tenant that the caller works in; the answer is the same in all of them.",
+}
+_RETRY_AFTER: Final = {
+    "description": "Seconds after which trying again may help.",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 0},
+}
+_LIMIT_HEADERS: Final = {
+    "RateLimit": {
+        "description": "What is left of each limit, and the seconds after which it is whole again.",
+        "schema": {"type": "string"},
     },
-    {
-        "name": "X-Environment",
-        "in": "header",
-        "required": True,
-        "schema": {"type": "string", "enum": ["development", "staging", "production", "test"]},
-        "description": "Environment of the tenant.",
+    "RateLimit-Policy": {
+        "description": "The limits in force: requests, and the seconds that they are for.",
+        "schema": {"type": "string"},
     },
-)
+}
+_LIMITS: Final = {name: {"$ref": f"#/components/headers/{name}"} for name in _LIMIT_HEADERS}
+_HEADERS: Final[dict[int, dict[str, Any]]] = {
+    401: {"WWW-Authenticate": {"description": "How to authenticate (RFC 6750).", "schema": {"type": "string"}}},
+    429: {"Retry-After": _RETRY_AFTER},
+    503: {"Retry-After": _RETRY_AFTER},
+}
+"""Headers that every problem of a status has."""
+
 _IDEMPOTENCY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -61,6 +83,7 @@ def document(app: FastAPI) -> dict[str, Any]:
             },
             "apiKey": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
         }
+        components["headers"] = _LIMIT_HEADERS
         for route in ROUTES:
             operation = made["paths"].get(route.path, {}).get(route.method.lower())
             if operation is not None:
@@ -70,37 +93,48 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _describe(operation: dict[str, Any], route: Route) -> None:
-    responses = operation["responses"]
-    if "HTTPValidationError" in str(responses.get("422")):
-        del responses["422"]
-    statuses = {"400": "The request cannot be read.", "500": "An error of ours.", "503": "Try again later."}
     parameters = operation.setdefault("parameters", [])
+    operation["security"] = _security(route)
     if route.access is not Access.PUBLIC:
-        schemes: list[dict[str, list[str]]] = (
-            [{"bearer": []}] if route.access is Access.JWT_ONLY else [{"bearer": []}, {"apiKey": []}]
-        )
-        if route.access is Access.PUBLIC_IN_DEVELOPMENT:
-            schemes.append({})
-        operation["security"] = schemes
         required = route.access is not Access.PUBLIC_IN_DEVELOPMENT
-        parameters.extend({**header, "required": required} for header in _TENANT_HEADERS)
-        statuses |= {"401": "No valid credentials.", "403": "Not allowed."}
-    else:
-        operation["security"] = []
+        environment = {**_ENVIRONMENT, "description": _REACH[route.reach]}
+        parameters.extend({**header, "required": required} for header in (_TENANT_ID, environment))
     if route.idempotent:
         parameters.append(_IDEMPOTENCY)
-        statuses |= {"409": "The state does not allow it.", "422": "Something is wrong with the content."}
     if route.body is not Body.NONE:
-        statuses |= {"413": "The body is too large.", "415": "The media type is not supported."}
-        statuses |= {"422": "Something is wrong with the content."}
         content = operation["requestBody"]["content"]
         for media_type in route.media_types:
             content.setdefault(media_type, content["application/json"])
-    if route.method == "GET" and any(p.get("in") == "query" for p in parameters):
-        statuses |= {"422": "A parameter is wrong."}
-    statuses["431"] = "The headers are too large."
-    for status, description in statuses.items():
-        responses.setdefault(status, {"description": description, "content": _PROBLEM})
     if route.permissions:
         names = " or ".join(sorted(p.value for p in route.permissions))
         operation["description"] = f"{operation.get('description', '')}\n\nPermission: `{names}`."
+    _describe_problems(operation["responses"], route)
+
+
+def _security(route: Route) -> list[dict[str, list[str]]]:
+    if route.access is Access.PUBLIC:
+        return []
+    schemes: list[dict[str, list[str]]] = [{"bearer": []}]
+    if route.access is not Access.JWT_ONLY:
+        schemes.append({"apiKey": []})
+    if route.access is Access.PUBLIC_IN_DEVELOPMENT:
+        schemes.append({})
+    return schemes
+
+
+def _describe_problems(responses: dict[str, Any], route: Route) -> None:
+    """Add the codes of the route table to those that the handler says, and the headers of each status."""
+    if "HTTPValidationError" in str(responses.get("422")):
+        del responses["422"]
+    for status, codes in route.problems.items():
+        # The description of a problem is the list of its codes, also where the handler wrote it.
+        told = responses[str(status)]["description"].split(", ") if str(status) in responses else []
+        listed = ", ".join(dict.fromkeys([*codes, *told]))
+        responses[str(status)] = {"description": listed, "content": _PROBLEM}
+    for text, response in responses.items():
+        headers = dict(_HEADERS.get(int(text), {}))
+        # Who is not known yet has no limit to be told.
+        if route.access is not Access.PUBLIC and text != "401":
+            headers |= _LIMITS
+        if headers:
+            response.setdefault("headers", {}).update(headers)

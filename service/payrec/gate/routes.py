@@ -1,6 +1,7 @@
-"""The route table: for every route who may use it, which body it takes and how large. Data, in one place.
+"""The route table: for every route who may use it, where, which body it takes, and what it may be refused for.
 
-The gate obeys it, OpenAPI is drawn from it, and tests walk it; a route that is not here does not exist.
+Data, in one place. The gate obeys it, OpenAPI is drawn from it, and tests walk it; a route that is not here does not
+exist.
 """
 
 from __future__ import annotations
@@ -11,6 +12,33 @@ from typing import Final
 
 from payrec.constants import JSON_BODY_BYTES_MAX, UPLOAD_BYTES_MAX
 from payrec.domain.principal import Permission
+from payrec.errors import (
+    BadRequestError,
+    EnvironmentMismatchError,
+    EnvironmentSuspendedError,
+    ExpiredCredentialsError,
+    ForbiddenError,
+    HeaderTooLargeError,
+    IdempotencyInProgressError,
+    IdempotencyKeyReusedError,
+    IdentityProviderUnavailableError,
+    InvalidCredentialsError,
+    InvalidIdempotencyKeyError,
+    JwtRequiredError,
+    MissingCredentialsError,
+    PayloadTooLargeError,
+    PayrecError,
+    RateLimitedError,
+    RevokedCredentialsError,
+    TenantMismatchError,
+    TenantProvisioningError,
+    TenantSuspendedError,
+    UnavailableError,
+    UnknownUserError,
+    UnsupportedMediaTypeError,
+    UserDisabledError,
+    ValidationFailedError,
+)
 
 
 class Access(Enum):
@@ -26,6 +54,17 @@ class Access(Enum):
     """None where the server's own setting says development; otherwise STANDARD."""
 
 
+class Reach(Enum):
+    """What X-Environment means to a route; where it is looked at, the caller must be allowed in it."""
+
+    NONE = auto()
+    """Nothing: the tenant headers are not looked at."""
+    TENANT = auto()
+    """It admits the caller, no more: what the route shows and changes is the same in all environments."""
+    ENVIRONMENT = auto()
+    """It bounds the route: nothing of another environment is seen or changed."""
+
+
 class Body(Enum):
     """What a route reads."""
 
@@ -34,6 +73,48 @@ class Body(Enum):
     FORM_OR_JSON = auto()
     FORM = auto()
     UPLOAD = auto()
+
+
+_ANY: Final[tuple[type[PayrecError], ...]] = (
+    PayloadTooLargeError,
+    HeaderTooLargeError,
+    BadRequestError,
+    ValidationFailedError,
+    PayrecError,
+    UnavailableError,
+)
+"""What any request may be refused for: its size, that it is no HTTP, unknown parameters, and what fails on our side."""
+
+_AUTHENTICATED: Final[tuple[type[PayrecError], ...]] = (
+    MissingCredentialsError,
+    InvalidCredentialsError,
+    ExpiredCredentialsError,
+    RevokedCredentialsError,
+    UnknownUserError,
+    UserDisabledError,
+    TenantSuspendedError,
+    IdentityProviderUnavailableError,
+    TenantMismatchError,
+    EnvironmentMismatchError,
+    EnvironmentSuspendedError,
+    TenantProvisioningError,
+)
+"""What a request with credentials may be refused for, in the order in which it is looked at."""
+
+_TENANT_HEADERS: Final = (
+    "missing_tenant_header",
+    "invalid_tenant_header",
+    "missing_environment_header",
+    "invalid_environment_header",
+)
+"""Codes of what is wrong with the tenant headers; one class of error has two of them."""
+
+_IDEMPOTENT: Final[tuple[type[PayrecError], ...]] = (
+    InvalidIdempotencyKeyError,
+    IdempotencyKeyReusedError,
+    IdempotencyInProgressError,
+)
+"""What an Idempotency-Key may be refused for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +126,46 @@ class Route:
     access: Access = Access.STANDARD
     permissions: frozenset[Permission] = field(default_factory=frozenset)
     """One of these is enough."""
+    reach: Reach = Reach.ENVIRONMENT
     body: Body = Body.NONE
     body_bytes_max: int = JSON_BODY_BYTES_MAX
     media_types: tuple[str, ...] = ()
     idempotent: bool = True
     """Takes an Idempotency-Key (POST and PATCH alone)."""
+    is_limited: bool = True
+    """Answers 429 to who asks too often."""
     in_schema: bool = True
     """Part of the REST interface and its OpenAPI document."""
 
+    @property
+    def problems(self) -> dict[int, tuple[str, ...]]:
+        """The codes, by status, of what a request may be refused for whatever the route does."""
+        errors = list(_ANY)
+        if self.access is not Access.PUBLIC:
+            errors += _AUTHENTICATED
+            errors += [JwtRequiredError] if self.access is Access.JWT_ONLY else []
+            errors += [ForbiddenError] if self.permissions else []
+        if self.is_limited:
+            errors.append(RateLimitedError)
+        if self.body is not Body.NONE:
+            errors.append(UnsupportedMediaTypeError)
+        if self.idempotent:
+            errors += _IDEMPOTENT
+        found: dict[int, tuple[str, ...]] = {}
+        for error in errors:
+            found[error.status] = (*found.get(error.status, ()), error.code)
+        if self.access is not Access.PUBLIC:
+            found[BadRequestError.status] += _TENANT_HEADERS
+        return found
+
 
 def _route(
-    method: str, path: str, *permissions: Permission, access: Access = Access.STANDARD, body: Body | None = None
+    method: str,
+    path: str,
+    *permissions: Permission,
+    access: Access = Access.STANDARD,
+    reach: Reach = Reach.ENVIRONMENT,
+    body: Body | None = None,
 ) -> Route:
     kind = body if body is not None else (Body.JSON if method in {"POST", "PATCH", "PUT"} else Body.NONE)
     media: dict[Body, tuple[str, ...]] = {
@@ -69,10 +179,12 @@ def _route(
         path=path,
         access=access,
         permissions=frozenset(permissions),
+        reach=Reach.NONE if access is Access.PUBLIC else reach,
         body=kind,
         body_bytes_max=UPLOAD_BYTES_MAX if kind is Body.UPLOAD else JSON_BODY_BYTES_MAX,
         media_types=media.get(kind, ()),
         idempotent=method in {"POST", "PATCH"} and kind not in {Body.FORM, Body.FORM_OR_JSON},
+        is_limited=access is not Access.PUBLIC or kind is Body.FORM_OR_JSON,
         in_schema=not path.startswith(("/idp", "/api/docs", "/api/openapi", "/problems")),
     )
 
@@ -94,12 +206,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/auth/api-keys", Permission.API_KEYS_MANAGE, access=Access.JWT_ONLY),
     _route("GET", "/auth/api-keys/{key_id}", Permission.API_KEYS_MANAGE, access=Access.JWT_ONLY),
     _route("DELETE", "/auth/api-keys/{key_id}", Permission.API_KEYS_MANAGE, access=Access.JWT_ONLY),
-    _route("POST", "/tenants", _MANAGE, access=Access.PUBLIC_IN_DEVELOPMENT),
-    _route("GET", "/tenants", _READ, _MANAGE),
-    _route("GET", "/tenants/{tenant_id}", _READ, _MANAGE),
-    _route("PATCH", "/tenants/{tenant_id}", _MANAGE),
-    _route("GET", "/tenants/{tenant_id}/settings", _READ, _MANAGE),
-    _route("PATCH", "/tenants/{tenant_id}/settings", Permission.SETTINGS_MANAGE),
+    _route("POST", "/tenants", _MANAGE, access=Access.PUBLIC_IN_DEVELOPMENT, reach=Reach.TENANT),
+    _route("GET", "/tenants", _READ, _MANAGE, reach=Reach.TENANT),
+    _route("GET", "/tenants/{tenant_id}", _READ, _MANAGE, reach=Reach.TENANT),
+    _route("PATCH", "/tenants/{tenant_id}", _MANAGE, reach=Reach.TENANT),
+    _route("GET", "/tenants/{tenant_id}/settings", _READ, _MANAGE, reach=Reach.TENANT),
+    _route("PATCH", "/tenants/{tenant_id}/settings", Permission.SETTINGS_MANAGE, reach=Reach.TENANT),
     _route("POST", "/expected-transactions", _WRITE),
     _route("GET", "/expected-transactions", _READ),
     _route("GET", "/expected-transactions/{transaction_id}", _READ),

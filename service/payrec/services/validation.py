@@ -19,7 +19,8 @@ M = TypeVar("M", bound=BaseModel)
 _DETAILS = {"uuid_parsing": "must be a UUID"}
 """Texts for those of pydantic's errors whose own text quotes the input."""
 
-_ETAG = re.compile(r'(?:W/)?"([0-9]{1,10})"', re.ASCII)
+_ETAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
+"""An entity tag (RFC 9110, section 8.8.3)."""
 
 
 def identifier(text: str) -> UUID:
@@ -53,7 +54,7 @@ def amount_of(given: MoneyGiven, *, least: int) -> int:
 
 
 def check_version(if_match: str | None, version: int) -> None:
-    """Compare If-Match with the stored version.
+    """Compare If-Match with the stored version, strongly: a weak tag never matches (RFC 9110, 8.8.3.2 and 13.1.1).
 
     Raises
     ------
@@ -61,8 +62,8 @@ def check_version(if_match: str | None, version: int) -> None:
     """
     if if_match is None or if_match.strip() == "*":
         return
-    known = [int(m[1]) for part in if_match.split(",") if (m := _ETAG.fullmatch(part.strip()))]
-    if version not in known:
+    is_list = not _ETAG.sub("", if_match).strip(" \t,")
+    if not is_list or ("", str(version)) not in _ETAG.findall(if_match):
         raise VersionMismatchError(f"the stored version is {version}")
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import schemathesis
 
-from payrec.gate.routes import ROUTES, Access, Body, Route
-from support.service import Service
+from payrec.gate.routes import ROUTES, Access, Body, Reach, Route
+from support.service import Service, Tenant
+from support.wire import add_key, add_user, ask, code
 
 pytestmark = pytest.mark.anyio
 
@@ -23,12 +24,22 @@ SECURITY = {
 }
 
 
+AUTHENTICATED = [route for route in DESCRIBED if route.access is not Access.PUBLIC]
+
+
 @pytest.fixture(scope="module")
 async def document(service: Service) -> dict[str, Any]:
     """Return the document as it is served."""
     answer = await service.http.get(f"{service.base_url}/api/openapi.json")
     assert answer.status_code == 200
     return dict(answer.json())
+
+
+@pytest.fixture(scope="module")
+async def people(service: Service, acme: Tenant) -> dict[str, Any]:
+    """Return a user who may do nothing, and a key."""
+    _, nobody = await add_user(service, acme)
+    return {"nobody": nobody, "key": await add_key(acme)}
 
 
 def _name(route: Route) -> str:
@@ -57,8 +68,8 @@ def _references(node: Any) -> Iterator[str]:
 async def test_the_document_is_valid(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1")
     schemathesis.openapi.from_dict(document).validate()
-    schemas = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
-    assert set(_references(document)) <= schemas
+    parts = {f"#/components/{kind}/{name}" for kind, named in document["components"].items() for name in named}
+    assert set(_references(document)) <= parts
 
 
 async def test_it_describes_the_routes_of_the_interface_and_no_others(document: dict[str, Any]) -> None:
@@ -110,12 +121,59 @@ async def test_every_error_is_a_problem_and_every_success_has_a_schema(document:
             [(media, content)] = response["content"].items()
             assert media == "application/problem+json"
             assert content["schema"] == {"$ref": "#/components/schemas/Problem"}
-    if route.access in {Access.STANDARD, Access.JWT_ONLY}:
-        assert {"401", "403"} <= responses.keys()
     if "{" in route.path:
         assert "404" in responses
-    if route.body is not Body.NONE:
-        assert {"413", "415", "422"} <= responses.keys()
+    for status, codes in route.problems.items():
+        listed = responses[str(status)]["description"].split(", ")
+        assert set(codes) <= set(listed)
+        assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize("route", DESCRIBED, ids=_name)
+async def test_limits_and_the_time_to_wait_are_described_where_they_are_told(
+    document: dict[str, Any], route: Route
+) -> None:
+    responses = _operation(document, route)["responses"]
+    assert ("429" in responses) == (route.access is not Access.PUBLIC or route.path == "/auth/token")
+    for status, response in responses.items():
+        headers = response.get("headers", {})
+        assert headers.get("Retry-After", {}).get("required", False) == (status in {"429", "503"})
+        limits = {"RateLimit", "RateLimit-Policy"}
+        assert headers.keys() & limits == (limits if route in AUTHENTICATED and status != "401" else set())
+        assert ("WWW-Authenticate" in headers) == (status == "401")
+
+
+@pytest.mark.parametrize("route", DESCRIBED, ids=_name)
+async def test_an_operation_says_what_the_environment_means_to_it(document: dict[str, Any], route: Route) -> None:
+    assert (route.reach is Reach.NONE) == (route.access is Access.PUBLIC)
+    assert (route.reach is Reach.TENANT) == route.path.startswith("/tenants")
+    if route.reach is not Reach.NONE:
+        described = _parameters(_operation(document, route), "header")["X-Environment"]["description"]
+        assert ("nothing of another one" in described) == (route.reach is Reach.ENVIRONMENT)
+
+
+@pytest.mark.parametrize("route", [r for r in AUTHENTICATED if r.access is not Access.PUBLIC_IN_DEVELOPMENT], ids=_name)
+async def test_what_the_gate_refuses_is_what_the_table_says(
+    acme: Tenant, globex: Tenant, people: dict[str, Any], route: Route
+) -> None:
+    path = "/".join(acme.id if part.startswith("{") else part for part in route.path.split("/"))
+    nobody, key = people["nobody"], {"Authorization": f"Bearer {people['key']['apiKey']}"}
+    sent: dict[str, dict[str, str]] = {
+        "missing_credentials": {},
+        "invalid_credentials": acme.headers(Authorization="Bearer x"),
+        "missing_tenant_header": {"Authorization": f"Bearer {acme.token}"},
+        "invalid_environment_header": acme.headers("nowhere"),
+        "tenant_mismatch": {**acme.headers(), "X-Tenant-Id": globex.id},
+        "environment_mismatch": {**acme.headers("test"), **key},
+        "insufficient_permission": nobody.headers(),
+    }
+    if route.access is Access.JWT_ONLY:
+        sent["jwt_required"] = {**acme.headers(), **key}
+    for wanted, headers in sent.items():
+        answer = await ask(acme, route.method, path, headers)
+        assert code(answer) == wanted
+        assert wanted in route.problems[answer.status_code]
+    assert ("jwt_required" in route.problems[403]) == ("jwt_required" in sent)
 
 
 @pytest.mark.parametrize("route", [r for r in DESCRIBED if r.body is not Body.NONE], ids=_name)
