@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
+from support.leaks import SESSION
 from support.postgres import cloned, server
 from support.service import Service, Tenant, make_config, running
 from support.tiers import pytest_addoption, pytest_configure
@@ -19,6 +20,19 @@ __all__ = ["pytest_addoption", "pytest_configure"]
 def anyio_backend() -> str:
     """Run asynchronous tests on asyncio, as the service does."""
     return "asyncio"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Collect log lines again, whatever the test before made of the logging."""
+    SESSION.listen()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_credential_is_written() -> Iterator[None]:
+    """Fail the run when a credential that a test used was written anywhere; torn down after everything else."""
+    with SESSION.watching():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
 from payrec.storage import migrations
+from support.leaks import SESSION
 
 TEMPLATE = "payrec_template"
 _numbers = itertools.count(1)
@@ -41,9 +42,13 @@ def migrate(database: EmbeddedDatabase) -> None:
 
 @contextmanager
 def cloned(postgres: EmbeddedPostgres) -> Iterator[EmbeddedDatabase]:
-    """Clone the template: real commits, and nobody else's data."""
+    """Clone the template: real commits, and nobody else's data. In the end it is searched for credentials."""
     name = f"payrec_{os.getpid()}_{next(_numbers)}"
     try:
-        yield postgres.database(name, template=TEMPLATE)
+        made = postgres.database(name, template=TEMPLATE)
+        yield made
+        if SESSION.is_watching:
+            SESSION.search_written()
+            SESSION.search_database(made.superuser_url)
     finally:
         postgres.drop(name)
