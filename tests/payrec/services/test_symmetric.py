@@ -240,7 +240,7 @@ def test_another_algorithm_or_none_at_all_is_refused(provider: FakeProvider, mod
         {"kid": 1},
         {"kid": "k" * 256},
     ],
-    ids=lambda header: json.dumps(header)[:16],
+    ids=lambda header: next(iter(header)),
 )
 def test_headers_that_bring_a_key_or_a_meaning_are_refused(header: dict[str, Any]) -> None:
     assert verify_alone(hs256(header=header)) is InvalidCredentialsError
