@@ -308,5 +308,8 @@ REMITTANCE_KEYS_MAX: Final = 64
 REMITTANCE_WORDS_MAX: Final = 2_000
 """Words of a remittance text that are looked at."""
 
+EXPLANATION_MEMBERS_MAX: Final = 6
+"""Members of a group that an explanation or a piece of evidence names; of the others it says how many they are."""
+
 EXPLANATION_QUOTE_LENGTH_MAX: Final = 60
 """Characters of a reference or name within an explanation."""

@@ -81,7 +81,7 @@ def main() -> None:
         for stage, at in stages:
             parts.append(f"{stage} {at - before:.3f}")
             before = at
-        right = result.pairs.filter(pl.col("expected") == pl.col("incoming")).height
+        right = result.legs.filter(pl.col("expected") == pl.col("incoming")).height
         out.write(f"engine {total:.3f} s: {', '.join(parts)}\n")
         out.write(f"  {result.counts.proposed} proposed, {right} right, {result.counts.auto_accepted} auto\n")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

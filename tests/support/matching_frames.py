@@ -10,7 +10,7 @@ import polars as pl
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.keys import expected_keys, incoming_keys, tie_key
-from payrec.domain.matching.rules import Confidence, MatchingRules, Reason, Side, Uniqueness
+from payrec.domain.matching.rules import FEATURES, Confidence, MatchingRules, MatchKind, Reason, Side, Uniqueness
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Item:
     name: str | None = None
     iban: str | None = None
     account: str | None = None
+    group: str | None = None
     tie: str | None = None
 
 
@@ -52,6 +53,7 @@ class Line:
     name: str | None = None
     iban: str | None = None
     account: str | None = None
+    group: str | None = None
     tie: str | None = None
 
 
@@ -73,6 +75,7 @@ def expected_frame(items: Sequence[Item]) -> pl.DataFrame:
                 counterparty_name=it.name,
                 counterparty_account=it.iban,
                 account=it.account,
+                group=it.group,
             ),
             tie_key(it.tie or it.id),
             1,
@@ -103,6 +106,7 @@ def incoming_frame(lines: Sequence[Line]) -> pl.DataFrame:
                 counterparty_name=line.name,
                 counterparty_account=line.iban,
                 account=line.account,
+                group=line.group,
             ),
             tie_key("line", line.tie or line.id),
             1,
@@ -113,11 +117,12 @@ def incoming_frame(lines: Sequence[Line]) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class Pair:
+class Proposal:
     """One proposal by names."""
 
-    item: str
-    line: str
+    legs: tuple[tuple[str, str, int], ...]
+    """Item, line and amount, in content order."""
+    kind: MatchKind
     amount: int
     confidence: Confidence
     status: Uniqueness
@@ -125,6 +130,27 @@ class Pair:
     score: int
     probability: int
     difference: int
+    rivals: tuple[int, int]
+    tried: int
+    named: int
+    levels: tuple[tuple[str, int], ...]
+
+    @property
+    def item(self) -> str:
+        """The item of a pair."""
+        [(item, _, _)] = self.legs
+        return item
+
+    @property
+    def line(self) -> str:
+        """The line of a pair."""
+        [(_, line, _)] = self.legs
+        return line
+
+    @property
+    def ends(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The items and the lines."""
+        return frozenset(e for e, _, _ in self.legs), frozenset(i for _, i, _ in self.legs)
 
 
 @dataclass(frozen=True)
@@ -132,20 +158,29 @@ class Outcome:
     """A result by names."""
 
     proposals: Proposals
-    pairs: dict[tuple[str, str], Pair]
+    matches: list[Proposal]
     items: dict[str, tuple[Reason, str | None, int | None, int | None]]
     lines: dict[str, tuple[Reason, str | None, int | None, int | None]]
     alternatives: list[tuple[tuple[str, str], Side, tuple[str, str]]]
+    """The first leg of a proposal, the side, and the pair of the rival."""
+
+    @property
+    def pairs(self) -> dict[tuple[str, str], Proposal]:
+        """The proposals of one leg."""
+        return {m.legs[0][:2]: m for m in self.matches if len(m.legs) == 1}
+
+    @property
+    def groups(self) -> list[Proposal]:
+        """The proposals of several legs."""
+        return [m for m in self.matches if len(m.legs) > 1]
 
     def levels(self, item: str, line: str) -> dict[str, int]:
-        """Return the levels of one proposal by feature."""
-        at = list(self.pairs).index((item, line))
-        row = self.proposals.pairs.row(at, named=True)
-        return {name.removesuffix("_level"): level for name, level in row.items() if name.endswith("_level")}
+        """Return the levels of one pair by feature."""
+        return dict(self.pairs[item, line].levels)
 
     def summary(self) -> tuple[object, ...]:
         """Return everything that must not depend on the order of rows."""
-        return self.pairs, self.items, self.lines, self.alternatives, self.proposals.counts
+        return self.matches, self.items, self.lines, self.alternatives, self.proposals.counts
 
 
 def run(
@@ -160,10 +195,13 @@ def run(
         [(places[0][e], places[1][i]) for e, i in rejected], schema=dict(REJECTED_SCHEMA), orient="row"
     )
     result = propose(expected_frame(items), incoming_frame(lines), rules or MatchingRules(auto_accept=True), refused)
-    pairs = [
-        Pair(
-            item=items[row["expected"]].id,
-            line=lines[row["incoming"]].id,
+    legs: list[list[tuple[str, str, int]]] = [[] for _ in range(result.matches.height)]
+    for leg in result.legs.iter_rows(named=True):
+        legs[leg["proposal"]].append((items[leg["expected"]].id, lines[leg["incoming"]].id, leg["amount_minor"]))
+    matches = [
+        Proposal(
+            legs=tuple(of_match),
+            kind=MatchKind(row["kind"]),
             amount=row["amount_minor"],
             confidence=Confidence(row["confidence"]),
             status=Uniqueness(row["status"]),
@@ -171,10 +209,15 @@ def run(
             score=row["score_milli"],
             probability=row["probability_ppm"],
             difference=row["difference_minor"],
+            rivals=(row["rivals_expected"], row["rivals_incoming"]),
+            tried=row["tried"],
+            named=row["named"],
+            levels=tuple((f, row[f"{f}_level"]) for f in FEATURES),
         )
-        for row in result.pairs.iter_rows(named=True)
+        for of_match, row in zip(legs, result.matches.iter_rows(named=True), strict=True)
     ]
-    names = [(pair.item, pair.line) for pair in pairs]
+    for match, row in zip(matches, result.matches.iter_rows(named=True), strict=True):
+        assert (len(match.legs), match.amount) == (row["size"], sum(leg[2] for leg in match.legs))
 
     def reasons(
         frame: pl.DataFrame, own: Sequence[Item | Line], other: Sequence[Item | Line]
@@ -186,11 +229,11 @@ def run(
 
     return Outcome(
         proposals=result,
-        pairs=dict(zip(names, pairs, strict=True)),
+        matches=matches,
         items=reasons(result.open_expected, items, lines),
         lines=reasons(result.open_incoming, lines, items),
         alternatives=[
-            (names[row["proposal"]], Side(row["side"]), (items[row["expected"]].id, lines[row["incoming"]].id))
+            (legs[row["proposal"]][0][:2], Side(row["side"]), (items[row["expected"]].id, lines[row["incoming"]].id))
             for row in result.alternatives.iter_rows(named=True)
         ],
     )

@@ -115,12 +115,13 @@ class Story:
         rows = []
         for match in self._proposed:
             item, line = self._item(match), self._line(match)
-            rows.append((item["externalId"], _amount(line), match["confidence"], match["explanation"]))
+            moved = _amount({**line, "amount": match["amount"]} if len(match["legs"]) > 1 else line)
+            rows.append((item["externalId"], moved, match["confidence"], match["explanation"]))
         say("\nProposed, for a person to accept or reject (S: to be received, P: to be paid)\n")
         say(table(("item", "moved", "confidence", "why"), rows, widths=(0, RIGHT), wrapped=True))
 
     def _show_open(self) -> None:
-        found = {m["legs"][0]["expectedTransactionId"] for m in self._proposed}
+        found = {leg["expectedTransactionId"] for m in self._proposed for leg in m["legs"]}
         rows = [
             (e["externalId"], _amount(e), e["counterpartyName"] or "", e["reasonCode"] or "")
             for e in sorted(self._expected.values(), key=lambda e: str(e["externalId"]))
@@ -128,7 +129,7 @@ class Story:
         ]
         say("\nExpected, and nothing proposed\n")
         say(table(("item", "expected", "counterparty", "why"), rows, widths=(0, RIGHT, NAMES_MAX, 0)))
-        lines = {m["legs"][0]["incomingTransactionId"] for m in self._proposed}
+        lines = {leg["incomingTransactionId"] for m in self._proposed for leg in m["legs"]}
         by_reason: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for line in self._incoming.values():
             if line["id"] not in lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,12 +12,21 @@ import polars as pl
 from payrec.domain.caller import IdSource
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.rules import Confidence, Uniqueness
+from payrec.domain.matching.rules import (
+    GROUP_LEGS_MAX,
+    SUBSET_MEMBERS_MAX,
+    Confidence,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    Uniqueness,
+)
 from payrec.domain.matching.score import LEVELS
-from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS, STAGED_COLUMNS
+from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS, STAGED_COLUMNS, STAGED_LEG_COLUMNS
 
 _RENAMED: Final = {"open_minor": "amount_minor", "revision": "version"}
 _CONFIDENCES: Final = {c.value: c.name.lower() for c in Confidence}
+_KINDS: Final = {k.value: k.name.lower() for k in MatchKind}
 _UNIQUENESSES: Final = {u.value: u.name.lower() for u in Uniqueness}
 
 
@@ -35,6 +45,7 @@ class Staged:
     """What a run writes, as COPY text for ``MatchRunStore.stage``."""
 
     matches: bytes
+    legs: bytes
     reasons: bytes
     looked_at: bytes
 
@@ -51,8 +62,10 @@ def snapshot_of(expected: bytes, incoming: bytes) -> Snapshot:
     )
 
 
-def staged(proposals: Proposals, snapshot: Snapshot, ids: IdSource, *, filtered: bool) -> Staged:
+def staged(proposals: Proposals, snapshot: Snapshot, ids: IdSource, rules: MatchingRules, *, filtered: bool) -> Staged:
     """Render the proposals with new ids, the reasons, and for a ``filtered`` run what it looked at."""
+    new = pl.Series([f"{ids.new().int:032x}" for _ in range(proposals.matches.height)], dtype=pl.String)
+    legs = _legs(proposals, snapshot, new)
     looked_at = b""
     if filtered:
         looked_at = _copy_text(
@@ -64,7 +77,8 @@ def staged(proposals: Proposals, snapshot: Snapshot, ids: IdSource, *, filtered:
             )
         )
     return Staged(
-        matches=_copy_text(_matches(proposals, snapshot, ids)),
+        matches=_copy_text(_matches(proposals, snapshot, legs, rules)),
+        legs=_copy_text(legs.select(STAGED_LEG_COLUMNS)),
         reasons=_copy_text(_reasons(proposals, snapshot)),
         looked_at=looked_at,
     )
@@ -95,36 +109,66 @@ def _copy_text(frame: pl.DataFrame) -> bytes:
     return frame.write_csv(include_header=False, separator="\t", quote_style="never", null_value="\\N").encode()
 
 
-def _matches(proposals: Proposals, snapshot: Snapshot, ids: IdSource) -> pl.DataFrame:
-    pairs = proposals.pairs
-    expected, incoming = pairs["expected"], pairs["incoming"]
+def _legs(proposals: Proposals, snapshot: Snapshot, new: pl.Series) -> pl.DataFrame:
+    """Return the legs with what both sides were, the ids of their matches being ``new``, and the day of the line."""
+    legs, matches = proposals.legs, proposals.matches
+    expected, incoming, number = legs["expected"], legs["incoming"], legs["proposal"]
+    first = (matches["size"].cum_sum() - matches["size"]).gather(number)
+    return legs.with_columns(
+        match_id=new.gather(number),
+        ordinal=pl.int_range(pl.len()) - first,
+        expected_id=snapshot.expected_ids.gather(expected),
+        incoming_id=snapshot.incoming_ids.gather(incoming),
+        expected_open_minor=snapshot.expected["amount_minor"].gather(expected),
+        incoming_open_minor=snapshot.incoming["amount_minor"].gather(incoming),
+        expected_revision=snapshot.expected["version"].gather(expected),
+        incoming_revision=snapshot.incoming["version"].gather(incoming),
+        currency=snapshot.expected["currency"].gather(expected),
+        auto=matches["auto"].gather(number),
+        day=snapshot.incoming["booking_day"].gather(incoming),
+    )
+
+
+def _matches(proposals: Proposals, snapshot: Snapshot, legs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
     levels = pl.concat_str([pl.lit("{"), pl.concat_str(LEVELS, separator=","), pl.lit("}")])
-    epoch_day = snapshot.incoming["booking_day"].gather(incoming)
+    of_legs = legs.group_by("proposal", maintain_order=True).agg(
+        pl.col("match_id", "currency").first(), effective_on=pl.col("day").max().cast(pl.Date)
+    )
     return (
-        pairs.with_row_index("number")
-        .join(_alternatives(proposals, snapshot), on="number", how="left", maintain_order="left")
+        pl.concat([proposals.matches, of_legs], how="horizontal")
+        .join(_alternatives(proposals, snapshot), on="proposal", how="left", maintain_order="left")
         .with_columns(
-            id=pl.Series([f"{ids.new().int:032x}" for _ in range(pairs.height)], dtype=pl.String),
-            expected_id=snapshot.expected_ids.gather(expected),
-            incoming_id=snapshot.incoming_ids.gather(incoming),
-            expected_open_minor=snapshot.expected["amount_minor"].gather(expected),
-            incoming_open_minor=snapshot.incoming["amount_minor"].gather(incoming),
-            expected_revision=snapshot.expected["version"].gather(expected),
-            incoming_revision=snapshot.incoming["version"].gather(incoming),
+            id="match_id",
             score="score_milli",
-            candidates=1 + pl.col("rivals_expected") + pl.col("rivals_incoming"),
+            candidates=pl.col("tried") + pl.col("rivals_expected") + pl.col("rivals_incoming"),
+            kind=pl.col("kind").replace_strict(_KINDS, return_dtype=pl.String),
             confidence=pl.col("confidence").replace_strict(_CONFIDENCES, return_dtype=pl.String),
             uniqueness=pl.col("status").replace_strict(_UNIQUENESSES, return_dtype=pl.String),
-            currency=snapshot.expected["currency"].gather(expected),
-            effective_on=epoch_day.cast(pl.Date),
             levels=levels,
+            proof=_proof(rules),
         )
         .select(STAGED_COLUMNS)
     )
 
 
+def _proof(rules: MatchingRules) -> pl.Expr:
+    """Return how a group was found, as JSON text; null for a pair."""
+    bounds = {"groupSizeMax": rules.group_size_max, "legsMax": GROUP_LEGS_MAX, "searchedMax": SUBSET_MEMBERS_MAX}
+    return pl.when(pl.col("group_level") != GroupLevel.UNKNOWN.value).then(
+        pl.concat_str(
+            [
+                pl.lit('{"sets":'),
+                pl.col("tried"),
+                pl.lit(',"named":'),
+                pl.col("named"),
+                pl.lit(f',"bounds":{json.dumps(bounds)}}}'),
+            ]
+        )
+    )
+
+
 def _alternatives(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
-    """Return ``number`` (of the proposal) and ``alternatives``, the rivals as JSON text, best first."""
+    """Return ``proposal`` and ``alternatives``, its rivals as JSON text, best first."""
     found = proposals.alternatives
     text = pl.concat_str(
         [
@@ -146,7 +190,7 @@ def _alternatives(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
         .group_by("proposal", maintain_order=True)
         .agg("text")
         .select(
-            number="proposal",
+            "proposal",
             alternatives=pl.concat_str([pl.lit("["), pl.col("text").list.join(","), pl.lit("]")]),
         )
     )

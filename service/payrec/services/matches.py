@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 from uuid import UUID
 
@@ -127,8 +128,8 @@ class MatchService:
         store = MatchStore(unit.connection)
         locked = await store.lock_with_rivals(
             row["id"],
-            expected=[leg["expected_id"] for leg in row["legs"]],
-            incoming=[leg["incoming_id"] for leg in row["legs"]],
+            expected=list({leg["expected_id"] for leg in row["legs"]}),
+            incoming=list({leg["incoming_id"] for leg in row["legs"]}),
         )
         if row["id"] not in locked:
             raise _DecidedMeanwhileError
@@ -190,25 +191,35 @@ def _check_acceptable(row: dict[str, Any]) -> None:
     for leg in row["legs"]:
         if leg["pending"]:
             raise ConflictError("a pending transaction is not booked yet, so nothing can be accepted against it")
-        _check_open(leg)
+        if leg["expected_status"] == "void" or leg["incoming_status"] in {"ignored", "classified", "reversed"}:
+            raise ConflictError("a transaction of the match is not open any more")
+    for side, taken in (("expected", "settled_minor"), ("incoming", "amount_minor")):
+        _check_left(row["legs"], side, taken)
 
 
 def _check_unchanged(row: dict[str, Any]) -> None:
-    changed = [
-        {"id": str(leg[f"{side}_id"]), "field": "revision"}
+    changed = {
+        leg[f"{side}_id"]: None
         for leg in row["legs"]
         for side in ("expected", "incoming")
         if leg[f"{side}_revision"] != leg[f"{side}_revision_now"]
-    ]
+    }
     if changed:
-        raise StaleProposalError("a transaction changed after the proposal was made", changed=changed)
+        raise StaleProposalError(
+            "a transaction changed after the proposal was made",
+            changed=[{"id": str(name), "field": "revision"} for name in changed],
+        )
 
 
-def _check_open(leg: dict[str, Any]) -> None:
-    if leg["expected_status"] == "void" or leg["incoming_status"] in {"ignored", "classified", "reversed"}:
-        raise ConflictError("a transaction of the match is not open any more")
-    for side, taken in (("expected", leg["settled_minor"]), ("incoming", leg["amount_minor"])):
-        if leg[f"{side}_allocated_minor"] + taken > leg[f"{side}_minor"]:
+def _check_left(legs: list[dict[str, Any]], side: str, taken: str) -> None:
+    """Raise unless all that the legs take of each transaction of a side together is left of it."""
+    wanted: Counter[UUID] = Counter()
+    for leg in legs:
+        wanted[leg[f"{side}_id"]] += leg[taken]
+    for leg in legs:
+        left = leg[f"{side}_minor"] - leg[f"{side}_allocated_minor"]
+        if wanted[leg[f"{side}_id"]] > left:
             currency = leg[f"{side}_currency"]
-            left = format_minor(leg[f"{side}_minor"] - leg[f"{side}_allocated_minor"], currency)
-            raise AlreadyMatchedError(f"only {left} {currency} is left of the {side} transaction")
+            raise AlreadyMatchedError(
+                f"only {format_minor(left, currency)} {currency} is left of the {side} transaction"
+            )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+import polars as pl
 import structlog
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.matching.engine import Proposals, propose
-from payrec.domain.matching.rules import BASIS_POINTS, Confidence, MatchingRules
+from payrec.domain.matching.rules import BASIS_POINTS, Confidence, MatchingRules, MatchKind
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import AlreadyMatchedError
@@ -32,8 +33,11 @@ ATTEMPTS_MAX: Final = 3
 DRY_RUN_PROPOSALS_MAX: Final = 1_000
 """Proposals in the answer of a dry run."""
 
-STEPS: Final = 10
-"""Steps of a run that its progress counts: read, the engine's seven stages, render, commit."""
+DRY_RUN_LEGS_MAX: Final = 10_000
+"""Legs of all of them together."""
+
+STEPS: Final = 11
+"""Steps of a run that its progress counts: read, the engine's eight stages, render, commit."""
 
 ENGINE_ACTOR: Final = "engine"
 
@@ -71,7 +75,9 @@ class MatchingService:
             proposals = await asyncio.to_thread(_proposed, snapshot, rules, progress)
             decided = self._work.clock.monotonic()
             try:
-                written = await self._commit(caller, scope, job, snapshot, proposals, began=began, progress=progress)
+                written = await self._commit(
+                    caller, scope, job, snapshot, proposals, rules, began=began, progress=progress
+                )
             except AlreadyMatchedError:
                 if attempt == ATTEMPTS_MAX:
                     raise
@@ -116,6 +122,7 @@ class MatchingService:
         job: dict[str, Any],
         snapshot: Snapshot,
         proposals: Proposals,
+        rules: MatchingRules,
         *,
         began: float,
         progress: Progress,
@@ -124,7 +131,7 @@ class MatchingService:
         filtered = bool(job["params"].get("expectedFilter") or job["params"].get("incomingFilter"))
         rendered = None
         if not dry_run:
-            rendered = await asyncio.to_thread(staged, proposals, snapshot, self._work.ids, filtered=filtered)
+            rendered = await asyncio.to_thread(staged, proposals, snapshot, self._work.ids, rules, filtered=filtered)
         progress.done += 1
         counts = proposals.counts
         written = Written(proposed=counts.proposed, auto_accepted=counts.auto_accepted, ambiguous=counts.ambiguous)
@@ -146,7 +153,9 @@ class MatchingService:
     async def _write(
         self, unit: Unit, job: dict[str, Any], proposals: Proposals, rendered: Staged, *, filtered: bool
     ) -> Written:
-        await MatchRunStore(unit.connection).stage(rendered.matches, rendered.reasons, rendered.looked_at)
+        await MatchRunStore(unit.connection).stage(
+            rendered.matches, rendered.legs, rendered.reasons, rendered.looked_at
+        )
         written = await MatchProposalStore(unit.connection).write(
             run_id=job["id"],
             change_id=unit.change_id,
@@ -169,6 +178,7 @@ def rules_of(settings: MatchingSettings) -> MatchingRules:
         require_reference=settings.require_reference,
         auto_accept=settings.auto_accept,
         auto_accept_min_confidence=settings.auto_accept_min_confidence,
+        group_size_max=settings.group_size_max,
     )
 
 
@@ -195,14 +205,24 @@ def _result(proposals: Proposals, written: Written) -> dict[str, Any]:
 
 
 def _first_proposals(proposals: Proposals, snapshot: Snapshot) -> list[dict[str, Any]]:
+    matches = proposals.matches.filter(pl.col("size").cum_sum() <= DRY_RUN_LEGS_MAX).head(DRY_RUN_PROPOSALS_MAX)
+    legs: list[list[dict[str, Any]]] = [[] for _ in range(matches.height)]
+    for leg in proposals.legs.filter(pl.col("proposal") < matches.height).iter_rows(named=True):
+        legs[leg["proposal"]].append(
+            {
+                "expectedTransactionId": snapshot.expected_ids[leg["expected"]],
+                "incomingTransactionId": snapshot.incoming_ids[leg["incoming"]],
+                "amountMinor": leg["amount_minor"],
+            }
+        )
     return [
         {
-            "expectedTransactionId": snapshot.expected_ids[row["expected"]],
-            "incomingTransactionId": snapshot.incoming_ids[row["incoming"]],
+            "kind": MatchKind(row["kind"]).name.lower(),
+            "legs": of_match,
             "amountMinor": row["amount_minor"],
             "confidence": Confidence(row["confidence"]).name.lower(),
             "score": row["score_milli"] / 1000,
             "autoAccept": row["auto"],
         }
-        for row in proposals.pairs.head(DRY_RUN_PROPOSALS_MAX).iter_rows(named=True)
+        for row, of_match in zip(matches.iter_rows(named=True), legs, strict=True)
     ]

@@ -2,7 +2,7 @@
 
 Everybody who decides locks in one order: allocations, then open rows, then matches, each by side and id. So a run and
 the people who accept at the same time wait for each other, but never in a circle; and a proposal is only written while
-its run holds both of its open rows, so that whoever takes one of them afterwards sees the proposal and supersedes it.
+its run holds all of its open rows, so that whoever takes one of them afterwards sees the proposal and supersedes it.
 """
 
 from __future__ import annotations
@@ -29,36 +29,49 @@ SUPERSEDED_ORDINAL: Final = 2_000_000
 """Where those of superseded ones begin."""
 
 _CONFLICTS: Final = """
-    WITH gone AS (
-        DELETE FROM staged_match s WHERE NOT EXISTS (
+    WITH changed AS (
+        SELECT DISTINCT s.match_id FROM staged_leg s WHERE NOT EXISTS (
             SELECT 1 FROM {open} o WHERE o.transaction_id = s.{side}_id
             AND o.open_minor = s.{side}_open_minor AND o.revision = s.{side}_revision
-        ) RETURNING auto
+        )
+    ), legs AS (
+        DELETE FROM staged_leg s USING changed c WHERE s.match_id = c.match_id
+    ), gone AS (
+        DELETE FROM staged_match s USING changed c WHERE s.id = c.match_id RETURNING s.auto
     )
     SELECT count(*) AS dropped, count(*) FILTER (WHERE auto) AS auto FROM gone
 """
-_INDEX: Final = b"CREATE INDEX ON staged_match (expected_id); CREATE INDEX ON staged_match (incoming_id)"
+_INDEX: Final = (
+    b"CREATE INDEX ON staged_leg (expected_id); CREATE INDEX ON staged_leg (incoming_id);"
+    b" CREATE INDEX ON staged_leg (match_id)"
+)
 _KEEP: Final = """
     WITH same AS (
-        SELECT DISTINCT ON (s.id) s.id AS staged_id, m.id, s.uniqueness FROM match m
-        JOIN leg l ON l.match_id = m.id
-        JOIN staged_match s ON s.expected_id = l.expected_id AND s.incoming_id = l.incoming_id
-        WHERE m.status = 'proposed' AND NOT s.auto AND l.amount_minor = s.amount_minor
-            AND l.expected_revision = s.expected_revision AND l.incoming_revision = s.incoming_revision
-            AND m.score = s.score AND m.levels = s.levels AND m.uniqueness = s.uniqueness
+        SELECT DISTINCT ON (x.id) x.id, m.id AS match_id, m.uniqueness FROM (
+            SELECT s.match_id AS id, l.match_id, sum(l.amount_minor) AS minor FROM staged_leg s
+            JOIN leg l ON l.expected_id = s.expected_id AND l.incoming_id = s.incoming_id
+                AND l.amount_minor = s.amount_minor AND l.expected_revision = s.expected_revision
+                AND l.incoming_revision = s.incoming_revision
+            WHERE NOT s.auto GROUP BY s.match_id, l.match_id
+        ) x JOIN staged_match s ON s.id = x.id JOIN match m ON m.id = x.match_id
+        -- Amounts are positive: where those of the common legs sum to both matches, there are no other legs.
+        WHERE m.status = 'proposed' AND m.amount_minor = x.minor AND s.amount_minor = x.minor
+            AND m.kind = s.kind AND m.score = s.score AND m.levels = s.levels AND m.uniqueness = s.uniqueness
             AND m.confidence = s.confidence AND m.candidates = s.candidates
-            AND m.alternatives IS NOT DISTINCT FROM s.alternatives
-        ORDER BY s.id, m.id
+            AND m.alternatives IS NOT DISTINCT FROM s.alternatives AND m.proof IS NOT DISTINCT FROM s.proof
+        ORDER BY x.id, m.id
     ), written AS (
-        INSERT INTO kept_match SELECT id, uniqueness FROM same
+        INSERT INTO kept_match SELECT match_id, uniqueness FROM same
+    ), legs AS (
+        DELETE FROM staged_leg s USING same WHERE s.match_id = same.id
     )
-    DELETE FROM staged_match s USING same WHERE s.id = same.staged_id
+    DELETE FROM staged_match s USING same WHERE s.id = same.id
 """
 _ALLOCATE: Final = """
     INSERT INTO allocation AS a (side, transaction_id, amount_minor, allocated_minor, status, version, updated_at)
     SELECT {number}, t.id, t.amount_minor{less}, s.taken,
         CASE WHEN s.taken = t.amount_minor{less} THEN 'matched' ELSE 'partially_matched' END, 2, %(at)s
-    FROM (SELECT {side}_id AS id, sum(amount_minor)::bigint AS taken FROM staged_match WHERE auto GROUP BY 1) s
+    FROM (SELECT {side}_id AS id, sum(amount_minor)::bigint AS taken FROM staged_leg WHERE auto GROUP BY 1) s
     JOIN {side}_transaction t ON t.id = s.id ORDER BY t.id
     ON CONFLICT (transaction_id, side) DO UPDATE SET
         allocated_minor = a.allocated_minor + EXCLUDED.allocated_minor,
@@ -68,14 +81,14 @@ _ALLOCATE: Final = """
 """
 _HOLD: Final = """
     SELECT count(*) AS held FROM (
-        SELECT 1 FROM staged_match s JOIN {open} o ON o.transaction_id = s.{side}_id
+        SELECT 1 FROM staged_leg s JOIN {open} o ON o.transaction_id = s.{side}_id
             AND o.open_minor = s.{side}_open_minor AND o.revision = s.{side}_revision
         ORDER BY o.transaction_id FOR SHARE OF o
     ) h
 """
 _REDUCE: Final = """
     WITH taken AS (
-        SELECT {side}_id AS id, sum(amount_minor)::bigint AS minor FROM staged_match WHERE auto GROUP BY 1
+        SELECT {side}_id AS id, sum(amount_minor)::bigint AS minor FROM staged_leg WHERE auto GROUP BY 1
     ), closed AS (
         DELETE FROM {open} o USING taken WHERE o.transaction_id = taken.id AND o.open_minor = taken.minor
     )
@@ -95,20 +108,27 @@ _WITHIN: Final = """
     AND o.transaction_id IN (SELECT transaction_id FROM looked_at WHERE side = {number})
     AND NOT EXISTS (
         SELECT 1 FROM leg l JOIN match m ON m.id = l.match_id AND m.status = 'proposed'
-        WHERE l.{side}_id = o.transaction_id
-        AND NOT EXISTS (SELECT 1 FROM looked_at x WHERE x.side <> {number} AND x.transaction_id = l.{other}_id)
+        WHERE l.{side}_id = o.transaction_id AND NOT {looked_at}
     )
 """
 _SUPERSEDE: Final = """
     WITH rival AS (
         SELECT DISTINCT ON (r.match_id) r.match_id, r.winner FROM (
-            SELECT l.match_id, s.id AS winner FROM staged_match s JOIN leg l ON l.expected_id = s.expected_id
+            SELECT l.match_id, s.winner FROM (
+                SELECT DISTINCT ON (expected_id) expected_id, match_id AS winner FROM staged_leg WHERE auto
+                ORDER BY expected_id, match_id
+            ) s JOIN leg l ON l.expected_id = s.expected_id
             LEFT JOIN expected_open o ON o.transaction_id = s.expected_id
-            WHERE s.auto AND l.settled_minor > coalesce(o.open_minor, 0)
+            GROUP BY l.match_id, s.winner, s.expected_id, o.open_minor
+            HAVING sum(l.settled_minor) > coalesce(o.open_minor, 0)
             UNION ALL
-            SELECT l.match_id, s.id FROM staged_match s JOIN leg l ON l.incoming_id = s.incoming_id
+            SELECT l.match_id, s.winner FROM (
+                SELECT DISTINCT ON (incoming_id) incoming_id, match_id AS winner FROM staged_leg WHERE auto
+                ORDER BY incoming_id, match_id
+            ) s JOIN leg l ON l.incoming_id = s.incoming_id
             LEFT JOIN incoming_open o ON o.transaction_id = s.incoming_id
-            WHERE s.auto AND l.amount_minor > coalesce(o.open_minor, 0)
+            GROUP BY l.match_id, s.winner, s.incoming_id, o.open_minor
+            HAVING sum(l.amount_minor) > coalesce(o.open_minor, 0)
         ) r ORDER BY r.match_id, r.winner
     ), gone AS (
         SELECT m.id, r.winner FROM match m LEFT JOIN rival r ON r.match_id = m.id
@@ -127,18 +147,21 @@ _SUPERSEDE: Final = """
     )
     SELECT count(*) AS count FROM done
 """
-_BOTH_LOOKED_AT: Final = """EXISTS (
-    SELECT 1 FROM leg l JOIN looked_at e ON e.side = 1 AND e.transaction_id = l.expected_id
-    JOIN looked_at i ON i.side = 2 AND i.transaction_id = l.incoming_id WHERE l.match_id = m.id
+_LOOKED_AT: Final = """NOT EXISTS (
+    SELECT 1 FROM leg x WHERE x.match_id = m.id AND NOT (
+        EXISTS (SELECT 1 FROM looked_at e WHERE e.side = 1 AND e.transaction_id = x.expected_id)
+        AND EXISTS (SELECT 1 FROM looked_at i WHERE i.side = 2 AND i.transaction_id = x.incoming_id)
+    )
 )"""
 _INSERT: Final = """
     WITH matched AS (
         INSERT INTO match (id, run_id, amount_minor, created_at, updated_at, score, candidates, status, kind,
-            confidence, uniqueness, currency, created_by, decided_by, decided_at, effective_on, levels, alternatives)
+            confidence, uniqueness, currency, created_by, decided_by, decided_at, effective_on, levels, alternatives,
+            proof)
         SELECT id, %(run_id)s, amount_minor, %(at)s, %(at)s, score, candidates,
-            CASE WHEN auto THEN 'accepted' ELSE 'proposed' END, 'one_to_one', confidence, uniqueness, currency,
+            CASE WHEN auto THEN 'accepted' ELSE 'proposed' END, kind, confidence, uniqueness, currency,
             %(actor)s, CASE WHEN auto THEN %(actor)s END, CASE WHEN auto THEN %(at)s END,
-            CASE WHEN auto THEN effective_on END, levels, alternatives
+            CASE WHEN auto THEN effective_on END, levels, alternatives, proof
         FROM staged_match
     ), announced AS (
         INSERT INTO outbox (change_id, ordinal, type, resource_ids)
@@ -153,9 +176,9 @@ _INSERT: Final = """
     )
     INSERT INTO leg (match_id, ordinal, expected_id, incoming_id, valid_from, amount_minor, settled_minor,
         expected_revision, incoming_revision, settled_currency)
-    SELECT id, 0, expected_id, incoming_id, CASE WHEN auto THEN %(change_id)s::uuid END, amount_minor,
+    SELECT match_id, ordinal, expected_id, incoming_id, CASE WHEN auto THEN %(change_id)s::uuid END, amount_minor,
         amount_minor, expected_revision, incoming_revision, currency
-    FROM staged_match
+    FROM staged_leg
 """
 _COUNTS: Final = """
     SELECT confidence, count(*) AS count, count(*) FILTER (WHERE auto) AS auto,
@@ -166,14 +189,8 @@ _KEPT: Final = """
     SELECT count(*) AS count, count(*) FILTER (WHERE uniqueness = 'ambiguous') AS ambiguous FROM kept_match
 """
 _SIDES: Final = (
-    {
-        "number": 1,
-        "side": "expected",
-        "open": "expected_open",
-        "other": "incoming",
-        "less": " - t.settled_before_minor",
-    },
-    {"number": 2, "side": "incoming", "open": "incoming_open", "other": "expected", "less": ""},
+    {"number": 1, "side": "expected", "open": "expected_open", "less": " - t.settled_before_minor"},
+    {"number": 2, "side": "incoming", "open": "incoming_open", "less": ""},
 )
 
 
@@ -230,20 +247,21 @@ class MatchProposalStore:
             await self._connection.execute(_INDEX, prepare=False)
             await self._connection.execute(_KEEP)
             await self._connection.execute(
-                b"ANALYZE staged_match (expected_id, incoming_id, auto), kept_match", prepare=False
+                b"ANALYZE staged_match (id, auto), staged_leg (match_id, expected_id, incoming_id, auto), kept_match",
+                prepare=False,
             )
-        staged, auto = await self._staged()
+        staged, legs, auto = await self._staged()
         if auto:
             await self.allocate(at=at)
-        if staged:
-            await self._hold(staged, written)
+        if legs:
+            await self._hold(legs, written)
         for side in _SIDES:
             if auto:
                 await self._execute(_REDUCE, side)
-            within = _WITHIN.format(**side) if filtered else ""
+            within = _WITHIN.format(**side, looked_at=_LOOKED_AT) if filtered else ""
             await self._execute(_REASONS, {**side, "within": within})
         if any_proposed:
-            query = _SUPERSEDE.format(within=_BOTH_LOOKED_AT if filtered else "true")
+            query = _SUPERSEDE.format(within=_LOOKED_AT if filtered else "true")
             row = await fetch_one(self._connection, query, {**parameters, "ordinal": SUPERSEDED_ORDINAL})
             written.superseded = row["count"] if row is not None else 0
         await self._connection.execute(_INSERT, parameters)
@@ -274,18 +292,23 @@ class MatchProposalStore:
             auto += row["auto"]
         return dropped, auto
 
-    async def _staged(self) -> tuple[int, int]:
-        query = "SELECT count(*) AS staged, count(*) FILTER (WHERE auto) AS auto FROM staged_match"
+    async def _staged(self) -> tuple[int, int, int]:
+        """Return how many proposals are staged, their legs, and how many are accepted at once."""
+        query = """
+            SELECT count(*) AS staged, count(*) FILTER (WHERE auto) AS auto,
+                (SELECT count(*) FROM staged_leg) AS legs
+            FROM staged_match
+        """
         row = await fetch_one(self._connection, query) or {}
-        return row["staged"], row["auto"]
+        return row["staged"], row["legs"], row["auto"]
 
-    async def _hold(self, staged: int, written: Written) -> None:
+    async def _hold(self, legs: int, written: Written) -> None:
         """Hold the open rows of what is staged until the commit; drop what changed before they were held."""
         held = []
         for side in _SIDES:
             row = await fetch_one(self._connection, _HOLD.format(**side)) or {}
             held.append(row["held"])
-        if any(count < staged for count in held):
+        if any(count < legs for count in held):
             dropped, auto = await self._drop_conflicts()
             if auto:
                 raise AlreadyMatchedError("what the run would have accepted was taken meanwhile")

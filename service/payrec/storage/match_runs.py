@@ -60,15 +60,10 @@ INCOMING_COLUMNS: Final = [
 
 STAGED_COLUMNS: Final = [
     "id",
-    "expected_id",
-    "incoming_id",
     "amount_minor",
-    "expected_open_minor",
-    "incoming_open_minor",
-    "expected_revision",
-    "incoming_revision",
     "score",
     "candidates",
+    "kind",
     "confidence",
     "uniqueness",
     "currency",
@@ -76,22 +71,44 @@ STAGED_COLUMNS: Final = [
     "effective_on",
     "levels",
     "alternatives",
+    "proof",
 ]
 """Columns of a staged proposal, in the order of COPY."""
 
+STAGED_LEG_COLUMNS: Final = [
+    "match_id",
+    "ordinal",
+    "expected_id",
+    "incoming_id",
+    "amount_minor",
+    "expected_open_minor",
+    "incoming_open_minor",
+    "expected_revision",
+    "incoming_revision",
+    "currency",
+    "auto",
+]
+"""Columns of a leg of a staged proposal, in the order of COPY; currency and auto are its proposal's."""
+
 _STAGE: Final = """
     CREATE TEMPORARY TABLE staged_match (
-        id uuid, expected_id uuid, incoming_id uuid, amount_minor bigint, expected_open_minor bigint,
-        incoming_open_minor bigint, expected_revision integer, incoming_revision integer, score integer,
-        candidates integer, confidence text, uniqueness text, currency text, auto boolean, effective_on date,
-        levels smallint[], alternatives jsonb
+        id uuid, amount_minor bigint, score integer, candidates integer, kind text, confidence text, uniqueness text,
+        currency text, auto boolean, effective_on date, levels smallint[], alternatives jsonb, proof jsonb
+    ) ON COMMIT DROP;
+    CREATE TEMPORARY TABLE staged_leg (
+        match_id uuid, ordinal smallint, expected_id uuid, incoming_id uuid, amount_minor bigint,
+        expected_open_minor bigint, incoming_open_minor bigint, expected_revision integer, incoming_revision integer,
+        currency text, auto boolean
     ) ON COMMIT DROP;
     CREATE TEMPORARY TABLE staged_reason (side smallint, transaction_id uuid, reason smallint) ON COMMIT DROP;
     CREATE TEMPORARY TABLE looked_at (side smallint, transaction_id uuid) ON COMMIT DROP
 """
-_ANALYZE: Final = b"ANALYZE staged_match (expected_id, incoming_id, auto), staged_reason, looked_at"
+_ANALYZE: Final = (
+    b"ANALYZE staged_match (id, auto), staged_leg (match_id, expected_id, incoming_id, auto), staged_reason, looked_at"
+)
 _COPIES: Final = (
     f"COPY staged_match ({', '.join(STAGED_COLUMNS)}) FROM STDIN",
+    f"COPY staged_leg ({', '.join(STAGED_LEG_COLUMNS)}) FROM STDIN",
     "COPY staged_reason (side, transaction_id, reason) FROM STDIN",
     "COPY looked_at (side, transaction_id) FROM STDIN",
 )
@@ -128,13 +145,13 @@ class MatchRunStore:
         )
         return await self._copy_out(columns, source, found, {})
 
-    async def stage(self, matches: bytes, reasons: bytes, looked_at: bytes) -> None:
-        """Copy proposals, reasons and, for a run that did not look at everything, what it looked at.
+    async def stage(self, matches: bytes, legs: bytes, reasons: bytes, looked_at: bytes) -> None:
+        """Copy proposals, their legs, reasons and, for a run that did not look at everything, what it looked at.
 
-        All are COPY text, in the columns of ``staged_match``, ``staged_reason`` and ``looked_at``.
+        All are COPY text, in the columns of ``staged_match``, ``staged_leg``, ``staged_reason`` and ``looked_at``.
         """
         await self._connection.execute(_STAGE.encode(), prepare=False)
-        for query, data in zip(_COPIES, (matches, reasons, looked_at), strict=True):
+        for query, data in zip(_COPIES, (matches, legs, reasons, looked_at), strict=True):
             if not data:
                 continue
             async with self._connection.cursor() as cursor, cursor.copy(query.encode()) as copy:

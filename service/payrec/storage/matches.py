@@ -24,6 +24,7 @@ _LEGS: Final = """
            e.revision AS expected_revision_now, e.due_on, e.expected_from_on, e.expected_to_on, e.reference,
            e.end_to_end_id AS expected_end_to_end_id, e.counterparty_name AS expected_name,
            e.counterparty_account AS expected_account, e.account AS expected_own_account, e.external_id,
+           e.group_key AS expected_group_key, i.group_key AS incoming_group_key,
            coalesce(ea.status, 'open') AS expected_status, coalesce(ea.allocated_minor, 0) AS expected_allocated_minor,
            i.amount_minor AS incoming_minor, i.currency AS incoming_currency, i.revision AS incoming_revision_now,
            i.booking_on, i.remittance, i.structured_reference, i.end_to_end_id AS incoming_end_to_end_id,
@@ -47,11 +48,13 @@ _ACCEPT: Final = """
 """
 _LOCK: Final = """
     SELECT m.id FROM match m WHERE m.status = 'proposed' AND (m.id = %(id)s OR m.id IN (
-        SELECT l.match_id FROM leg l
-        LEFT JOIN expected_open eo ON eo.transaction_id = l.expected_id
-        LEFT JOIN incoming_open io ON io.transaction_id = l.incoming_id
-        WHERE (l.expected_id = ANY(%(expected)s) AND l.settled_minor > coalesce(eo.open_minor, 0))
-           OR (l.incoming_id = ANY(%(incoming)s) AND l.amount_minor > coalesce(io.open_minor, 0))
+        SELECT l.match_id FROM leg l LEFT JOIN expected_open o ON o.transaction_id = l.expected_id
+        WHERE l.expected_id = ANY(%(expected)s) GROUP BY l.match_id, l.expected_id, o.open_minor
+        HAVING sum(l.settled_minor) > coalesce(o.open_minor, 0)
+        UNION ALL
+        SELECT l.match_id FROM leg l LEFT JOIN incoming_open o ON o.transaction_id = l.incoming_id
+        WHERE l.incoming_id = ANY(%(incoming)s) GROUP BY l.match_id, l.incoming_id, o.open_minor
+        HAVING sum(l.amount_minor) > coalesce(o.open_minor, 0)
     )) ORDER BY m.id FOR UPDATE
 """
 _SUPERSEDE: Final = """
@@ -95,8 +98,10 @@ class MatchStore:
         for condition, parameters in conditions(query):
             selection.where(condition, **parameters)
         rows, more = await select_page(self._connection, selection, page)
-        legs = await self.legs([row["id"] for row in rows])
-        return [{**row, "legs": [leg for leg in legs if leg["match_id"] == row["id"]]} for row in rows], more
+        legs: dict[UUID, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
+        for leg in await self.legs(list(legs)):
+            legs[leg["match_id"]].append(leg)
+        return [{**row, "legs": legs[row["id"]]} for row in rows], more
 
     async def legs(self, match_ids: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return the legs of matches, each with both of its transactions and their state."""

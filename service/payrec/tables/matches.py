@@ -58,6 +58,8 @@ class Match(TenantTable, table=True):
     """The evidence: one small level a feature, in the engine's order of features; rendered when read."""
     alternatives: list[dict[str, Any]] | None = Field(sa_column=column(dict, nullable=True))
     adjustments: list[dict[str, Any]] | None = Field(sa_column=column(dict, nullable=True))
+    proof: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
+    """Of a group, how it was found and within what bounds; null for a pair."""
 
 
 class Leg(TenantTable, table=True):

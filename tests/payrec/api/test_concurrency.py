@@ -104,6 +104,14 @@ async def test_overlapping_matches_never_give_an_amount_away_twice(arena: Arena)
     assert len(arena.accepted) > arena.rounds
 
 
+@pytest.fixture
+def nothing_superseded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let who accepts overlook what competes: superseding it would keep it from being accepted as well."""
+    alone = "SELECT m.id FROM match m WHERE m.status = 'proposed' AND m.id = %(id)s FOR UPDATE"
+    monkeypatch.setattr("payrec.storage.matches._LOCK", alone)
+
+
+@pytest.mark.usefixtures("nothing_superseded")
 async def test_without_the_constraint_amounts_are_given_away_twice(arena: Arena) -> None:
     # The look at what is open, before anything is written, is still there: alone it is not enough.
     await arena.drop_constraint()
@@ -114,12 +122,13 @@ async def test_without_the_constraint_amounts_are_given_away_twice(arena: Arena)
     pytest.fail("nothing was over-allocated, so the test above proves nothing")
 
 
+@pytest.mark.usefixtures("nothing_superseded")
 @pytest.mark.parametrize("guarded", [True, False], ids=["with the constraint", "without it"])
 async def test_two_that_see_the_same_open_amount_at_once(arena: Arena, *, guarded: bool) -> None:
     if not guarded:
         await arena.drop_constraint()
     context = arena.service.factory.context
-    # Each takes 60 of the same 100 in two legs of 30: either leg alone would still fit after the other match.
+    # Each takes 60 of the same 100 in two legs of 30.
     proposals = await put(
         context.database,
         arena.scope,

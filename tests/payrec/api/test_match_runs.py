@@ -110,8 +110,10 @@ async def test_a_dry_run_tells_what_it_would_do_and_changes_nothing(world: World
     assert run["dryRun"] is True
     assert run["counts"]["proposed"] == run["counts"]["autoAccepted"] == 1
     [proposal] = run["proposals"]
-    assert proposal["expectedTransactionId"] == expected
-    assert proposal["incomingTransactionId"] == incoming
+    assert proposal["legs"] == [
+        {"expectedTransactionId": expected, "incomingTransactionId": incoming, "amountMinor": 10_000}
+    ]
+    assert proposal["kind"] == "one_to_one"
     assert (proposal["amountMinor"], proposal["confidence"], proposal["autoAccept"]) == (10_000, "exact", True)
     assert await world.matches() == []
 
@@ -122,7 +124,9 @@ async def test_a_run_for_real_after_a_dry_run_does_what_was_told(world: World) -
     real = await world.run()
     assert real["counts"] == dry["counts"]
     assert "proposals" not in real
-    assert (await world.proposal())["legs"][0]["expectedTransactionId"] == dry["proposals"][0]["expectedTransactionId"]
+    assert (await world.proposal())["legs"][0]["expectedTransactionId"] == dry["proposals"][0]["legs"][0][
+        "expectedTransactionId"
+    ]
 
 
 async def test_filters_narrow_both_sides(world: World) -> None:

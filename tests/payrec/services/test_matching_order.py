@@ -52,6 +52,16 @@ def content() -> tuple[list[Row], list[Row]]:
     line(9200, remittance="LATE-2026-1", bookingDate="2026-12-24")
     item(9300, reference="FOREIGN-2026-1")
     line(9300, remittance="FOREIGN-2026-1", currency="USD")
+    for n in range(3):
+        item(3000 + n, groupKey="PO-2026-7", externalId=f"batch-{n}")
+        item(4000 + n, reference=f"SUM-2026-{n}", externalId=f"sum-{n}")
+        line(2500 + n, remittance=f"RATE-2026-1 part {n}")
+        # Several lines have the amount of this one, and of what they quote only some sums up.
+        item(600 + n, reference=f"SOME-2026-{n}", externalId=f"some-{n}", counterpartyName="Ada")
+        line(1201, remittance="SOME-2026-0 SOME-2026-1 SOME-2026-2", counterpartyName="Ada", bookingDate="2026-03-11")
+    item(7503, reference="RATE-2026-1")
+    line(9003, remittance="Payout PO-2026-7")
+    line(12003, remittance="SUM-2026-0, SUM-2026-1, SUM-2026-2")
     line(1, remittance="INV-2026-001 and INV-2026-002 and INV-2026-003")
     return items, lines
 

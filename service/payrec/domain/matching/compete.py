@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
@@ -17,6 +18,21 @@ import polars as pl
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.rules import AmountLevel, Confidence, MatchingRules, ReferenceLevel, Uniqueness
 from payrec.domain.matching.score import RANK_HINT, RANK_PROOF
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Rows that something else has: places in content order (UInt32), unique."""
+
+    items: pl.Series
+    lines: pl.Series
+
+    def touches(self) -> pl.Expr:
+        """Tell of pairs whether either end is taken."""
+        if self.items.is_empty() and self.lines.is_empty():
+            return pl.lit(value=False)
+        return pl.col("e").is_in(self.items.implode()) | pl.col("i").is_in(self.lines.implode())
+
 
 _STRENGTH_CLIP: Final = 22_000
 _STRENGTH_STEP: Final = 100
@@ -32,9 +48,16 @@ _STRENGTHS: Final = tuple(
 _CLASSES: Final = tuple((rank, payer) for rank in range(RANK_PROOF + 1) for payer in (0, 1))
 
 
-def _strength() -> pl.Expr:
+def strength() -> pl.Expr:
+    """Return exp(score) as an integer, "no match" being 1,000."""
     clipped = pl.col("score_milli").clip(-_STRENGTH_CLIP, _STRENGTH_CLIP)
     return pl.lit(pl.Series(_STRENGTHS, dtype=pl.Int64)).gather((clipped + _STRENGTH_CLIP) // _STRENGTH_STEP)
+
+
+def probability() -> pl.Expr:
+    """Return the share of ``strength`` in the ``total`` of it and its rivals, "no match" included, in millionths."""
+    share = pl.col("strength") * _PARTS_PER_MILLION // (pl.col("total") + _NO_MATCH_STRENGTH)
+    return share.cast(pl.Int32)
 
 
 def _class_columns(end: str) -> list[str]:
@@ -83,7 +106,7 @@ def _proofs(end: str) -> pl.Expr:
 def _with_rivals(pairs: pl.DataFrame) -> pl.DataFrame:
     """Add probability, the numbers of rivals, and how many of them count."""
     pairs = pairs.with_columns(
-        strength=_strength(), **{"class": (pl.col("rank") * 2 + pl.col("payer").cast(pl.Int8)).cast(pl.Int8)}
+        strength=strength(), **{"class": (pl.col("rank") * 2 + pl.col("payer").cast(pl.Int8)).cast(pl.Int8)}
     )
     alone = ~(pl.col("e").is_duplicated() | pl.col("i").is_duplicated())
     pairs = pairs.with_columns(alone=alone)
@@ -103,8 +126,7 @@ def _with_rivals(pairs: pl.DataFrame) -> pl.DataFrame:
     lone = pairs.filter("alone").with_columns(
         total=pl.col("strength"), rivals_expected=zero, rivals_incoming=zero, text_rivals=zero, proof_rivals=zero
     )
-    probability = pl.col("strength") * _PARTS_PER_MILLION // (pl.col("total") + _NO_MATCH_STRENGTH)
-    return pl.concat([lone, rivals.select(lone.columns)]).with_columns(probability_ppm=probability.cast(pl.Int32))
+    return pl.concat([lone, rivals.select(lone.columns)]).with_columns(probability_ppm=probability())
 
 
 def _with_bounds(pairs: pl.DataFrame, found: Candidates) -> pl.DataFrame:
@@ -130,12 +152,14 @@ def assign(
     parts: Sequence[bool],
     item_amounts: Sequence[int],
     line_amounts: Sequence[int],
+    held: Sequence[bool],
 ) -> tuple[list[bool], list[bool]]:
-    """Take the best pairs first, each line once, each item once or by parts up to its amount.
+    """Take the best pairs first, each line once, each item once or by parts up to its amount, and none that is held.
 
     The pairs come sorted by falling score, then content. Returns which are taken, and which of those only content
     order decided: when its turn came, another pair of the same score was free on the same line or item. Parts of one
-    item do not compete with each other, only with its amount.
+    item do not compete with each other, only with its amount. A held pair is never taken and still counts as another:
+    what holds it makes nobody surer of himself.
     """
     taken = [False] * len(items)
     tied = [False] * len(items)
@@ -158,7 +182,7 @@ def assign(
         by_line = Counter(lines[at] for at in live)
         by_item = Counter(items[at] for at in live if not parts[at])
         for at in live:
-            if not free(at):
+            if held[at] or not free(at):
                 continue
             taken[at] = True
             tied[at] = by_line[lines[at]] > 1 or (not parts[at] and by_item[items[at]] > 1)
@@ -168,9 +192,10 @@ def assign(
     return taken, tied
 
 
-def _with_choice(pairs: pl.DataFrame) -> pl.DataFrame:
+def _with_choice(pairs: pl.DataFrame, held: Taken) -> pl.DataFrame:
     """Add ``chosen`` and ``tied``. Only pairs with rivals need the loop: nearly all others stand alone."""
-    lone = pairs.filter("alone").with_columns(chosen=pl.lit(value=True), tied=pl.lit(value=False))
+    pairs = pairs.with_columns(held=held.touches())
+    lone = pairs.filter("alone").with_columns(chosen=~pl.col("held"), tied=pl.lit(value=False))
     rest = pairs.filter(~pl.col("alone")).sort(["score_milli", "e", "i"], descending=[True, False, False])
     taken, tied = assign(
         rest["e"].to_list(),
@@ -179,18 +204,19 @@ def _with_choice(pairs: pl.DataFrame) -> pl.DataFrame:
         (rest["amount_level"] == AmountLevel.SMALLER.value).to_list(),
         rest["e_amount_minor"].to_list(),
         rest["i_amount_minor"].to_list(),
+        rest["held"].to_list(),
     )
     rest = rest.with_columns(chosen=pl.Series(taken, dtype=pl.Boolean), tied=pl.Series(tied, dtype=pl.Boolean))
-    return pl.concat([lone, rest]).sort("e", "i")
+    return pl.concat([lone, rest]).drop("held").sort("e", "i")
 
 
-def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules) -> pl.DataFrame:
-    """Let the pairs without a fault compete.
+def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held: Taken) -> pl.DataFrame:
+    """Let the pairs without a fault compete, of which those that touch a ``held`` row are not chosen.
 
     Takes scored pairs, returns them sorted by (e, i) with ``probability_ppm``, ``rivals_expected``,
     ``rivals_incoming``, ``alone``, ``chosen``, ``leg_minor``, ``status`` (Uniqueness), ``confidence`` and ``auto``.
     """
-    pairs = _with_choice(_with_bounds(_with_rivals(pairs), found))
+    pairs = _with_choice(_with_bounds(_with_rivals(pairs), found), held)
     proof = pl.col("rank") == RANK_PROOF
     text = (pl.col("rank") >= RANK_HINT) | pl.col("payer")
     ambiguous = pl.col("tied") | pl.col("twin")

@@ -1,9 +1,9 @@
 """The engine: columns and rules in, proposals out. It knows no database, no clock and no chance.
 
 The stages are those of record linkage: look only at pairs that share a key (``block``), turn what is known into levels
-and a score (``score``), let rivals compete (``compete``), look at what is left by amount and date alone, and say why
-the rest stays open (``reasons``). Every order is by content, so the same data give the same result in whatever order
-they come.
+and a score (``score``), take the sets that somebody named and that sum up (``groups``), let rivals compete
+(``compete``), look at what is left by amount and date alone, and say why the rest stays open (``reasons``). Every order
+is by content, so the same data give the same result in whatever order they come.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ import polars as pl
 
 from payrec.domain.matching.block import Candidates, amount_pairs, candidates, with_code
 from payrec.domain.matching.columns import REJECTED_SCHEMA, Sides, checked, prepare
-from payrec.domain.matching.compete import competed
+from payrec.domain.matching.compete import Taken, competed
+from payrec.domain.matching.group_choice import Chosen, choose
 from payrec.domain.matching.reasons import alike, forbidden, looked_up, lost, no_findings, open_expected, open_incoming
 from payrec.domain.matching.rules import (
     ALTERNATIVES_MAX,
     ENGINE_VERSION,
     RESIDUAL_CANDIDATES_MAX,
     MatchingRules,
+    MatchKind,
     Reason,
     Side,
     Uniqueness,
@@ -52,15 +54,20 @@ class Counts:
 class Proposals:
     """The result; all frames are in content order and name rows by the caller's ordinals."""
 
-    pairs: pl.DataFrame
-    """One row a proposal: ``expected``, ``incoming`` (Int32 ordinals), ``amount_minor`` (the leg, Int64),
+    matches: pl.DataFrame
+    """One row a proposal: ``kind`` (``MatchKind``), ``size`` (its legs, Int32), ``amount_minor`` (their sum, Int64),
     ``score_milli`` (thousandths of log-odds, Int32), ``probability_ppm`` (Int32), ``confidence``, ``status``
-    (``Uniqueness``), ``auto``, ``pending``, ``difference_minor`` (line less item, Int64), ``rivals_expected`` and
-    ``rivals_incoming`` (other items for the line, other lines for the item, Int32), and an Int8 column for each of
+    (``Uniqueness``), ``auto``, ``pending``, ``difference_minor`` (lines less items, Int64), ``rivals_expected`` and
+    ``rivals_incoming`` (other items for its lines, other lines for its items, Int32), ``tried`` (sets whose sum was
+    looked at, Int32), ``named`` (transactions that were named together, Int32), and an Int8 column for each of
     ``LEVELS``."""
+    legs: pl.DataFrame
+    """One row a leg: ``proposal`` (row number in ``matches``, UInt32), ``expected``, ``incoming`` (Int32 ordinals) and
+    ``amount_minor``, the legs of a proposal beside each other. All legs of a line or of an item are in one proposal,
+    unless they are parts of the item."""
     alternatives: pl.DataFrame
-    """``proposal`` (row number in ``pairs``, UInt32), ``side`` (``Side``), ``expected``, ``incoming``,
-    ``score_milli``, best first, at most ``ALTERNATIVES_MAX`` for each side of a proposal."""
+    """``proposal``, ``side`` (``Side``), ``expected``, ``incoming``, ``score_milli``, best first, at most
+    ``ALTERNATIVES_MAX`` for each side of a proposal."""
     open_expected: pl.DataFrame
     """Items without a proposal: ``ordinal``, ``reason`` (``Reason``), ``nearest`` (the line's ordinal, or null),
     ``days_outside`` (days beyond the date window) and ``difference_minor`` (line less item)."""
@@ -88,36 +95,41 @@ def _without(pairs: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     return with_code(pairs).join(rejected, on="code", how="anti").drop("code").sort("e", "i")
 
 
+def _busy(pairs: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> Taken:
+    """Return the proposed items, and the lines that have a fitting pair, quote a full reference or are in a group."""
+    proofs = pairs.filter(pl.col("rank") == RANK_PROOF)["i"]
+    return Taken(
+        pl.concat([fitting.filter("chosen")["e"], groups.taken.items]).unique(),
+        pl.concat([fitting["i"], proofs, groups.taken.lines]).unique(),
+    )
+
+
 def _residual(
     sides: Sides,
-    taken: pl.DataFrame,
-    busy: pl.DataFrame,
+    busy: Taken,
     found: Candidates,
     rejected: pl.DataFrame,
     rules: MatchingRules,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Propose by amount and date alone among rows that nothing else speaks for; returns proposals and findings.
-
-    ``taken`` names proposed items, ``busy`` lines that have a fitting pair or quote somebody's full reference.
-    """
-    items = sides.expected.join(taken, left_on="row", right_on="e", how="anti")
+    """Propose by amount and date alone among rows that nothing else speaks for; returns proposals and findings."""
+    items = sides.expected.join(busy.items.to_frame("row"), on="row", how="anti")
     lines = sides.incoming.filter(~pl.col("reversal") & ~pl.col("duplicate")).join(
-        busy, left_on="row", right_on="i", how="anti"
+        busy.lines.to_frame("row"), on="row", how="anti"
     )
     equal = amount_pairs(items, lines)
     pairs = scored(_without(equal.pairs, rejected), sides, rules)
     fitting = pairs.filter(pl.col("fault") == 0)
     few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
     fitting = fitting.with_columns(few=few)
-    pairs_few = competed(fitting.filter("few").drop("few"), found, rules)
+    pairs_few = competed(fitting.filter("few").drop("few"), found, rules, busy)
     findings = pl.concat([forbidden(pairs), alike(fitting.filter(~pl.col("few"))), lost(pairs_few)])
     return pairs_few, findings
 
 
-def _neighbours(sides: Sides, chosen: pl.DataFrame, findings: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
+def _neighbours(sides: Sides, legs: pl.DataFrame, findings: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     """Look up neighbours among the rows that have neither a proposal nor a finding on their own side."""
-    items = sides.expected.join(chosen.select(row="e"), on="row", how="anti")
-    lines = sides.incoming.filter(~pl.col("reversal")).join(chosen.select(row="i"), on="row", how="anti")
+    items = sides.expected.join(legs.select(row="e"), on="row", how="anti")
+    lines = sides.incoming.filter(~pl.col("reversal")).join(legs.select(row="i"), on="row", how="anti")
     lines = lines.join(findings.select(row="i"), on="row", how="anti")
     if items.is_empty() or lines.is_empty():
         return no_findings()
@@ -125,7 +137,7 @@ def _neighbours(sides: Sides, chosen: pl.DataFrame, findings: pl.DataFrame, reje
 
 
 def _alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame) -> pl.DataFrame:
-    """Return the best rivals of each proposal on either side, as ``proposal, side, e, i, score_milli``."""
+    """Return the best rivals of each pair on either side, as ``proposal, side, e, i, score_milli``."""
     pool = fitting.filter(~pl.col("alone")).sort(["score_milli", "e", "i"], descending=[True, False, False])
     contested = chosen.filter(~pl.col("alone"))
     found = []
@@ -141,9 +153,42 @@ def _alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame) -> pl.DataFrame:
             .head(ALTERNATIVES_MAX)
         )
         found.append(rivals.select("proposal", "e", "i", "score_milli", side=pl.lit(side.value, dtype=pl.Int8)))
-    return pl.concat(found).sort(
-        ["proposal", "side", "score_milli", "e", "i"], descending=[False, False, True, False, False]
+    return pl.concat(found)
+
+
+def _merged(chosen: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
+    """Return pairs and groups in content order as ``proposal``; ``g`` is a group's number, and null for a pair."""
+    one = pl.lit(1, dtype=pl.Int32)
+    pairs = chosen.with_columns(
+        g=pl.lit(None, dtype=pl.UInt32),
+        kind=pl.lit(MatchKind.ONE_TO_ONE.value, dtype=pl.Int8),
+        size=one,
+        tried=one,
+        named=one,
+        amount_minor=pl.col("leg_minor"),
     )
+    if not groups.matches.is_empty():
+        pairs = pl.concat([pairs, groups.matches.with_columns(alone=False)], how="diagonal").select(pairs.columns)
+    return pairs.sort("e", "i").with_row_index("proposal")
+
+
+def _legs(proposals: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
+    """Return the legs of all proposals as ``proposal, e, i, amount_minor``."""
+    columns = ("proposal", "e", "i")
+    pairs = proposals.filter(pl.col("g").is_null()).select(*columns, amount_minor="leg_minor")
+    if groups.legs.is_empty():
+        return pairs
+    grouped = groups.legs.join(proposals.select("g", "proposal"), on="g").select(*columns, amount_minor="leg_minor")
+    return pl.concat([pairs, grouped]).sort(columns)
+
+
+def _all_alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
+    """Return the best rivals of all proposals, as ``_alternatives`` does, in content order."""
+    found = _alternatives(chosen.filter(pl.col("g").is_null()), fitting)
+    if not groups.alternatives.is_empty():
+        of_groups = groups.alternatives.join(chosen.select("g", "proposal"), on="g")
+        found = pl.concat([found, of_groups.select(found.columns)])
+    return found.sort(["proposal", "side", "score_milli", "e", "i"], descending=[False, False, True, False, False])
 
 
 def _by_reason(frame: pl.DataFrame) -> dict[str, int]:
@@ -165,7 +210,7 @@ def propose(
     *,
     observe: Observer | None = None,
 ) -> Proposals:
-    """Match open expected transactions with open lines, one to one, and in parts where a reference proves it.
+    """Match open expected transactions with open lines: one to one, by explicit groups, in parts where it is proved.
 
     ``expected`` and ``incoming`` have the columns of ``EXPECTED_SCHEMA`` and ``INCOMING_SCHEMA``, ``rejected`` pairs
     of ordinals never to propose again. ``observe`` is called with the name of each stage when it ends.
@@ -184,23 +229,26 @@ def propose(
     done("block")
     pairs = scored(_without(found.pairs, refused), sides, rules)
     done("score")
-    fitting = competed(pairs.filter(pl.col("fault") == 0), found, rules)
+    groups = choose(pairs, sides, found, refused, rules)
+    done("groups")
+    fitting = competed(pairs.filter(pl.col("fault") == 0), found, rules, groups.taken)
     done("compete")
-    busy = pl.concat([fitting.select("i"), pairs.filter(pl.col("rank") == RANK_PROOF).select("i")]).unique()
-    rest, findings = _residual(sides, fitting.filter("chosen").select("e").unique(), busy, found, refused, rules)
+    rest, findings = _residual(sides, _busy(pairs, fitting, groups), found, refused, rules)
     done("residual")
     everything = pl.concat([fitting, rest])
-    chosen = everything.filter("chosen").sort("e", "i").with_row_index("proposal")
-    alternatives = _alternatives(chosen, everything)
+    chosen = _merged(everything.filter("chosen"), groups)
+    legs = _legs(chosen, groups)
+    alternatives = _all_alternatives(chosen, everything, groups)
     done("alternatives")
-    findings = pl.concat([findings, forbidden(pairs), lost(fitting)])
-    findings = pl.concat([findings, _neighbours(sides, chosen, findings, refused)])
-    open_items = open_expected(sides, chosen["e"].unique(), findings, found)
-    open_lines = open_incoming(sides, chosen["i"].unique(), findings, found)
+    findings = pl.concat([findings, groups.findings, forbidden(pairs), lost(fitting)])
+    findings = pl.concat([findings, _neighbours(sides, legs, findings, refused)])
+    open_items = open_expected(sides, legs["e"].unique(), findings, found)
+    open_lines = open_incoming(sides, legs["i"].unique(), findings, found)
     done("reasons")
-    result = _with_ordinals(chosen, sides).select(
-        "expected",
-        "incoming",
+    result = chosen.select(
+        "kind",
+        "size",
+        "amount_minor",
         "score_milli",
         "probability_ppm",
         "confidence",
@@ -210,11 +258,13 @@ def propose(
         "difference_minor",
         "rivals_expected",
         "rivals_incoming",
+        "tried",
+        "named",
         *LEVELS,
-        amount_minor="leg_minor",
     )
     return Proposals(
-        pairs=result,
+        matches=result,
+        legs=_with_ordinals(legs, sides).select("proposal", "expected", "incoming", "amount_minor"),
         alternatives=_with_ordinals(alternatives, sides).select(
             "proposal", "side", "expected", "incoming", "score_milli"
         ),

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final, TypedDict
 
-from payrec.constants import EXPLANATION_QUOTE_LENGTH_MAX
+from payrec.constants import EXPLANATION_MEMBERS_MAX, EXPLANATION_QUOTE_LENGTH_MAX
 from payrec.domain.matching.rules import (
+    CLOSE_DAYS,
     FEATURES,
+    NEAR_DAYS,
     WEIGHTS,
     AmountLevel,
     DateLevel,
     EndToEndLevel,
+    GroupLevel,
     LineLevel,
     PartyLevel,
     ReferenceLevel,
@@ -63,6 +66,21 @@ class IncomingFacts:
     currency: str
     booking_on: date | None = None
     counterparty_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """What the explanation says about a group: one transaction in the middle, and the members around it."""
+
+    amount_minor: int
+    """The sum of the members, which is what was open in the middle."""
+    currency: str
+    members: Sequence[str | None]
+    """What names each member: the references of items, the amounts of lines."""
+    named: int
+    """How many were named together, members or not."""
+    name: str | None
+    """What names them: the group id, or the item's reference."""
 
 
 def evidence(levels: Mapping[str, int]) -> list[Evidence]:
@@ -190,6 +208,82 @@ def _alone(status: Uniqueness, rivals: int) -> str:
     if status is Uniqueness.CONTESTED:
         return f"{others} {verb} as well" if rivals else "others fit as well"
     return f"{others} {verb} just as well or nearly so" if rivals else "another one is just the same"
+
+
+def _members(group: GroupFacts) -> str:
+    """Return the names of the first members, and how many more there are."""
+    told = [_quoted(name, "") for name in group.members[:EXPLANATION_MEMBERS_MAX]]
+    listed = ", ".join(name for name in told if name)
+    more = len(group.members) - len(told)
+    return f"{listed} and {more} more" if listed and more else listed
+
+
+def _sum(level: GroupLevel, group: GroupFacts) -> str:
+    """Say what sums up to what."""
+    count, members = len(group.members), _members(group)
+    listed = f" {members}" if members else ""
+    name = _quoted(group.name, "of the item")
+    paid = f"{format_minor(group.amount_minor, group.currency)} {group.currency}"
+    match level:
+        case GroupLevel.BY_KEY if count == 1:
+            return f"invoice{listed} is all that is open of group {name} and has the payment's {paid}"
+        case GroupLevel.BY_KEY:
+            return f"the {count} invoices{listed} of group {name} sum to the payment's {paid}"
+        case GroupLevel.BY_REFERENCES:
+            return f"the {count} invoices{listed} that the payment quotes sum to its {paid}"
+        case GroupLevel.BY_SOME_REFERENCES:
+            only = members or str(count)
+            return f"of the {group.named} invoices that the payment quotes, only {only} sum to its {paid}"
+        case GroupLevel.BY_INSTALMENTS:
+            return f"the {count} payments of{listed} that quote reference {name} sum to its {paid}"
+        case _:
+            return f"of the {group.named} payments that quote reference {name}, only those of{listed} sum to its {paid}"
+
+
+def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
+    match status:
+        case Uniqueness.UNIQUE:
+            return "nothing else claims any of them" if level.proves else "no other set of them does"
+        case Uniqueness.CONTESTED:
+            return "others claim some of them as well"
+        case Uniqueness.AMBIGUOUS:
+            return "others fit just as well"
+        case _:
+            return _alone(status, 0)
+
+
+def group_explanation(
+    levels: Mapping[str, int],
+    *,
+    group: GroupFacts,
+    expected: ExpectedFacts,
+    incoming: IncomingFacts,
+    status: Uniqueness | int = Uniqueness.UNIQUE,
+) -> str:
+    """Return one plain sentence on why the transactions of a group belong together, as ``explanation`` does.
+
+    ``expected`` and ``incoming`` are those of its first leg.
+
+    Raises
+    ------
+    ValueError
+        A level that this version does not know.
+
+    """
+    level = GroupLevel(levels.get("group", 0))
+    by_date = {
+        DateLevel.NEAR: f"booked within {NEAR_DAYS} days of every due date",
+        DateLevel.CLOSE: f"booked within {CLOSE_DAYS} days of every due date",
+        DateLevel.WITHIN: "booked within the date window",
+    }
+    phrases = [_sum(level, group), *_parties(levels, expected, incoming)]
+    date_level = DateLevel(levels.get("date", 0))
+    if date_level in by_date:
+        phrases.append(by_date[date_level])
+    if levels.get("line", 0) == LineLevel.PENDING:
+        phrases.append("not booked yet")
+    told = ", ".join(phrases)
+    return f"{told[0].upper()}{told[1:]}; {_sum_alone(level, Uniqueness(status))}."
 
 
 def explanation(

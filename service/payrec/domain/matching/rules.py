@@ -15,7 +15,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-ENGINE_VERSION: Final = "1"
+ENGINE_VERSION: Final = "2"
 """Changes whenever the same data could give another result."""
 
 BASIS_POINTS: Final = 10_000
@@ -27,14 +27,27 @@ KEY_ITEMS_MAX: Final = 12
 KEY_LINES_MAX: Final = 64
 """Lines that may share a counterparty-and-amount key; beyond it, it could only tell that they are alike."""
 
-LINE_CANDIDATES_MAX: Final = 48
-"""Open items that the references of one line may bring; beyond it the line's rarest references are kept."""
+LINE_CANDIDATES_MAX: Final = 64
+"""Open items that the references of one line may bring; beyond it the line's rarest references are kept. As many as a
+line has keys (``REMITTANCE_KEYS_MAX``), so that a payment of many items may quote each of them."""
 
 RESIDUAL_CANDIDATES_MAX: Final = 3
 """Candidates on either side of a pair that rests on amount and date alone."""
 
 ALTERNATIVES_MAX: Final = 5
 """Rivals that are kept for each side of a proposal."""
+
+GROUP_SIZE_MAX: Final = 50
+"""Transactions on the larger side of a group that quoted references hold together, unless a tenant sets another
+number."""
+
+GROUP_LEGS_MAX: Final = 10_000
+"""Items that one line may settle by their group id. The id holds them together whatever their number, so the tenant's
+bound does not apply; this one keeps a decision, which is all or nothing, within one answer and one transaction, and
+the numbers of its legs within 16 bits."""
+
+SUBSET_MEMBERS_MAX: Final = 12
+"""Transactions among which all subsets are tried; at most 4,096, so that uniqueness is known and not estimated."""
 
 
 class Level(IntEnum):
@@ -103,6 +116,38 @@ class LineLevel(Level):
     DUPLICATE = 3
 
 
+class GroupLevel(Level):
+    """What holds a match of several legs together. Its amounts sum to the minor unit, or it would not be one."""
+
+    UNKNOWN = 0
+    """A pair."""
+    BY_KEY = 1
+    """All open items of the group id that the line has or quotes."""
+    BY_REFERENCES = 2
+    """All open items that the line quotes in full."""
+    BY_INSTALMENTS = 3
+    """All lines that quote the item in full."""
+    BY_SOME_REFERENCES = 4
+    """The only set among the items that the line quotes in full which has its amount."""
+    BY_SOME_INSTALMENTS = 5
+    """The only set among the lines that quote the item in full which has its amount."""
+
+    @property
+    def proves(self) -> bool:
+        """Whether everything that is claimed is explained, so that nothing was left to choose."""
+        return self in {GroupLevel.BY_KEY, GroupLevel.BY_REFERENCES, GroupLevel.BY_INSTALMENTS}
+
+
+class MatchKind(IntEnum):
+    """How many transactions of either side a match joins."""
+
+    ONE_TO_ONE = 1
+    ONE_TO_MANY = 2
+    """One line settles several items."""
+    MANY_TO_ONE = 3
+    """Several lines settle one item."""
+
+
 class Confidence(IntEnum):
     """How much a proposal may be trusted."""
 
@@ -168,9 +213,10 @@ FEATURES: Final[Mapping[str, type[Level]]] = MappingProxyType(
         "name": PartyLevel,
         "own_account": PartyLevel,
         "line": LineLevel,
+        "group": GroupLevel,
     }
 )
-"""The features of a pair, in the order in which they are stored and told."""
+"""The features of a match, in the order in which they are stored and told."""
 
 WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {
@@ -182,6 +228,7 @@ WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "name": (0, -1500, 4000),
         "own_account": (0, -2500, 200),
         "line": (0, 0, -300, -6000),
+        "group": (0, 11000, 3000, 3000, 1000, 1000),
     }
 )
 """Thousandths of log-odds for each level, by feature. Multiples of 100."""
@@ -200,7 +247,8 @@ class MatchingRules:
     Raises
     ------
     ValueError
-        A window or tolerance is negative, or the least confidence is neither ``exact`` nor ``high``.
+        A window or tolerance is negative, the least confidence is neither ``exact`` nor ``high``, or a group may
+        have nobody in it.
 
     """
 
@@ -218,6 +266,8 @@ class MatchingRules:
     """Whether any proposal may be accepted without a person."""
     auto_accept_min_confidence: str = "exact"
     """``exact`` or ``high``."""
+    group_size_max: int = GROUP_SIZE_MAX
+    """Transactions on the larger side of a group that quoted references hold together."""
 
     def __post_init__(self) -> None:
         if self.date_window_days_before < 0 or self.date_window_days_after < 0:
@@ -228,6 +278,8 @@ class MatchingRules:
             raise ValueError("a relative tolerance lies between nothing and the whole")
         if self.auto_accept_min_confidence not in {"exact", "high"}:
             raise ValueError("the least confidence is exact or high")
+        if self.group_size_max < 1:
+            raise ValueError("a group has at least one transaction")
 
     @property
     def least_confidence(self) -> Confidence:

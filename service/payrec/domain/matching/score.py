@@ -17,6 +17,7 @@ from payrec.domain.matching.rules import (
     AmountLevel,
     DateLevel,
     EndToEndLevel,
+    GroupLevel,
     LineLevel,
     MatchingRules,
     PartyLevel,
@@ -120,11 +121,17 @@ def _amount(rules: MatchingRules) -> pl.Expr:
     )
 
 
+def span(prefix: str = "") -> tuple[pl.Expr, pl.Expr]:
+    """Return the first and the last day on which an item is expected, each null when the item does not say."""
+    first = pl.min_horizontal(f"{prefix}from_day", f"{prefix}due_day").cast(pl.Int64)
+    last = pl.max_horizontal(f"{prefix}to_day", f"{prefix}due_day").cast(pl.Int64)
+    return first, last
+
+
 def _days(rules: MatchingRules) -> tuple[pl.Expr, pl.Expr]:
     """Return the days beside the item's span, and the days outside the window; null when a side has no date."""
     day = pl.col("i_day").cast(pl.Int64)
-    first = pl.min_horizontal("e_from_day", "e_due_day").cast(pl.Int64)
-    last = pl.max_horizontal("e_to_day", "e_due_day").cast(pl.Int64)
+    first, last = span("e_")
     known = day.is_not_null() & (first.is_not_null() | last.is_not_null())
     early = (first - day).fill_null(0)
     late = (day - last).fill_null(0)
@@ -201,6 +208,7 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
             name_level=_party("name").cast(pl.Int8),
             own_account_level=_party("own_account").cast(pl.Int8),
             line_level=_line().cast(pl.Int8),
+            group_level=pl.lit(GroupLevel.UNKNOWN.value, dtype=pl.Int8),
         )
     )
     weights = [

@@ -31,7 +31,7 @@ def test_wrong_columns_are_a_typed_error(column: str, change: pl.Expr) -> None:
 
 def test_a_categorical_currency_is_as_good_as_text() -> None:
     items = expected_frame([Item("a", reference="INV-17017")]).with_columns(pl.col("currency").cast(pl.Categorical))
-    assert propose(items, incoming_frame([Line("x", text="INV-17017")]), MatchingRules()).pairs.height == 1
+    assert propose(items, incoming_frame([Line("x", text="INV-17017")]), MatchingRules()).matches.height == 1
 
 
 @pytest.mark.parametrize(

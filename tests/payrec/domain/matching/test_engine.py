@@ -146,7 +146,7 @@ def test_currencies_and_directions_never_mix() -> None:
 def test_pending_is_proposed_and_not_accepted() -> None:
     outcome = run([Item("e", reference="INV-17017")], [Line("i", text="INV-17017", pending=True)], AUTO_HIGH)
     assert only(outcome) == (Confidence.EXACT, Uniqueness.UNIQUE, False)
-    assert outcome.proposals.pairs["pending"].to_list() == [True]
+    assert outcome.proposals.matches["pending"].to_list() == [True]
 
 
 def test_an_item_that_only_a_pending_line_wants_says_so() -> None:
@@ -325,7 +325,7 @@ def test_ties_are_broken_by_content_and_not_by_place() -> None:
 
 def test_empty_sides() -> None:
     nothing = run([], [])
-    assert nothing.summary()[:4] == ({}, {}, {}, [])
+    assert nothing.summary()[:4] == ([], {}, {}, [])
     assert run([Item("e")], []).items == {"e": (Reason.NO_CANDIDATE, None, None, None)}
     assert run([], [Line("i", text="INV-17017")]).lines == {"i": (Reason.NO_CANDIDATE, None, None, None)}
 

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.domain.matching.explain import ExpectedFacts, IncomingFacts, evidence, explanation
-from payrec.domain.matching.rules import FEATURES, WEIGHTS, Reason, Uniqueness
+from payrec.domain.matching.explain import (
+    ExpectedFacts,
+    GroupFacts,
+    IncomingFacts,
+    evidence,
+    explanation,
+    group_explanation,
+)
+from payrec.domain.matching.rules import FEATURES, WEIGHTS, GroupLevel, Reason, Uniqueness
 
 ITEM = ExpectedFacts(amount_minor=10_000, currency="EUR", due_on=date(2026, 5, 1), reference="INV-17")
 LINE = IncomingFacts(amount_minor=10_000, currency="EUR", booking_on=date(2026, 5, 4))
@@ -93,3 +102,58 @@ def test_any_levels_and_texts_make_one_bounded_line(
     assert told.endswith(".")
     assert len(told) < 1_000
     assert sum(e["weight"] for e in evidence(levels)) == sum(WEIGHTS[f][at] for f, at in levels.items())
+
+
+def group_of(*members: str | None, **changes: Any) -> GroupFacts:
+    facts = GroupFacts(amount_minor=30_000, currency="EUR", members=members, named=len(members) + 1, name="PO-7")
+    return replace(facts, **changes)
+
+
+SUMS = {
+    1: "The 3 invoices A-1, A-2, A-3 of group PO-7 sum to the payment's 300.00 EUR",
+    2: "The 3 invoices A-1, A-2, A-3 that the payment quotes sum to its 300.00 EUR",
+    3: "The 3 payments of A-1, A-2, A-3 that quote reference PO-7 sum to its 300.00 EUR",
+    4: "Of the 4 invoices that the payment quotes, only A-1, A-2, A-3 sum to its 300.00 EUR",
+    5: "Of the 4 payments that quote reference PO-7, only those of A-1, A-2, A-3 sum to its 300.00 EUR",
+}
+
+
+@pytest.mark.parametrize("level", [level for level in GroupLevel if level])
+def test_the_sentence_of_a_group(level: GroupLevel) -> None:
+    levels = {"amount": 1, "group": level.value}
+    alone = "nothing else claims any of them" if level.proves else "no other set of them does"
+    told = group_explanation(levels, group=group_of("A-1", "A-2", "A-3"), expected=ITEM, incoming=LINE)
+    assert told == f"{SUMS[level]}; {alone}."
+
+
+def test_the_sentence_of_a_group_with_all_there_is_to_say() -> None:
+    levels = {"amount": 1, "date": 2, "name": 1, "line": 2, "group": 1}
+    members = [f"A-{at}" for at in range(10)]
+    told = group_explanation(
+        levels, group=group_of(*members), expected=ITEM, incoming=LINE, status=Uniqueness.CONTESTED
+    )
+    assert told == (
+        "The 10 invoices A-0, A-1, A-2, A-3, A-4, A-5 and 4 more of group PO-7 sum to the payment's 300.00 EUR, the "
+        "counterparty's name differs, booked within 14 days of every due date, not booked yet; others claim some of "
+        "them as well."
+    )
+    one = group_explanation(levels | {"name": 0}, group=group_of("A-0"), expected=ITEM, incoming=LINE)
+    assert one.startswith("Invoice A-0 is all that is open of group PO-7 and has the payment's 300.00 EUR, booked")
+    silent = group_explanation(levels, group=group_of(None, None), expected=ITEM, incoming=LINE)
+    assert silent.startswith("The 2 invoices of group PO-7 sum")
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    levels=st.fixed_dictionaries({f: st.sampled_from([m.value for m in kind]) for f, kind in FEATURES.items()}),
+    status=st.sampled_from(list(Uniqueness)),
+    members=st.lists(st.one_of(st.none(), st.text(max_size=300)), max_size=20),
+)
+def test_any_group_makes_one_bounded_line(
+    levels: dict[str, int], status: Uniqueness, members: list[str | None]
+) -> None:
+    group = group_of(*members, name=members[0] if members else None)
+    told = group_explanation(levels, group=group, expected=ITEM, incoming=LINE, status=status)
+    assert told.isprintable()
+    assert told.endswith(".")
+    assert len(told) < 1_500

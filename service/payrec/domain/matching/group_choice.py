@@ -1,0 +1,327 @@
+"""Which explicit groups stand: against pairs by proof, against each other, and how sure the others leave them.
+
+A proof of equal amount is better than any group, so a group with such a row falls. Among groups that share a row, one
+that explains all that is claimed is better than one that had to be searched; otherwise it is ambiguous, and content
+decides which one is proposed. What else somebody claims of a group's rows by proof counts as a rival, as for pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.matching.block import Candidates
+from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.compete import Taken, probability, strength
+from payrec.domain.matching.groups import (
+    KEY_SCORE,
+    Groups,
+    Proofs,
+    by_key,
+    by_quotes,
+    proofs_of,
+)
+from payrec.domain.matching.reasons import FINDING_SCHEMA
+from payrec.domain.matching.rules import (
+    ALTERNATIVES_MAX,
+    FEATURES,
+    PRIOR_WEIGHT,
+    WEIGHTS,
+    AmountLevel,
+    Confidence,
+    EndToEndLevel,
+    GroupLevel,
+    LineLevel,
+    MatchingRules,
+    MatchKind,
+    PartyLevel,
+    Reason,
+    ReferenceLevel,
+    Side,
+    Uniqueness,
+)
+from payrec.domain.matching.score import scored
+
+_PROVING: Final = [level.value for level in GroupLevel if level.proves]
+_RIVAL_SCHEMA: Final = {
+    "g": pl.UInt32(),
+    "side": pl.Int8(),
+    "e": pl.UInt32(),
+    "i": pl.UInt32(),
+    "score_milli": pl.Int32(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The groups that are proposed. ``g`` numbers them; no row is in two."""
+
+    matches: pl.DataFrame
+    """``g``, what ``payrec.domain.matching.compete.competed`` says of a pair, ``kind`` (MatchKind), ``tried``,
+    ``named``, ``amount_minor``, ``size`` (legs), and the first rows ``e`` and ``i``."""
+    legs: pl.DataFrame
+    """``g``, ``e``, ``i``, ``leg_minor``."""
+    alternatives: pl.DataFrame
+    """``g``, ``side``, ``e``, ``i``, ``score_milli``, best first."""
+    findings: pl.DataFrame
+    taken: Taken
+
+
+def _together(found: list[Groups]) -> Groups:
+    """Put what all ways of looking have found into one, numbered through."""
+    groups, legs = [], []
+    count = 0
+    for way in found:
+        groups.append(way.groups.with_columns(pl.col("g") + count))
+        legs.append(way.legs.with_columns(pl.col("g") + count))
+        count += way.groups.height
+    return Groups(pl.concat(groups), pl.concat(legs), pl.concat([way.findings for way in found]))
+
+
+def _standing(legs: pl.DataFrame, proofs: Proofs) -> pl.DataFrame:
+    """Leave out the groups with a row that a proof of equal amount has, and of equal ones all but the first."""
+    fallen = pl.concat(
+        [legs.join(proofs.settled.select(end), on=end, how="semi").select("g") for end in ("e", "i")]
+    ).unique()
+    legs = legs.join(fallen, on="g", how="anti")
+    sizes = legs.group_by("g").agg(size=pl.len())
+    again = (
+        legs.select("g", "e", "i")
+        .join(legs.select("e", "i", first="g"), on=["e", "i"])
+        .filter(pl.col("first") < pl.col("g"))
+        .group_by("g", "first")
+        .agg(shared=pl.len())
+        .join(sizes, on="g")
+        .join(sizes.select(first="g", other="size"), on="first")
+        .filter((pl.col("shared") == pl.col("size")) & (pl.col("shared") == pl.col("other")))
+    )
+    return legs.join(again, on="g", how="anti")
+
+
+def _all(column: str, level: int) -> pl.Expr:
+    return (pl.col(column) == level).all()
+
+
+def _party(column: str) -> pl.Expr:
+    """Say of a group whether its parties agree. Of a batch they never do: who pays it is the one who collected it."""
+    differs = (pl.col(column) == PartyLevel.DIFFERENT.value).any() & (
+        pl.col("level").first() != GroupLevel.BY_KEY.value
+    )
+    return (
+        pl.when(_all(column, PartyLevel.EQUAL.value))
+        .then(PartyLevel.EQUAL.value)
+        .when(differs)
+        .then(PartyLevel.DIFFERENT.value)
+        .otherwise(PartyLevel.UNKNOWN.value)
+        .cast(pl.Int8)
+        .alias(column)
+    )
+
+
+def _told(
+    groups: pl.DataFrame, legs: pl.DataFrame, sides: Sides, found: Candidates, rules: MatchingRules
+) -> pl.DataFrame:
+    """Return the groups with the levels of all their legs in one, and their score."""
+    quoted = legs.join(found.pairs, on=["e", "i"], how="left").with_columns(
+        pl.col("reference", "end_to_end").fill_null(0)
+    )
+    told = pl.concat(
+        [quoted.select("g", "leg_minor"), scored(quoted.select("e", "i", "reference", "end_to_end"), sides, rules)],
+        how="horizontal",
+    )
+    told = told.join(groups.select("g", "level"), on="g")
+    full, equal = ReferenceLevel.FULL.value, EndToEndLevel.EQUAL.value
+    proved = ((pl.col("reference_level") == full) | (pl.col("end_to_end_level") == equal)).all()
+    by_id = _all("end_to_end_level", equal)
+    return (
+        told.group_by("g")
+        .agg(
+            pl.when(proved & ~by_id).then(full).otherwise(0).cast(pl.Int8).alias("reference_level"),
+            pl.when(by_id).then(equal).otherwise(0).cast(pl.Int8).alias("end_to_end_level"),
+            pl.lit(AmountLevel.EQUAL.value, dtype=pl.Int8).alias("amount_level"),
+            pl.col("date_level").max(),
+            *(_party(f"{name}_level") for name in ("account", "name", "own_account")),
+            pl.when(pl.col("pending").any())
+            .then(LineLevel.PENDING.value)
+            .otherwise(LineLevel.BOOKED.value)
+            .cast(pl.Int8)
+            .alias("line_level"),
+            pl.col("pending").any(),
+            pl.col("leg_minor").sum().alias("amount_minor"),
+            pl.min("e", "i"),
+            pl.col("e").n_unique().alias("items"),
+            pl.len().cast(pl.Int32).alias("size"),
+        )
+        .join(groups.rename({"level": "group_level"}), on="g")
+        .with_columns(
+            score_milli=(
+                pl.sum_horizontal(
+                    pl.lit(pl.Series(WEIGHTS[feature], dtype=pl.Int32)).gather(pl.col(f"{feature}_level"))
+                    for feature in FEATURES
+                )
+                + PRIOR_WEIGHT
+            ).cast(pl.Int32),
+            kind=pl.when(pl.col("size") == 1)
+            .then(MatchKind.ONE_TO_ONE.value)
+            .when(pl.col("items") == 1)
+            .then(MatchKind.MANY_TO_ONE.value)
+            .otherwise(MatchKind.ONE_TO_MANY.value)
+            .cast(pl.Int8),
+            proving=pl.col("group_level").is_in(_PROVING),
+        )
+    )
+
+
+def _rivals(groups: pl.DataFrame, legs: pl.DataFrame, proofs: Proofs, claims: pl.DataFrame) -> pl.DataFrame:
+    """Return what else is claimed by proof of the rows of each group, as ``g, side, e, i, score_milli``.
+
+    What a set was chosen among is no rival of it: that none but this one sums up is what was found out.
+    """
+    rows = legs.select("g", "e", "i").join(groups.select("g", "kind", "group_level", "key"), on="g")
+    by_key = pl.col("group_level") == GroupLevel.BY_KEY.value
+    of_line = pl.col("kind") == MatchKind.ONE_TO_MANY.value
+    others = []
+    for side, end, centred in ((Side.INCOMING, "e", ~of_line), (Side.EXPECTED, "i", of_line)):
+        others.append(
+            rows.filter(by_key | ~centred)
+            .select("g", end)
+            .unique()
+            .join(proofs.fitting.select("e", "i", "score_milli"), on=end)
+            .join(rows, on=["g", "e", "i"], how="anti")
+            .with_columns(side=pl.lit(side.value))
+        )
+    # Another group id that one of the lines names.
+    others.append(
+        rows.select("g", "i", "key")
+        .unique()
+        .join(claims.rename({"key": "other"}), on="i")
+        .filter(pl.col("key").ne_missing(pl.col("other")))
+        .with_columns(side=pl.lit(Side.EXPECTED.value), score_milli=pl.lit(KEY_SCORE))
+    )
+    # Lines that name the same group id are told where they would do as well.
+    others.append(
+        groups.filter(pl.col("same") > 0)
+        .select("g", "key", own="i")
+        .join(claims, on="key")
+        .filter(pl.col("own") != pl.col("i"))
+        .with_columns(side=pl.lit(Side.INCOMING.value), score_milli=pl.lit(KEY_SCORE))
+    )
+    shaped = [other.select(pl.col(name).cast(dtype) for name, dtype in _RIVAL_SCHEMA.items()) for other in others]
+    return pl.concat(shaped).unique(["g", "side", "e", "i"], keep="first", maintain_order=True)
+
+
+def _free(groups: pl.DataFrame, legs: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """Take the best groups first, each row once. Returns those that are taken, and those that have an equal rival."""
+    uses = pl.concat([legs.select("g", side=pl.lit(end), row=end).unique() for end in ("e", "i")]).join(
+        groups.select("g", "place", "proving"), on="g"
+    )
+    shared = uses.filter(pl.struct("side", "row").is_duplicated())
+    tied = uses.filter(pl.struct("side", "row", "proving").is_duplicated())["g"].unique()
+    used: set[tuple[str, int]] = set()
+    lost: list[int] = []
+    rows = shared.sort("place", "side", "row").group_by("g", maintain_order=True).agg("side", "row")
+    for g, sides, places in rows.iter_rows():
+        own = set(zip(sides, places, strict=True))
+        if own & used:
+            lost.append(g)
+        else:
+            used |= own
+    return pl.Series("g", lost, dtype=pl.UInt32), tied
+
+
+def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules: MatchingRules) -> pl.DataFrame:
+    """Add what the rivals leave: ``status``, ``confidence``, ``auto``, and the probability."""
+    counts = rivals.group_by("g").agg(
+        rivals_expected=(pl.col("side") == Side.EXPECTED.value).sum().cast(pl.Int32),
+        rivals_incoming=(pl.col("side") == Side.INCOMING.value).sum().cast(pl.Int32),
+    )
+    groups = groups.join(counts, on="g", how="left").with_columns(
+        pl.col("rivals_expected", "rivals_incoming").fill_null(0),
+        tied=pl.col("g").is_in(tied.implode()) | (pl.col("same") > 0),
+        strength=strength(),
+    )
+    rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
+    unique = rivalry == 0
+    sure = unique & ~pl.col("unbounded")
+    status = (
+        pl.when("tied")
+        .then(Uniqueness.AMBIGUOUS.value)
+        .when("unbounded")
+        .then(Uniqueness.UNBOUNDED.value)
+        .when(unique)
+        .then(Uniqueness.UNIQUE.value)
+        .otherwise(Uniqueness.CONTESTED.value)
+    )
+    confidence = (
+        pl.when("tied")
+        .then(Confidence.LOW.value)
+        .when(sure & pl.col("proving"))
+        .then(Confidence.EXACT.value)
+        .when(sure)
+        .then(Confidence.HIGH.value)
+        .otherwise(Confidence.MEDIUM.value)
+    )
+    return groups.with_columns(
+        # Of a million rivals, each as strong, nothing is left anyway; more would leave 64 bits.
+        total=pl.col("strength") * (1 + rivalry.clip(upper_bound=1_000_000)),
+        status=status.cast(pl.Int8),
+        confidence=confidence.cast(pl.Int8),
+        difference_minor=pl.lit(0, dtype=pl.Int64),
+    ).with_columns(
+        probability_ppm=probability(),
+        # A set that was searched for is never accepted without a person, however few the candidates were.
+        auto=pl.lit(rules.auto_accept) & (pl.col("confidence") == Confidence.EXACT.value) & ~pl.col("pending"),
+    )
+
+
+def _given_up(groups: pl.DataFrame, legs: pl.DataFrame, lost: pl.Series) -> pl.DataFrame:
+    """Say of the rows of groups that another group has beaten why they stay open."""
+    return (
+        legs.join(groups.select("g", "score_milli"), on="g")
+        .filter(pl.col("g").is_in(lost.implode()))
+        .with_columns(
+            reason=pl.lit(Reason.AMBIGUOUS.value),
+            fits=pl.lit(value=True),
+            days_outside=pl.lit(None, dtype=pl.Int64),
+            difference_minor=pl.lit(0, dtype=pl.Int64),
+        )
+        .select(pl.col(name).cast(dtype) for name, dtype in FINDING_SCHEMA.items())
+    )
+
+
+def _nothing(findings: pl.DataFrame) -> Chosen:
+    empty = pl.Series(dtype=pl.UInt32)
+    return Chosen(pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), findings, Taken(empty, empty))
+
+
+def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.DataFrame, rules: MatchingRules) -> Chosen:
+    """Return the explicit groups that are proposed.
+
+    ``pairs`` are scored, ``refused`` the codes of rejected pairs; a group with one of them is none.
+    """
+    proofs = proofs_of(pairs)
+    keyed, claims = by_key(sides, proofs, refused, rules)
+    quoted = [by_quotes(proofs, found, rules, of_lines=of_lines) for of_lines in (True, False)]
+    together = _together([keyed, *quoted])
+    if together.groups.is_empty():
+        return _nothing(together.findings)
+    legs = _standing(together.legs, proofs)
+    groups = _told(together.groups, legs, sides, found, rules).sort(
+        ["proving", "score_milli", "e", "i", "group_level"], descending=[True, True, False, False, False]
+    )
+    groups = groups.with_row_index("place")
+    lost, tied = _free(groups, legs)
+    rivals = _rivals(groups, legs, proofs, claims)
+    groups = _decided(groups, rivals, tied, rules)
+    findings = pl.concat([together.findings, _given_up(groups, legs, lost)])
+    matches = groups.filter(~pl.col("g").is_in(lost.implode()))
+    legs = legs.join(matches, on="g", how="semi")
+    best = (
+        rivals.join(matches, on="g", how="semi")
+        .sort(["g", "side", "score_milli", "e", "i"], descending=[False, False, True, False, False])
+        .group_by("g", "side", maintain_order=True)
+        .head(ALTERNATIVES_MAX)
+    )
+    return Chosen(matches, legs, best, findings, Taken(legs["e"].unique(), legs["i"].unique()))
