@@ -15,6 +15,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec import __version__
+from payrec.constants import MATCHING_ROWS_MAX
 from payrec.domain.principal import ENVIRONMENTS, ROLES
 from payrec.errors import ConfigurationError, PayrecError
 
@@ -63,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_tenants(commands)
     _add_users(commands)
     _add_keys(commands)
+    _add_bench(commands)
     return parser
 
 
@@ -159,6 +161,30 @@ def _add_keys(commands: Any) -> None:
     create.add_argument("--write", action="store_true", help="let it change things")
     create.add_argument("--expires-at", help="RFC 3339, such as 2027-01-01T00:00:00Z; never by default")
     revoke.add_argument("--id", type=_uuid, required=True, help="as the list has it")
+
+
+def _add_bench(commands: Any) -> None:
+    actions = commands.add_parser("bench", help="measure this version on this machine").add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    matching = actions.add_parser("matching", help="how fast and how right matching is, on given or generated data")
+    source = matching.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", type=Path, help="directory of expected.parquet, incoming.parquet and fx.json")
+    source.add_argument("--rows", type=_count, help="generate so many rows a side")
+    matching.add_argument("--seed", type=int, default=1, help="of generated data (default 1)")
+    matching.add_argument("--preset", choices=("base", "hard"), default="base", help="of generated data")
+    matching.add_argument("--history", type=Path, help="directory with the accepted past, truth.parquet included")
+    matching.add_argument("--out", type=Path, help="directory for links.parquet and result.json")
+    matching.add_argument("--new-lines", type=_count, default=0, help="match all but the last N lines first, untimed")
+    matching.add_argument("--permute", type=int, metavar="SEED", help="shuffle both sides before they are loaded")
+    matching.add_argument("--repeat", type=_count, default=1, metavar="K", help="run K times (default 1)")
+    matching.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MATCHING_ROWS_MAX):
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MATCHING_ROWS_MAX}")
+    return int(text)
 
 
 def _port(text: str) -> int:

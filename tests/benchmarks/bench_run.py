@@ -56,10 +56,8 @@ def expected_rows(count: int) -> Iterator[dict[str, Any]]:
     for number in range(count):
         yield {
             "amount_minor": dice.randint(100, 5_000_000),
-            "due_on": first + timedelta(days=number % 90),
+            "due_date": first + timedelta(days=number % 90),
             "currency": "EUR",
-            "direction": "credit",
-            "external_id": f"E-{number}",
             "reference": f"INV-2026-{number:07}",
             "counterparty_name": f"Customer {number % (count // 8 + 1)} GmbH",
         }
@@ -73,10 +71,8 @@ def incoming_rows(count: int) -> Iterator[dict[str, Any]]:
     for number, item in enumerate(items):
         yield {
             "amount_minor": item["amount_minor"],
-            "booking_on": item["due_on"] + timedelta(days=dice.randint(-3, 20)),
+            "booking_date": item["due_date"] + timedelta(days=dice.randint(-3, 20)),
             "currency": "EUR",
-            "direction": "credit",
-            "external_id": f"I-{number}",
             "remittance": f"Rechnung {item['reference']} vielen Dank {number:06}",
             "counterparty_name": item["counterparty_name"].upper(),
         }

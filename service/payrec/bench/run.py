@@ -1,0 +1,235 @@
+"""A measurement: the rows into a fresh tenant environment, the run of the product over them, and what it proposed."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from payrec import __version__
+from payrec.bench.dataset import DataSet, permuted
+from payrec.bench.load import Rendered, Stamp, render_expected, render_incoming
+from payrec.bench.process import Timing, run_in_process
+from payrec.bench.store import BenchStore
+from payrec.domain.caller import Caller
+from payrec.domain.scope import TenantScope
+from payrec.factory import Factory
+from payrec.models.tenants import TenantCreate
+
+SETTINGS: Final = {"matching": {"autoAccept": True, "autoAcceptMinConfidence": "high"}}
+"""Of the tenant; all others are the defaults."""
+
+ENVIRONMENT: Final = "production"
+
+EARLIER: Final = timedelta(minutes=1)
+"""How long before the new lines all others have come."""
+
+_LIBRARIES: Final = ("polars", "numba", "numpy", "psycopg")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How to measure."""
+
+    new_lines: int = 0
+    """The last lines, which come when all others have been matched; the timed run looks at them alone."""
+    permute: int | None = None
+    """Seed of another order of the rows."""
+    repeat: int = 1
+    """Runs over the same rows, each in a tenant environment and a process of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was measured."""
+
+    rows: dict[str, int]
+    links: pl.DataFrame
+    """Every pair that is proposed or accepted, by the ids of the data set: ``match_id`` (matches numbered by their
+    content), ``expected_id``, ``incoming_id``, ``auto``, ``score`` (log-odds), ``confidence``, ``kind``,
+    ``amount_minor`` and ``settled_minor``."""
+    timings: list[Timing]
+    repeatable: bool
+    """Whether all runs have given the same links."""
+    left_out: dict[str, dict[str, int]]
+    """Rows that the service would refuse, by side and column."""
+    versions: dict[str, str]
+    server: dict[str, str]
+
+    @property
+    def timing(self) -> Timing:
+        """The run of median time."""
+        return sorted(self.timings, key=lambda t: t.seconds["total"])[(len(self.timings) - 1) // 2]
+
+    @property
+    def peak_rss_mib(self) -> int:
+        """The most memory that any of the runs' processes had."""
+        return max(t.peak_rss_mib for t in self.timings)
+
+    @property
+    def proposals(self) -> int:
+        """How many matches there are, accepted ones included."""
+        return self.links["match_id"].n_unique()
+
+
+class Bench:
+    """Measures matching in the installation of an opened factory."""
+
+    def __init__(
+        self,
+        factory: Factory,
+        *,
+        caller: Caller,
+        folder: Path,
+        settle: Callable[[], None] = lambda: None,
+        tell: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self._factory = factory
+        self._caller = caller
+        self._folder = folder
+        self._settle = settle
+        """Called before each timed run, for what would disturb it."""
+        self._tell = tell
+        """Told what goes on: with a million rows, each step takes minutes."""
+
+    async def measure(self, data: DataSet, plan: Plan) -> Outcome:
+        """Load, run and read, as often as planned.
+
+        Raises
+        ------
+        PayrecError
+            A run failed.
+        """
+        now = self._factory.context.clock.now()
+        # What blocks is not given to a thread: nothing else goes on here, and an interruption ends it at once.
+        self._tell("rendering the rows")
+        expected, first, new = self._render(data, plan, now)
+        timings, found = [], []
+        server: dict[str, str] = {}
+        for _ in range(plan.repeat):
+            async with self._tenant() as scope:
+                timings.append(await self._run(scope, expected, first, new, now=now))
+                async with self._factory.context.database.tenant(scope, readonly=True) as connection:
+                    store = BenchStore(connection)
+                    links, server = await store.links(), await store.server()
+            found.append(numbered(links, expected.ids, pl.concat([first.ids, new.ids])))
+        return Outcome(
+            rows={"expected": data.expected.height, "incoming": data.incoming.height},
+            links=found[0],
+            timings=timings,
+            repeatable=all(links.equals(found[0]) for links in found),
+            left_out={
+                "expected": dict(expected.left_out),
+                "incoming": dict(sum((side.left_out for side in (first, new)), start=Counter())),
+            },
+            versions={
+                "payrec": __version__,
+                "engine": timings[0].engine_version,
+                "python": platform.python_version(),
+                "postgresql": server["server_version"],
+                **{name: version(name) for name in _LIBRARIES},
+            },
+            server=server,
+        )
+
+    def _render(self, data: DataSet, plan: Plan, now: datetime) -> tuple[Rendered, Rendered, Rendered]:
+        first, new = data.split(plan.new_lines)
+        frames = [data.expected, first, new]
+        if plan.permute is not None:
+            seed = plan.permute
+            frames = [permuted(frame, seed) for frame in frames]
+        ids = self._factory.context.ids
+        earlier, later = (Stamp(at=at, change_id=ids.new()) for at in (now - EARLIER, now))
+        return (
+            render_expected(frames[0], self._folder / "expected", ids=ids, stamp=earlier),
+            render_incoming(frames[1], self._folder / "incoming", ids=ids, stamp=earlier),
+            render_incoming(frames[2], self._folder / "new", ids=ids, stamp=later),
+        )
+
+    @asynccontextmanager
+    async def _tenant(self) -> AsyncIterator[TenantScope]:
+        """Make a tenant for a while."""
+        slug = f"bench-{self._factory.context.ids.new().hex[-12:]}"
+        tenants = self._factory.create_tenant_service()
+        body = TenantCreate(name="Benchmark", slug=slug, environments=[ENVIRONMENT], settings=SETTINGS)
+        await tenants.create(self._caller, body)
+        try:
+            yield await tenants.scope(slug, ENVIRONMENT)
+        finally:
+            await tenants.delete(self._caller, slug)
+
+    async def _run(
+        self, scope: TenantScope, expected: Rendered, first: Rendered, new: Rendered, *, now: datetime
+    ) -> Timing:
+        await self._load(scope, expected, first)
+        if new.ids.is_empty():
+            return await self._match(scope, {})
+        await self._match(scope, {})
+        await self._load(scope, new)
+        return await self._match(scope, {"incomingFilter": {"createdFrom": now.isoformat()}})
+
+    async def _load(self, scope: TenantScope, *sides: Rendered) -> None:
+        self._tell("loading")
+        async with self._factory.context.database.tenant(scope) as connection:
+            store = BenchStore(connection)
+            await store.copy(sides)
+            await store.analyze()
+        self._settle()
+
+    async def _match(self, scope: TenantScope, params: dict[str, Any]) -> Timing:
+        context = self._factory.context
+        job_id, now = context.ids.new(), context.clock.now()
+        async with context.database.tenant(scope) as connection:
+            await BenchStore(connection).add_job(
+                {
+                    "id": job_id,
+                    "created_at": now,
+                    "updated_at": now,
+                    "kind": "match",
+                    "status": "queued",
+                    "actor": self._caller.principal.actor,
+                    "request_id": self._caller.request_id,
+                    "params": params,
+                }
+            )
+        self._tell("matching")
+        return run_in_process(context.config, scope.environment_id, job_id)
+
+
+def numbered(links: pl.DataFrame, expected_ids: pl.DataFrame, incoming_ids: pl.DataFrame) -> pl.DataFrame:
+    """Return the links by the ids of the data set, in an order and with numbers of matches that only these decide."""
+    named = (
+        links.join(expected_ids.rename({"uuid": "expected_uuid", "id": "expected_id"}), on="expected_uuid")
+        .join(incoming_ids.rename({"uuid": "incoming_uuid", "id": "incoming_id"}), on="incoming_uuid")
+        .sort("expected_id", "incoming_id")
+    )
+    matches = (
+        named.group_by("match_uuid", maintain_order=True)
+        .agg("expected_id", "incoming_id")
+        .sort("expected_id", "incoming_id")
+        .with_row_index("match_id", offset=1)
+        .select("match_uuid", pl.col("match_id").cast(pl.Int64))
+    )
+    return (
+        named.join(matches, on="match_uuid")
+        .sort("match_id", "expected_id", "incoming_id")
+        .select(
+            "match_id",
+            "expected_id",
+            "incoming_id",
+            "auto",
+            pl.col("score") / 1000,
+            "confidence",
+            "kind",
+            "amount_minor",
+            "settled_minor",
+        )
+    )

@@ -1,0 +1,97 @@
+"""The only SQL of the yardstick: rendered rows in, the matches of a tenant environment out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from payrec.bench.load import COLUMNS, Rendered
+from payrec.storage.database import Connection
+from payrec.storage.jobs import JobStore
+
+COPY_BYTES: Final = 256 * 1024
+"""Bytes of one message to the server."""
+
+SERVER_SETTINGS: Final = (
+    "server_version", "shared_buffers", "max_wal_size", "work_mem", "fsync", "synchronous_commit", "full_page_writes",
+    "jit",
+)  # fmt: skip
+"""Settings of the server that figures depend on."""
+
+LINK_SCHEMA: Final[Mapping[str, pl.DataType]] = {
+    "match_uuid": pl.String(),
+    "expected_uuid": pl.String(),
+    "incoming_uuid": pl.String(),
+    "auto": pl.String(),
+    "score": pl.Int64(),
+    "confidence": pl.String(),
+    "kind": pl.String(),
+    "amount_minor": pl.Int64(),
+    "settled_minor": pl.Int64(),
+}
+"""Columns of ``links``."""
+
+_LINKS: Final = """
+    COPY (
+        SELECT replace(m.id::text, '-', ''), replace(l.expected_id::text, '-', ''),
+            replace(l.incoming_id::text, '-', ''), m.status <> 'proposed' OR m.sampled, m.score, m.confidence, m.kind,
+            l.amount_minor, l.settled_minor
+        FROM match m JOIN leg l ON l.match_id = m.id
+        WHERE m.status IN ('proposed', 'pending_approval', 'accepted')
+            AND l.expected_id IS NOT NULL AND l.incoming_id IS NOT NULL
+    ) TO STDOUT (FORMAT CSV)
+"""
+
+
+class BenchStore:
+    """A tenant environment that is there for a measurement alone, in the transaction of ``connection``."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def copy(self, sides: Iterable[Rendered]) -> None:
+        """Copy rendered rows in."""
+        for side in sides:
+            for table, path in side.files.items():
+                await self._copy(table, path)
+
+    async def _copy(self, table: str, path: Path) -> None:
+        columns = ", ".join(f'"{name}"' for name in COLUMNS[table])
+        query = f"COPY {table} ({columns}) FROM STDIN"
+        # Reading the file blocks, which disturbs nobody here.
+        async with self._connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
+            with path.open("rb") as file:
+                while piece := file.read(COPY_BYTES):
+                    await copy.write(piece)
+
+    async def analyze(self) -> None:
+        """Bring the statistics up to date, as autovacuum would have by the time anybody matches."""
+        for table in COLUMNS:
+            await self._connection.execute(f"ANALYZE {table}".encode(), prepare=False)
+
+    async def add_job(self, job: dict[str, Any]) -> None:
+        """Queue a run."""
+        await JobStore(self._connection).add(job)
+
+    async def links(self) -> pl.DataFrame:
+        """Return every pair of transactions that is proposed or accepted, in the columns of LINK_SCHEMA."""
+        chunks: list[bytes] = []
+        async with self._connection.cursor() as cursor, cursor.copy(_LINKS.encode()) as copy:
+            chunks.extend([bytes(chunk) async for chunk in copy])
+        data = b"".join(chunks)
+        schema = dict(LINK_SCHEMA)
+        frame = pl.read_csv(io.BytesIO(data), has_header=False, schema=schema) if data else pl.DataFrame(schema=schema)
+        return frame.with_columns(auto=pl.col("auto") == "t")
+
+    async def server(self) -> dict[str, str]:
+        """Return the server's settings."""
+        found = {}
+        for name in SERVER_SETTINGS:
+            cursor = await self._connection.execute(f"SHOW {name}".encode(), prepare=False)
+            row = await cursor.fetchone()
+            found[name] = str(row[name]) if row is not None else ""
+        return found
