@@ -80,7 +80,7 @@ class ProcessContext:
     config: Config
     database: Database
     http: httpx2.AsyncClient
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: Metrics
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=TimeOrderedIds)
     passwords: PasswordHasher | None = None
@@ -96,7 +96,9 @@ def create_context(config: Config, *, passwords: PasswordHasher | None = None) -
         prepared=config.database_pooler is None,
     )
     http = httpx2.AsyncClient(follow_redirects=False, timeout=5.0)
-    return ProcessContext(config=config, database=database, http=http, passwords=passwords)
+    metrics = Metrics()
+    metrics.watch_pool(database.connections)
+    return ProcessContext(config=config, database=database, http=http, metrics=metrics, passwords=passwords)
 
 
 def derived_key(secret: str, purpose: str) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from payrec import __version__
@@ -37,6 +39,18 @@ class Metrics:
         self.rate_limited = Counter(
             "payrec_rate_limited_total", "Requests refused by a rate limit.", ["limit"], registry=self.registry
         )
+        self.authentications = Counter(
+            "payrec_authentications_total",
+            "Requests with credentials or in want of them, by principal and outcome (ok, or a code).",
+            ["principal", "outcome"],
+            registry=self.registry,
+        )
+        self.pool = Gauge(
+            "payrec_database_pool_connections",
+            "Connections of the pool (open, idle) and requests that wait for one (waiting).",
+            ["state"],
+            registry=self.registry,
+        )
         info = Gauge("payrec_build_info", "Version of this process.", ["version"], registry=self.registry)
         info.labels(version=__version__).set(1)
 
@@ -44,6 +58,11 @@ class Metrics:
         """Count one request by the template of its route."""
         self.requests.labels(method=method, route=route, status=str(status)).inc()
         self.seconds.labels(method=method, route=route).observe(seconds)
+
+    def watch_pool(self, connections: Callable[[], Mapping[str, int]]) -> None:
+        """Ask for the connections by state at every scrape."""
+        for state in ("open", "idle", "waiting"):
+            self.pool.labels(state=state).set_function(lambda state=state: connections()[state])  # type: ignore[misc]
 
     def observe_job(self, kind: str, status: str, seconds: float) -> None:
         """Count one finished job."""

@@ -10,7 +10,7 @@ import pytest
 from payrec import internal
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.errors import UnavailableError
-from payrec.factory import create_context
+from payrec.factory import ProcessContext, create_context
 from payrec.internal import create_internal_app
 from payrec.metrics import Metrics
 from payrec.services.migrations import check_ready
@@ -110,3 +110,21 @@ async def test_metrics_are_prometheus_text_with_the_prefix_of_the_product() -> N
 
 async def test_nothing_else_is_there() -> None:
     assert (await _get("/tenants")).status_code == 404
+
+
+async def test_the_connections_of_the_pool_are_told_at_every_scrape(postgres: EmbeddedPostgres) -> None:
+    def told(context: ProcessContext, state: str) -> float | None:
+        return context.metrics.registry.get_sample_value("payrec_database_pool_connections", {"state": state})
+
+    with cloned(postgres) as made:
+        context = create_context(make_config(made))
+        await context.database.open()
+        try:
+            idle = told(context, "idle")
+            assert idle is not None
+            assert told(context, "open") == idle > 0
+            async with context.database.control(readonly=True):
+                assert told(context, "idle") == idle - 1
+        finally:
+            await context.database.close()
+            await context.http.aclose()

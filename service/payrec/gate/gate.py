@@ -137,7 +137,7 @@ class Gate:
             route.access is Access.PUBLIC_IN_DEVELOPMENT and self._factory.context.config.is_development
         )
         if not public:
-            principal, tenant = await self._authenticate(headers, route, state["request_id"], watch)
+            principal, tenant = await self._authenticated(headers, route, state["request_id"], watch)
         receive_capped = capped(receive, self._limit(route))
         body = b""
         if route.body in {Body.JSON, Body.FORM_OR_JSON, Body.FORM}:
@@ -155,6 +155,21 @@ class Gate:
             idempotency=self._idempotency(scope, headers, route, principal, tenant, body),
         )
         return receive_capped
+
+    async def _authenticated(
+        self, headers: Mapping[str, str], route: Route, request_id: str, watch: Watch
+    ) -> tuple[Principal, TenantScope]:
+        """Count how it ends."""
+        kind, outcome = "unknown", "failed"
+        try:
+            principal, tenant = await self._authenticate(headers, route, request_id, watch)
+            kind, outcome = principal.kind, "ok"
+        except PayrecError as error:
+            outcome = error.code
+            raise
+        finally:
+            self._metrics.authentications.labels(principal=kind, outcome=outcome).inc()
+        return principal, tenant
 
     async def _authenticate(
         self, headers: Mapping[str, str], route: Route, request_id: str, watch: Watch

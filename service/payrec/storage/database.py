@@ -136,6 +136,15 @@ class Database:
         async with self._transaction(self._admin_pool, begin) as connection:
             yield connection
 
+    def connections(self) -> dict[str, int]:
+        """Return how many connections are ``open`` and ``idle``, and how many requests are ``waiting`` for one."""
+        stats = self._pool.get_stats()
+        return {
+            "open": stats.get("pool_size", 0),
+            "idle": stats.get("pool_available", 0),
+            "waiting": stats.get("requests_waiting", 0),
+        }
+
     async def ping(self) -> None:
         """Reach the database, or raise UnavailableError."""
         async with self._connection(self._pool) as connection:

@@ -226,6 +226,31 @@ async def test_a_token_without_user_id_is_resolved_by_its_subject(service: Servi
     assert await outcome(await ask(acme, "GET", LIST, place(acme, Authorization=f"Bearer {token}"))) == "ok"
 
 
+async def test_every_outcome_is_counted_and_no_public_request(service: Service, acme: Tenant) -> None:
+    def counted() -> dict[tuple[str, str], float]:
+        family = service.factory.context.metrics.authentications.collect()
+        return {
+            (sample.labels["principal"], sample.labels["outcome"]): sample.value
+            for metric in family
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        }
+
+    read_only = await add_key(acme, write=False)
+    before = counted()
+    key = place(acme, **{"X-Api-Key": read_only["apiKey"]})
+    for method, headers in (("GET", key), ("POST", key), ("GET", acme.headers()), ("GET", {})):
+        await ask(acme, method, LIST, headers)
+    await acme.http.get(f"{service.base_url}/api/health", headers=key)
+    after = counted()
+    assert {name: value - before.get(name, 0) for name, value in after.items() if value != before.get(name, 0)} == {
+        ("api_key", "ok"): 1,
+        ("unknown", "insufficient_permission"): 1,
+        ("user", "ok"): 1,
+        ("unknown", "missing_credentials"): 1,
+    }
+
+
 async def test_public_endpoints_ignore_whatever_is_sent(service: Service) -> None:
     junk = {"Authorization": "Bearer a.b.c", "X-Api-Key": "x", "X-Tenant-Id": "x", "X-Environment": "x"}
     assert (await service.http.get(f"{service.base_url}/api/health", headers=junk)).status_code == 200
