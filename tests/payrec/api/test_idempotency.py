@@ -278,7 +278,10 @@ async def test_a_repetition_after_the_pepper_was_changed_is_still_one(database: 
         uploaded = await tenant.post(UPLOAD, **upload)
         assert (first.status_code, uploaded.status_code) == (201, 201)
     changed = make_config(
-        database, api_key_pepper="n" * 32, api_key_pepper_previous=PEPPER, port=before.factory.context.config.port
+        database,
+        api_key_pepper="a pepper that nobody had before this",
+        api_key_pepper_previous=PEPPER,
+        port=before.factory.context.config.port,
     )
     async with running(changed) as after:
         moved = replace(tenant, base_url=after.base_url, http=after.http)

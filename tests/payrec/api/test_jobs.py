@@ -10,7 +10,7 @@ import pytest
 
 from payrec.errors import PayrecError, UnprocessableError
 from payrec.jobs.runner import ATTEMPTS_MAX, JobRunner
-from payrec.services.matching import MatchingService
+from payrec.services.matching import STEPS, MatchingService
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 
@@ -42,7 +42,7 @@ async def test_a_match_job_is_started_and_followed(world: World) -> None:
     assert (ended["status"], ended["attempts"], ended["error"]) == ("succeeded", 1, None)
     assert ended["result"]["counts"]["proposed"] == 1
     assert ended["createdAt"] <= ended["startedAt"] <= ended["finishedAt"]
-    assert ended["progress"] == {"done": 10, "total": 10}
+    assert ended["progress"] == {"done": STEPS, "total": STEPS}
     assert ended["version"] > job["version"]
 
 

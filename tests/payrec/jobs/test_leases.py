@@ -13,7 +13,7 @@ import structlog
 from payrec.errors import UnavailableError
 from payrec.jobs.runner import JobRunner
 from payrec.services.import_processing import ImportProcessor
-from payrec.services.matching import MatchingService
+from payrec.services.matching import STEPS, MatchingService
 from payrec.storage.jobs import JobStore
 from support.matching_world import TABLES, World, matching_world
 from support.postgres import EmbeddedPostgres, cloned
@@ -154,7 +154,7 @@ async def test_a_lease_is_renewed_for_as_long_as_the_job_runs(world: World, monk
         await drain(world)
     job = await world.job(job_id)
     assert (job["status"], job["attempts"]) == ("running", 1)
-    assert job["progress"] == {"done": 8, "total": 10}
+    assert job["progress"] == {"done": STEPS - 2, "total": STEPS}
     pause.go_on.set()
     await slow
     assert (await world.job(job_id))["status"] == "succeeded"
