@@ -9,7 +9,8 @@ import polars as pl
 
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals, propose
-from payrec.domain.matching.keys import expected_keys, incoming_keys, tie_key
+from payrec.domain.matching.keys import expected_keys, incoming_keys, name_key, tie_key
+from payrec.domain.matching.names import NAMES_SCHEMA
 from payrec.domain.matching.rules import FEATURES, Confidence, MatchingRules, MatchKind, Reason, Side, Uniqueness
 
 
@@ -116,6 +117,12 @@ def incoming_frame(lines: Sequence[Line]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(INCOMING_SCHEMA), orient="row")
 
 
+def names_frame(rows: Iterable[Item | Line]) -> pl.DataFrame:
+    """Make the texts of all names, each key once."""
+    texts = {key: row.name for row in rows if (key := name_key(row.name)) is not None}
+    return pl.DataFrame([*texts.items()], schema=dict(NAMES_SCHEMA), orient="row")
+
+
 @dataclass(frozen=True)
 class Proposal:
     """One proposal by names."""
@@ -194,7 +201,13 @@ def run(
     refused = pl.DataFrame(
         [(places[0][e], places[1][i]) for e, i in rejected], schema=dict(REJECTED_SCHEMA), orient="row"
     )
-    result = propose(expected_frame(items), incoming_frame(lines), rules or MatchingRules(auto_accept=True), refused)
+    result = propose(
+        expected_frame(items),
+        incoming_frame(lines),
+        rules or MatchingRules(auto_accept=True),
+        refused,
+        names_frame([*items, *lines]),
+    )
     legs: list[list[tuple[str, str, int]]] = [[] for _ in range(result.matches.height)]
     for leg in result.legs.iter_rows(named=True):
         legs[leg["proposal"]].append((items[leg["expected"]].id, lines[leg["incoming"]].id, leg["amount_minor"]))

@@ -12,7 +12,12 @@ import polars as pl
 from payrec.domain.caller import IdSource
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA
 from payrec.domain.matching.engine import Proposals
+from payrec.domain.matching.names import NAMES_SCHEMA
 from payrec.domain.matching.rules import (
+    BLIND_ITEMS_MAX,
+    BLIND_LINES_MAX,
+    BLIND_PARTS_MAX,
+    BLIND_SEARCH_ITEMS_MAX,
     GROUP_LEGS_MAX,
     SUBSET_MEMBERS_MAX,
     Confidence,
@@ -38,6 +43,8 @@ class Snapshot:
     incoming: pl.DataFrame
     expected_ids: pl.Series
     incoming_ids: pl.Series
+    names: pl.DataFrame
+    """The texts of name keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +57,8 @@ class Staged:
     looked_at: bytes
 
 
-def snapshot_of(expected: bytes, incoming: bytes) -> Snapshot:
-    """Return the frames of what ``MatchRunStore`` has read."""
+def snapshot_of(expected: bytes, incoming: bytes, names: bytes) -> Snapshot:
+    """Return the frames of what ``MatchRunStore`` and ``MatchNameStore`` have read."""
     left = _frame(expected, EXPECTED_COLUMNS, EXPECTED_SCHEMA)
     right = _frame(incoming, INCOMING_COLUMNS, INCOMING_SCHEMA)
     return Snapshot(
@@ -59,12 +66,15 @@ def snapshot_of(expected: bytes, incoming: bytes) -> Snapshot:
         incoming=right.drop("transaction_id"),
         expected_ids=left["transaction_id"],
         incoming_ids=right["transaction_id"],
+        names=_frame(names, list(NAMES_SCHEMA), NAMES_SCHEMA).drop("ordinal").drop_nulls(),
     )
 
 
 def staged(proposals: Proposals, snapshot: Snapshot, ids: IdSource, rules: MatchingRules, *, filtered: bool) -> Staged:
     """Render the proposals with new ids, the reasons, and for a ``filtered`` run what it looked at."""
-    new = pl.Series([f"{ids.new().int:032x}" for _ in range(proposals.matches.height)], dtype=pl.String)
+    count = proposals.matches.height
+    first = ids.block(count)
+    new = pl.Series([f"{number:032x}" for number in range(first, first + count)], dtype=pl.String)
     legs = _legs(proposals, snapshot, new)
     looked_at = b""
     if filtered:
@@ -153,7 +163,15 @@ def _matches(proposals: Proposals, snapshot: Snapshot, legs: pl.DataFrame, rules
 
 def _proof(rules: MatchingRules) -> pl.Expr:
     """Return how a group was found, as JSON text; null for a pair."""
-    bounds = {"groupSizeMax": rules.group_size_max, "legsMax": GROUP_LEGS_MAX, "searchedMax": SUBSET_MEMBERS_MAX}
+    named = {"groupSizeMax": rules.group_size_max, "legsMax": GROUP_LEGS_MAX, "searchedMax": SUBSET_MEMBERS_MAX}
+    blind = {
+        "groupSizeMax": rules.group_size_max,
+        "itemsMax": BLIND_ITEMS_MAX,
+        "linesMax": BLIND_LINES_MAX,
+        "partsMax": BLIND_PARTS_MAX,
+        "searchedMax": BLIND_SEARCH_ITEMS_MAX,
+    }
+    found_blindly = pl.col("group_level") >= GroupLevel.BY_RUN.value
     return pl.when(pl.col("group_level") != GroupLevel.UNKNOWN.value).then(
         pl.concat_str(
             [
@@ -161,7 +179,11 @@ def _proof(rules: MatchingRules) -> pl.Expr:
                 pl.col("tried"),
                 pl.lit(',"named":'),
                 pl.col("named"),
-                pl.lit(f',"bounds":{json.dumps(bounds)}}}'),
+                pl.lit(',"coincidencesPpm":'),
+                pl.col("coincidences_ppm").cast(pl.String).fill_null("null"),
+                pl.lit(',"bounds":'),
+                pl.when(found_blindly).then(pl.lit(json.dumps(blind))).otherwise(pl.lit(json.dumps(named))),
+                pl.lit("}"),
             ]
         )
     )

@@ -22,6 +22,7 @@ from payrec.services.match_runs import filters_of
 from payrec.services.tenants import effective_settings
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.jobs import JobStore
+from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_proposals import MatchProposalStore, Written
 from payrec.storage.match_runs import MatchRunStore
 from payrec.storage.partitions import ensure_partitions
@@ -113,7 +114,8 @@ class MatchingService:
             store = MatchRunStore(connection)
             expected = await store.read_expected(expected_filter, today=today(scope, self._work.clock.now()))
             incoming = await store.read_incoming(incoming_filter)
-        return await asyncio.to_thread(snapshot_of, expected, incoming)
+            names = await MatchNameStore(connection).read()
+        return await asyncio.to_thread(snapshot_of, expected, incoming, names)
 
     async def _commit(
         self,
@@ -186,7 +188,7 @@ def _proposed(snapshot: Snapshot, rules: MatchingRules, progress: Progress) -> P
     def stage_ended(_stage: str) -> None:
         progress.done += 1
 
-    return propose(snapshot.expected, snapshot.incoming, rules, observe=stage_ended)
+    return propose(snapshot.expected, snapshot.incoming, rules, names=snapshot.names, observe=stage_ended)
 
 
 def _result(proposals: Proposals, written: Written) -> dict[str, Any]:

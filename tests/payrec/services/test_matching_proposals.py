@@ -267,7 +267,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str, str]
     ),
     "another amount of the same name": (
         {"amount": "10.00", "counterpartyName": "Ada"},
-        {"amount": "11.00", "counterpartyName": "Ada"},
+        {"amount": "15.00", "counterpartyName": "Ada"},
         {},
         "amount_mismatch",
         "amount_mismatch",

@@ -24,6 +24,9 @@ from payrec.domain.matching.rules import (
 _AMOUNT_FACTOR: Final = 0x9E3779B97F4A7C15 - 2**64
 """Odd, so that wrapping multiplication keeps amounts apart (the golden ratio of 64 bits, Knuth TAOCP 6.4)."""
 
+PARTY_KEYS: Final = (("account_key", "account_key"), ("name_key", "name_key"), ("name_key", "similar_key"))
+"""The columns of items and of lines that name the same counterparty when they are equal."""
+
 _HITS: Final = {"row": pl.UInt32, "key": pl.Int64, "items": pl.UInt32}
 
 
@@ -129,7 +132,8 @@ def _quoted_pairs(references: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _unquoted(pairs: pl.DataFrame) -> pl.DataFrame:
+def unquoted(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Add the levels of quoting to pairs that no quotation brought."""
     return pairs.with_columns(reference=pl.lit(0, dtype=pl.Int8), end_to_end=pl.lit(0, dtype=pl.Int8))
 
 
@@ -138,7 +142,7 @@ def with_code(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.with_columns(code=pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64))
 
 
-def _distinct(pairs: pl.DataFrame) -> pl.DataFrame:
+def distinct(pairs: pl.DataFrame) -> pl.DataFrame:
     """Merge pairs that several joins found, sorted by (e, i)."""
     return (
         with_code(pairs)
@@ -174,14 +178,14 @@ def _counterparty_joins(sides: Sides, incoming: pl.DataFrame, rules: MatchingRul
     if not rules.tolerates:
         near = near.filter(pl.col("min_minor").is_not_null() | pl.col("max_minor").is_not_null())
     found = []
-    for name in ("account_key", "name_key"):
+    for name, its_name in PARTY_KEYS:
         for items, with_amount in ((sides.expected, True), (near, False)):
             if items.is_empty():
                 continue
             found.append(
                 equal_pairs(
                     keyed(items, name, with_amount=with_amount),
-                    keyed(incoming, name, with_amount=with_amount),
+                    keyed(incoming, its_name, with_amount=with_amount),
                     items_max=KEY_ITEMS_MAX,
                     lines_max=KEY_LINES_MAX,
                 )
@@ -197,7 +201,7 @@ def candidates(sides: Sides, rules: MatchingRules) -> Candidates:
     crowded = hits.filter(pl.col("items") > KEY_ITEMS_MAX)
     kept, capped = _within_budget(hits.filter(pl.col("items") <= KEY_ITEMS_MAX))
     joins = _counterparty_joins(sides, incoming, rules)
-    pairs = _distinct(pl.concat([_quoted_pairs(references, kept), *(_unquoted(found.pairs) for found in joins)]))
+    pairs = distinct(pl.concat([_quoted_pairs(references, kept), *(unquoted(found.pairs) for found in joins)]))
     empty = pl.Series(dtype=pl.UInt32)
     return Candidates(
         pairs=_with_common(pairs, references, crowded),
@@ -218,7 +222,7 @@ def amount_pairs(expected: pl.DataFrame, incoming: pl.DataFrame) -> Equal:
         items_max=KEY_ITEMS_MAX,
         lines_max=KEY_ITEMS_MAX,
     )
-    return Equal(_distinct(_unquoted(found.pairs)), found.crowded_items, found.crowded_lines)
+    return Equal(distinct(unquoted(found.pairs)), found.crowded_items, found.crowded_lines)
 
 
 def _amount_key() -> pl.Expr:

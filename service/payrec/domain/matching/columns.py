@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from payrec.constants import MATCHING_ROWS_MAX
+from payrec.domain.matching.names import NAMES_SCHEMA, resolved
 
 EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     {
@@ -93,7 +94,8 @@ class Sides:
 
     To the caller's columns come ``row`` (UInt32, the place in content order), ``part`` (Int32, the currency and
     direction), ``salt`` (Int64, even; mixed into keys so that one join column holds key and part) and ``twin``; to the
-    lines also ``day`` (Int32, the booking day, else the value day).
+    lines also ``day`` (Int32, the booking day, else the value day) and ``similar_key`` (Int64, the key of the items'
+    name that the line's own name means, null where items have the very name or none is meant).
     """
 
     expected: pl.DataFrame
@@ -174,8 +176,8 @@ def _equal_to_next(frame: pl.DataFrame, columns: list[str]) -> pl.Series:
     return frame.select((pl.all_horizontal(equal) & ~last).alias("same"))["same"]
 
 
-def prepare(expected: pl.DataFrame, incoming: pl.DataFrame) -> Sides:
-    """Check both frames and put them into content order.
+def prepare(expected: pl.DataFrame, incoming: pl.DataFrame, names: pl.DataFrame | None = None) -> Sides:
+    """Check the frames, put both sides into content order, and resolve the names of lines that no item has.
 
     Raises
     ------
@@ -185,10 +187,15 @@ def prepare(expected: pl.DataFrame, incoming: pl.DataFrame) -> Sides:
     """
     expected = checked(expected, EXPECTED_SCHEMA)
     incoming = checked(incoming, INCOMING_SCHEMA)
+    texts = checked(names if names is not None else pl.DataFrame(schema=dict(NAMES_SCHEMA)), NAMES_SCHEMA)
+    similar = resolved(expected["name_key"], incoming["name_key"], texts)
     parts = _parts(expected, incoming)
     return Sides(
         expected=_in_content_order(expected, parts, "due_day"),
         incoming=_in_content_order(incoming, parts, "booking_day").with_columns(
-            day=pl.coalesce("booking_day", "value_day")
+            day=pl.coalesce("booking_day", "value_day"),
+            similar_key=pl.col("name_key").replace_strict(
+                similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
+            ),
         ),
     )

@@ -16,7 +16,14 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.block import Candidates
-from payrec.domain.matching.rules import AmountLevel, Confidence, MatchingRules, ReferenceLevel, Uniqueness
+from payrec.domain.matching.rules import (
+    AmountLevel,
+    Confidence,
+    MatchingRules,
+    NameLevel,
+    ReferenceLevel,
+    Uniqueness,
+)
 from payrec.domain.matching.score import RANK_HINT, RANK_PROOF
 
 
@@ -210,19 +217,9 @@ def _with_choice(pairs: pl.DataFrame, held: Taken) -> pl.DataFrame:
     return pl.concat([lone, rest]).drop("held").sort("e", "i")
 
 
-def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held: Taken) -> pl.DataFrame:
-    """Let the pairs without a fault compete, of which those that touch a ``held`` row are not chosen.
-
-    Takes scored pairs, returns them sorted by (e, i) with ``probability_ppm``, ``rivals_expected``,
-    ``rivals_incoming``, ``alone``, ``chosen``, ``leg_minor``, ``status`` (Uniqueness), ``confidence`` and ``auto``.
-    """
-    pairs = _with_choice(_with_bounds(_with_rivals(pairs), found), held)
-    proof = pl.col("rank") == RANK_PROOF
-    text = (pl.col("rank") >= RANK_HINT) | pl.col("payer")
-    ambiguous = pl.col("tied") | pl.col("twin")
-    unique = pl.when(proof).then(pl.col("proof_rivals") == 0).otherwise(pl.col("text_rivals") == 0)
-    sure = pl.col("equal") & unique & ~pl.col("unbounded")
-    status = (
+def standing(ambiguous: pl.Expr, *, unique: pl.Expr) -> pl.Expr:
+    """Return the ``Uniqueness`` of a proposal that has a column ``unbounded``."""
+    return (
         pl.when(ambiguous)
         .then(Uniqueness.AMBIGUOUS.value)
         .when("unbounded")
@@ -231,6 +228,22 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
         .then(Uniqueness.UNIQUE.value)
         .otherwise(Uniqueness.CONTESTED.value)
     )
+
+
+def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held: Taken) -> pl.DataFrame:
+    """Let the pairs without a fault compete, of which those that touch a ``held`` row are not chosen.
+
+    Takes scored pairs, returns them sorted by (e, i) with ``probability_ppm``, ``rivals_expected``,
+    ``rivals_incoming``, ``alone``, ``chosen``, ``leg_minor``, ``status`` (Uniqueness), ``confidence`` and ``auto``.
+    """
+    pairs = _with_choice(_with_bounds(_with_rivals(pairs), found), held)
+    proof = pl.col("rank") == RANK_PROOF
+    similar = pl.col("name_level") == NameLevel.SIMILAR.value
+    text = (pl.col("rank") >= RANK_HINT) | pl.col("payer") | similar
+    ambiguous = pl.col("tied") | pl.col("twin")
+    unique = pl.when(proof).then(pl.col("proof_rivals") == 0).otherwise(pl.col("text_rivals") == 0)
+    sure = pl.col("equal") & unique & ~pl.col("unbounded")
+    status = standing(ambiguous, unique=unique)
     confidence = (
         pl.when(ambiguous | pl.col("duplicate") | ~text)
         .then(Confidence.LOW.value)

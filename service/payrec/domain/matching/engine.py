@@ -2,8 +2,9 @@
 
 The stages are those of record linkage: look only at pairs that share a key (``block``), turn what is known into levels
 and a score (``score``), take the sets that somebody named and that sum up (``groups``), let rivals compete
-(``compete``), look at what is left by amount and date alone, and say why the rest stays open (``reasons``). Every order
-is by content, so the same data give the same result in whatever order they come.
+(``compete``), look for sets that nobody named (``blind``) and at what is left by amount and date alone, and say why the
+rest stays open (``reasons``). Every order is by content, so the same data give the same result in whatever order they
+come.
 """
 
 from __future__ import annotations
@@ -13,22 +14,32 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from payrec.domain.matching.block import Candidates, amount_pairs, candidates, with_code
+from payrec.domain.matching.blind import blind
+from payrec.domain.matching.block import candidates, with_code
 from payrec.domain.matching.columns import REJECTED_SCHEMA, Sides, checked, prepare
 from payrec.domain.matching.compete import Taken, competed
-from payrec.domain.matching.group_choice import Chosen, choose
-from payrec.domain.matching.reasons import alike, forbidden, looked_up, lost, no_findings, open_expected, open_incoming
+from payrec.domain.matching.duplicates import without_repeats
+from payrec.domain.matching.group_choice import Chosen, both, choose
+from payrec.domain.matching.reasons import (
+    forbidden,
+    looked_up,
+    lost,
+    no_findings,
+    open_expected,
+    open_incoming,
+    repeated,
+)
+from payrec.domain.matching.residual import residual
 from payrec.domain.matching.rules import (
     ALTERNATIVES_MAX,
     ENGINE_VERSION,
-    RESIDUAL_CANDIDATES_MAX,
     MatchingRules,
     MatchKind,
     Reason,
     Side,
     Uniqueness,
 )
-from payrec.domain.matching.score import LEVELS, RANK_PROOF, scored
+from payrec.domain.matching.score import LEVELS, RANK_PROOF, scored, without
 
 Observer = Callable[[str], None]
 
@@ -59,8 +70,9 @@ class Proposals:
     ``score_milli`` (thousandths of log-odds, Int32), ``probability_ppm`` (Int32), ``confidence``, ``status``
     (``Uniqueness``), ``auto``, ``pending``, ``difference_minor`` (lines less items, Int64), ``rivals_expected`` and
     ``rivals_incoming`` (other items for its lines, other lines for its items, Int32), ``tried`` (sets whose sum was
-    looked at, Int32), ``named`` (transactions that were named together, Int32), and an Int8 column for each of
-    ``LEVELS``."""
+    looked at, Int32), ``named`` (transactions that were named together, or among which a blind group was found, Int32),
+    ``coincidences_ppm`` (millionths of sets that were to be expected by chance, Int64, null but for blind sums), and an
+    Int8 column for each of ``LEVELS``."""
     legs: pl.DataFrame
     """One row a leg: ``proposal`` (row number in ``matches``, UInt32), ``expected``, ``incoming`` (Int32 ordinals) and
     ``amount_minor``, the legs of a proposal beside each other. All legs of a line or of an item are in one proposal,
@@ -89,12 +101,6 @@ def _rejected_codes(rejected: pl.DataFrame | None, sides: Sides) -> pl.DataFrame
     return with_code(rows).select("code").unique()
 
 
-def _without(pairs: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
-    if rejected.is_empty():
-        return pairs
-    return with_code(pairs).join(rejected, on="code", how="anti").drop("code").sort("e", "i")
-
-
 def _busy(pairs: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> Taken:
     """Return the proposed items, and the lines that have a fitting pair, quote a full reference or are in a group."""
     proofs = pairs.filter(pl.col("rank") == RANK_PROOF)["i"]
@@ -102,28 +108,6 @@ def _busy(pairs: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> Taken:
         pl.concat([fitting.filter("chosen")["e"], groups.taken.items]).unique(),
         pl.concat([fitting["i"], proofs, groups.taken.lines]).unique(),
     )
-
-
-def _residual(
-    sides: Sides,
-    busy: Taken,
-    found: Candidates,
-    rejected: pl.DataFrame,
-    rules: MatchingRules,
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Propose by amount and date alone among rows that nothing else speaks for; returns proposals and findings."""
-    items = sides.expected.join(busy.items.to_frame("row"), on="row", how="anti")
-    lines = sides.incoming.filter(~pl.col("reversal") & ~pl.col("duplicate")).join(
-        busy.lines.to_frame("row"), on="row", how="anti"
-    )
-    equal = amount_pairs(items, lines)
-    pairs = scored(_without(equal.pairs, rejected), sides, rules)
-    fitting = pairs.filter(pl.col("fault") == 0)
-    few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
-    fitting = fitting.with_columns(few=few)
-    pairs_few = competed(fitting.filter("few").drop("few"), found, rules, busy)
-    findings = pl.concat([forbidden(pairs), alike(fitting.filter(~pl.col("few"))), lost(pairs_few)])
-    return pairs_few, findings
 
 
 def _neighbours(sides: Sides, legs: pl.DataFrame, findings: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
@@ -165,6 +149,7 @@ def _merged(chosen: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
         size=one,
         tried=one,
         named=one,
+        coincidences_ppm=pl.lit(None, dtype=pl.Int64),
         amount_minor=pl.col("leg_minor"),
     )
     if not groups.matches.is_empty():
@@ -207,13 +192,15 @@ def propose(
     incoming: pl.DataFrame,
     rules: MatchingRules,
     rejected: pl.DataFrame | None = None,
+    names: pl.DataFrame | None = None,
     *,
     observe: Observer | None = None,
 ) -> Proposals:
     """Match open expected transactions with open lines: one to one, by explicit groups, in parts where it is proved.
 
     ``expected`` and ``incoming`` have the columns of ``EXPECTED_SCHEMA`` and ``INCOMING_SCHEMA``, ``rejected`` pairs
-    of ordinals never to propose again. ``observe`` is called with the name of each stage when it ends.
+    of ordinals never to propose again, ``names`` the texts of name keys (``NAMES_SCHEMA``). ``observe`` is called with
+    the name of each stage when it ends.
 
     Raises
     ------
@@ -222,25 +209,28 @@ def propose(
 
     """
     done = observe or (lambda _stage: None)
-    sides = prepare(expected, incoming)
+    sides = prepare(expected, incoming, names)
     refused = _rejected_codes(rejected, sides)
     done("prepare")
     found = candidates(sides, rules)
     done("block")
-    pairs = scored(_without(found.pairs, refused), sides, rules)
+    pairs = scored(without(found.pairs, refused), sides, rules)
+    pairs, repeats, sides = without_repeats(pairs, sides)
     done("score")
     groups = choose(pairs, sides, found, refused, rules)
     done("groups")
     fitting = competed(pairs.filter(pl.col("fault") == 0), found, rules, groups.taken)
     done("compete")
-    rest, findings = _residual(sides, _busy(pairs, fitting, groups), found, refused, rules)
+    groups = both(groups, blind(sides, _busy(pairs, fitting, groups), found, refused, rules))
+    done("blind")
+    rest, findings = residual(sides, pairs, _busy(pairs, fitting, groups), found, refused, rules)
     done("residual")
     everything = pl.concat([fitting, rest])
     chosen = _merged(everything.filter("chosen"), groups)
     legs = _legs(chosen, groups)
     alternatives = _all_alternatives(chosen, everything, groups)
     done("alternatives")
-    findings = pl.concat([findings, groups.findings, forbidden(pairs), lost(fitting)])
+    findings = pl.concat([findings, groups.findings, forbidden(pairs), lost(fitting), repeated(repeats)])
     findings = pl.concat([findings, _neighbours(sides, legs, findings, refused)])
     open_items = open_expected(sides, legs["e"].unique(), findings, found)
     open_lines = open_incoming(sides, legs["i"].unique(), findings, found)
@@ -260,6 +250,7 @@ def propose(
         "rivals_incoming",
         "tried",
         "named",
+        "coincidences_ppm",
         *LEVELS,
     )
     return Proposals(

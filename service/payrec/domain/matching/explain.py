@@ -23,6 +23,7 @@ from payrec.domain.matching.rules import (
     EndToEndLevel,
     GroupLevel,
     LineLevel,
+    NameLevel,
     PartyLevel,
     ReferenceLevel,
     Uniqueness,
@@ -181,18 +182,22 @@ def _date(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incoming
 
 def _parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
     name = _quoted(incoming.counterparty_name or expected.counterparty_name, "the counterparty")
-    account, named = PartyLevel(levels.get("account", 0)), PartyLevel(levels.get("name", 0))
+    account, named = PartyLevel(levels.get("account", 0)), NameLevel(levels.get("name", 0))
     own = PartyLevel(levels.get("own_account", 0))
     phrases = []
-    if account is PartyLevel.EQUAL and named is PartyLevel.EQUAL:
+    if account is PartyLevel.EQUAL and named is NameLevel.EQUAL:
         phrases.append(f"name and account of {name} agree")
     else:
         if account is not PartyLevel.UNKNOWN:
             agrees = account is PartyLevel.EQUAL
             phrases.append(f"the account of {name} agrees" if agrees else "the counterparty's account differs")
-        if named is not PartyLevel.UNKNOWN:
-            agrees = named is PartyLevel.EQUAL
-            phrases.append(f"the name {name} agrees" if agrees else "the counterparty's name differs")
+        by_name = {
+            NameLevel.DIFFERENT: "the counterparty's name differs",
+            NameLevel.EQUAL: f"the name {name} agrees",
+            NameLevel.SIMILAR: f"the name {name} resembles {_quoted(expected.counterparty_name, 'that of the item')}",
+        }
+        if named in by_name:
+            phrases.append(by_name[named])
     if own is PartyLevel.DIFFERENT:
         phrases.append("it arrived on another account than expected")
     return phrases
@@ -236,6 +241,14 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
             return f"of the {group.named} invoices that the payment quotes, only {only} sum to its {paid}"
         case GroupLevel.BY_INSTALMENTS:
             return f"the {count} payments of{listed} that quote reference {name} sum to its {paid}"
+        case GroupLevel.BY_RUN:
+            return f"the {count} open invoices{listed}, due one after the other, sum to the payment's {paid}"
+        case GroupLevel.BY_RUN_MINUS:
+            return f"the {count} open invoices{listed}, due in a row but for one or two, sum to the payment's {paid}"
+        case GroupLevel.BY_FEW:
+            return f"of the counterparty's {group.named} open invoices, {members or count} sum to the payment's {paid}"
+        case GroupLevel.BY_EQUAL_PARTS:
+            return f"the {count} equal payments of{listed} sum to the {paid} of reference {name}"
         case _:
             return f"of the {group.named} payments that quote reference {name}, only those of{listed} sum to its {paid}"
 
@@ -243,7 +256,11 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
 def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
     match status:
         case Uniqueness.UNIQUE:
+            if level.blind:
+                return "nobody named them, and no other set that was tried has the sum"
             return "nothing else claims any of them" if level.proves else "no other set of them does"
+        case Uniqueness.CONTESTED if level.blind:
+            return "nobody named them, and other sets have the sum as well"
         case Uniqueness.CONTESTED:
             return "others claim some of them as well"
         case Uniqueness.AMBIGUOUS:

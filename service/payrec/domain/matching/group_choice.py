@@ -7,14 +7,14 @@ decides which one is proposed. What else somebody claims of a group's rows by pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides
-from payrec.domain.matching.compete import Taken, probability, strength
+from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.groups import (
     KEY_SCORE,
     Groups,
@@ -40,12 +40,11 @@ from payrec.domain.matching.rules import (
     Reason,
     ReferenceLevel,
     Side,
-    Uniqueness,
 )
-from payrec.domain.matching.score import scored
+from payrec.domain.matching.score import LEVELS, scored
 
 _PROVING: Final = [level.value for level in GroupLevel if level.proves]
-_RIVAL_SCHEMA: Final = {
+RIVAL_SCHEMA: Final = {
     "g": pl.UInt32(),
     "side": pl.Int8(),
     "e": pl.UInt32(),
@@ -54,13 +53,20 @@ _RIVAL_SCHEMA: Final = {
 }
 
 
+MATCH_COLUMNS: Final = (
+    "g", "e", "i", "kind", "size", "amount_minor", "score_milli", "probability_ppm", "confidence", "status", "auto",
+    "pending", "difference_minor", "rivals_expected", "rivals_incoming", "tried", "named", "coincidences_ppm", *LEVELS,
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The groups that are proposed. ``g`` numbers them; no row is in two."""
 
     matches: pl.DataFrame
     """``g``, what ``payrec.domain.matching.compete.competed`` says of a pair, ``kind`` (MatchKind), ``tried``,
-    ``named``, ``amount_minor``, ``size`` (legs), and the first rows ``e`` and ``i``."""
+    ``named``, ``amount_minor``, ``size`` (legs), ``coincidences_ppm`` (null of those that somebody named), and the
+    first rows ``e`` and ``i``."""
     legs: pl.DataFrame
     """``g``, ``e``, ``i``, ``leg_minor``."""
     alternatives: pl.DataFrame
@@ -120,7 +126,7 @@ def _party(column: str) -> pl.Expr:
     )
 
 
-def _told(
+def told_by_legs(
     groups: pl.DataFrame, legs: pl.DataFrame, sides: Sides, found: Candidates, rules: MatchingRules
 ) -> pl.DataFrame:
     """Return the groups with the levels of all their legs in one, and their score."""
@@ -149,6 +155,7 @@ def _told(
             .cast(pl.Int8)
             .alias("line_level"),
             pl.col("pending").any(),
+            pl.col("twin").any(),
             pl.col("leg_minor").sum().alias("amount_minor"),
             pl.min("e", "i"),
             pl.col("e").n_unique().alias("items"),
@@ -208,17 +215,20 @@ def _rivals(groups: pl.DataFrame, legs: pl.DataFrame, proofs: Proofs, claims: pl
         .filter(pl.col("own") != pl.col("i"))
         .with_columns(side=pl.lit(Side.INCOMING.value), score_milli=pl.lit(KEY_SCORE))
     )
-    shaped = [other.select(pl.col(name).cast(dtype) for name, dtype in _RIVAL_SCHEMA.items()) for other in others]
+    shaped = [other.select(pl.col(name).cast(dtype) for name, dtype in RIVAL_SCHEMA.items()) for other in others]
     return pl.concat(shaped).unique(["g", "side", "e", "i"], keep="first", maintain_order=True)
 
 
-def _free(groups: pl.DataFrame, legs: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-    """Take the best groups first, each row once. Returns those that are taken, and those that have an equal rival."""
+def free(groups: pl.DataFrame, legs: pl.DataFrame, rank: str) -> tuple[pl.Series, pl.Series]:
+    """Take groups by their ``place``, each row once.
+
+    Returns those that have lost a row, and those that share one with another of the same ``rank``.
+    """
     uses = pl.concat([legs.select("g", side=pl.lit(end), row=end).unique() for end in ("e", "i")]).join(
-        groups.select("g", "place", "proving"), on="g"
+        groups.select("g", "place", rank), on="g"
     )
     shared = uses.filter(pl.struct("side", "row").is_duplicated())
-    tied = uses.filter(pl.struct("side", "row", "proving").is_duplicated())["g"].unique()
+    tied = uses.filter(pl.struct("side", "row", rank).is_duplicated())["g"].unique()
     used: set[tuple[str, int]] = set()
     lost: list[int] = []
     rows = shared.sort("place", "side", "row").group_by("g", maintain_order=True).agg("side", "row")
@@ -245,15 +255,7 @@ def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules:
     rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
     unique = rivalry == 0
     sure = unique & ~pl.col("unbounded")
-    status = (
-        pl.when("tied")
-        .then(Uniqueness.AMBIGUOUS.value)
-        .when("unbounded")
-        .then(Uniqueness.UNBOUNDED.value)
-        .when(unique)
-        .then(Uniqueness.UNIQUE.value)
-        .otherwise(Uniqueness.CONTESTED.value)
-    )
+    status = standing(pl.col("tied"), unique=unique)
     confidence = (
         pl.when("tied")
         .then(Confidence.LOW.value)
@@ -269,6 +271,7 @@ def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules:
         status=status.cast(pl.Int8),
         confidence=confidence.cast(pl.Int8),
         difference_minor=pl.lit(0, dtype=pl.Int64),
+        coincidences_ppm=pl.lit(None, dtype=pl.Int64),
     ).with_columns(
         probability_ppm=probability(),
         # A set that was searched for is never accepted without a person, however few the candidates were.
@@ -276,7 +279,7 @@ def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules:
     )
 
 
-def _given_up(groups: pl.DataFrame, legs: pl.DataFrame, lost: pl.Series) -> pl.DataFrame:
+def given_up(groups: pl.DataFrame, legs: pl.DataFrame, lost: pl.Series) -> pl.DataFrame:
     """Say of the rows of groups that another group has beaten why they stay open."""
     return (
         legs.join(groups.select("g", "score_milli"), on="g")
@@ -291,7 +294,46 @@ def _given_up(groups: pl.DataFrame, legs: pl.DataFrame, lost: pl.Series) -> pl.D
     )
 
 
-def _nothing(findings: pl.DataFrame) -> Chosen:
+def _best_rivals(rivals: pl.DataFrame, matches: pl.DataFrame) -> pl.DataFrame:
+    """Return what is kept of the rivals of the groups that are proposed, the best first."""
+    return (
+        rivals.join(matches, on="g", how="semi")
+        .sort(["g", "side", "score_milli", "e", "i"], descending=[False, False, True, False, False])
+        .group_by("g", "side", maintain_order=True)
+        .head(ALTERNATIVES_MAX)
+    )
+
+
+def chosen(matches: pl.DataFrame, legs: pl.DataFrame, rivals: pl.DataFrame, findings: pl.DataFrame) -> Chosen:
+    """Return the groups with what the engine wants to know of them, each frame in its columns."""
+    matches = matches.select(MATCH_COLUMNS)
+    legs = legs.join(matches, on="g", how="semi").select("g", "e", "i", "leg_minor")
+    taken = Taken(legs["e"].unique(), legs["i"].unique())
+    return Chosen(matches, legs, _best_rivals(rivals, matches), findings, taken)
+
+
+def both(one: Chosen, other: Chosen) -> Chosen:
+    """Put groups that share no row into one result, numbered through."""
+    if one.matches.is_empty() or other.matches.is_empty():
+        some = other if one.matches.is_empty() else one
+        return replace(some, findings=pl.concat([one.findings, other.findings]))
+    count = int(one.matches.select(pl.col("g").max()).item()) + 1
+
+    def joined(mine: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
+        shifted = theirs.with_columns((pl.col("g") + count).cast(pl.UInt32))
+        return pl.concat([mine, shifted.select(mine.columns)])
+
+    return Chosen(
+        joined(one.matches, other.matches),
+        joined(one.legs, other.legs),
+        joined(one.alternatives, other.alternatives),
+        pl.concat([one.findings, other.findings]),
+        Taken(pl.concat([one.taken.items, other.taken.items]), pl.concat([one.taken.lines, other.taken.lines])),
+    )
+
+
+def nothing(findings: pl.DataFrame) -> Chosen:
+    """Return no groups, and why."""
     empty = pl.Series(dtype=pl.UInt32)
     return Chosen(pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), findings, Taken(empty, empty))
 
@@ -306,22 +348,15 @@ def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.Dat
     quoted = [by_quotes(proofs, found, rules, of_lines=of_lines) for of_lines in (True, False)]
     together = _together([keyed, *quoted])
     if together.groups.is_empty():
-        return _nothing(together.findings)
+        return nothing(together.findings)
     legs = _standing(together.legs, proofs)
-    groups = _told(together.groups, legs, sides, found, rules).sort(
+    groups = told_by_legs(together.groups, legs, sides, found, rules).sort(
         ["proving", "score_milli", "e", "i", "group_level"], descending=[True, True, False, False, False]
     )
     groups = groups.with_row_index("place")
-    lost, tied = _free(groups, legs)
+    lost, tied = free(groups, legs, "proving")
     rivals = _rivals(groups, legs, proofs, claims)
     groups = _decided(groups, rivals, tied, rules)
-    findings = pl.concat([together.findings, _given_up(groups, legs, lost)])
+    findings = pl.concat([together.findings, given_up(groups, legs, lost)])
     matches = groups.filter(~pl.col("g").is_in(lost.implode()))
-    legs = legs.join(matches, on="g", how="semi")
-    best = (
-        rivals.join(matches, on="g", how="semi")
-        .sort(["g", "side", "score_milli", "e", "i"], descending=[False, False, True, False, False])
-        .group_by("g", "side", maintain_order=True)
-        .head(ALTERNATIVES_MAX)
-    )
-    return Chosen(matches, legs, best, findings, Taken(legs["e"].unique(), legs["i"].unique()))
+    return chosen(matches, legs, rivals, findings)

@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.block import Candidates, equal_pairs, keyed, with_code
+from payrec.domain.matching.block import PARTY_KEYS, Candidates, equal_pairs, keyed, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, AmountLevel, Reason
 
@@ -40,6 +40,11 @@ def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
 def forbidden(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn scored pairs with a fault into findings."""
     return _shaped(pairs.filter(pl.col("fault") > 0).with_columns(reason=pl.col("fault"), fits=pl.lit(value=False)))
+
+
+def repeated(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Turn scored pairs of lines that repeat an earlier one into findings."""
+    return _shaped(pairs.with_columns(reason=pl.lit(Reason.DUPLICATE.value), fits=pl.lit(value=False)))
 
 
 def lost(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -86,8 +91,10 @@ def _other_amount(items: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
     """Find open items of the same counterparty, currency and direction with another amount; the nearest counts."""
     pairs = pl.concat(
         [
-            equal_pairs(keyed(items, name), keyed(lines, name), items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX).pairs
-            for name in ("account_key", "name_key")
+            equal_pairs(
+                keyed(items, name), keyed(lines, its_name), items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX
+            ).pairs
+            for name, its_name in PARTY_KEYS
         ]
     ).unique()
     return _beside(pairs, items, lines).with_columns(

@@ -15,7 +15,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-ENGINE_VERSION: Final = "2"
+ENGINE_VERSION: Final = "3"
 """Changes whenever the same data could give another result."""
 
 BASIS_POINTS: Final = 10_000
@@ -34,6 +34,15 @@ line has keys (``REMITTANCE_KEYS_MAX``), so that a payment of many items may quo
 RESIDUAL_CANDIDATES_MAX: Final = 3
 """Candidates on either side of a pair that rests on amount and date alone."""
 
+DUPLICATE_DAYS_MAX: Final = 6
+"""Days between equal payments of which the later one repeats the earlier; less than the week of a weekly payment."""
+
+ROUNDING_MINOR_MAX: Final = 5
+"""Minor units by which an amount that was rounded may be off."""
+
+FEE_UNITS_MAX: Final = 25
+"""Whole units of a currency that banks on the way may keep, where they are no great part of the amount."""
+
 ALTERNATIVES_MAX: Final = 5
 """Rivals that are kept for each side of a proposal."""
 
@@ -48,6 +57,38 @@ the numbers of its legs within 16 bits."""
 
 SUBSET_MEMBERS_MAX: Final = 12
 """Transactions among which all subsets are tried; at most 4,096, so that uniqueness is known and not estimated."""
+
+BLIND_ITEMS_MAX: Final = 200
+"""Open items of a counterparty among which runs are looked for that have a line's amount."""
+
+BLIND_LINES_MAX: Final = 32
+"""Unexplained lines of a counterparty for which they are looked for."""
+
+BLIND_SEARCH_ITEMS_MAX: Final = 30
+"""Open items of a counterparty among which runs without one or two, pairs and triples are tried as well: at most
+36,395 sets, few beside the amounts that such sums may have."""
+
+BLIND_EQUAL_MAX: Final = 6
+"""Of these, items of one amount; with more of them, what has one sum could be made up in very many ways."""
+
+BLIND_PARTIES_MAX: Final = 4
+"""Counterparties that may have the name of a line without a known account."""
+
+BLIND_PARTS_MAX: Final = 12
+"""Equal instalments of an item that do not quote it: a year of months."""
+
+BLIND_HITS_MAX: Final = 8
+"""Sets of a line's amount that are looked at more closely; the simplest come first."""
+
+BLIND_CLAIMS_MAX: Final = 12
+"""Sets that one row may be part of; with more of them, all are alike and none is proposed."""
+
+BLIND_COINCIDENCES_PPM_MAX: Final = 50_000
+"""Sets, in millionths, of at most the complexity of the found one that were to be expected to have the line's amount by
+chance. Beyond it, the sum says too little to be proposed."""
+
+BLIND_CHUNK_ROWS: Final = 4_000_000
+"""Rows that a join of sums may have before it is done in pieces, about."""
 
 
 class Level(IntEnum):
@@ -100,11 +141,21 @@ class DateLevel(Level):
 
 
 class PartyLevel(Level):
-    """The counterparty's account or name on both sides, or the own account."""
+    """The counterparty's account on both sides, or the own account."""
 
     UNKNOWN = 0
     DIFFERENT = 1
     EQUAL = 2
+
+
+class NameLevel(Level):
+    """The counterparty's name on both sides, whatever the order of its words and its legal form."""
+
+    UNKNOWN = 0
+    DIFFERENT = 1
+    EQUAL = 2
+    SIMILAR = 3
+    """Abbreviated, cut or mistyped, and no other open item's name is as near."""
 
 
 class LineLevel(Level):
@@ -131,11 +182,24 @@ class GroupLevel(Level):
     """The only set among the items that the line quotes in full which has its amount."""
     BY_SOME_INSTALMENTS = 5
     """The only set among the lines that quote the item in full which has its amount."""
+    BY_RUN = 6
+    """A run of the counterparty's open items in due order; nobody named them, here and below."""
+    BY_RUN_MINUS = 7
+    """Such a run without one or two of it."""
+    BY_FEW = 8
+    """Two or three of the counterparty's few open items."""
+    BY_EQUAL_PARTS = 9
+    """Equal lines of the item's counterparty."""
 
     @property
     def proves(self) -> bool:
         """Whether everything that is claimed is explained, so that nothing was left to choose."""
         return self in {GroupLevel.BY_KEY, GroupLevel.BY_REFERENCES, GroupLevel.BY_INSTALMENTS}
+
+    @property
+    def blind(self) -> bool:
+        """Whether nobody named the members: they were found by counterparty and sum alone."""
+        return self >= GroupLevel.BY_RUN
 
 
 class MatchKind(IntEnum):
@@ -210,7 +274,7 @@ FEATURES: Final[Mapping[str, type[Level]]] = MappingProxyType(
         "amount": AmountLevel,
         "date": DateLevel,
         "account": PartyLevel,
-        "name": PartyLevel,
+        "name": NameLevel,
         "own_account": PartyLevel,
         "line": LineLevel,
         "group": GroupLevel,
@@ -225,10 +289,10 @@ WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "amount": (0, 5000, 3500, 3500, -1500, -2000),
         "date": (0, 1500, 800, 0, -4000),
         "account": (0, -1500, 5000),
-        "name": (0, -1500, 4000),
+        "name": (0, -1500, 4000, 2000),
         "own_account": (0, -2500, 200),
         "line": (0, 0, -300, -6000),
-        "group": (0, 11000, 3000, 3000, 1000, 1000),
+        "group": (0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0),
     }
 )
 """Thousandths of log-odds for each level, by feature. Multiples of 100."""

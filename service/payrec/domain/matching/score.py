@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.block import with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.rules import (
     BASIS_POINTS,
@@ -20,6 +21,7 @@ from payrec.domain.matching.rules import (
     GroupLevel,
     LineLevel,
     MatchingRules,
+    NameLevel,
     PartyLevel,
     Reason,
     ReferenceLevel,
@@ -39,7 +41,7 @@ _EXPECTED: Final = (
 )  # fmt: skip
 _INCOMING: Final = (
     "amount_minor", "total_minor", "day", "pending", "duplicate",
-    "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin",
+    "reference_keys", "end_to_end_key", "name_key", "similar_key", "account_key", "own_account_key", "twin",
 )  # fmt: skip
 
 
@@ -67,6 +69,11 @@ def _party(name: str) -> pl.Expr:
         .then(PartyLevel.DIFFERENT.value)
         .otherwise(PartyLevel.UNKNOWN.value)
     )
+
+
+def _name() -> pl.Expr:
+    similar = pl.col("e_name_key") == pl.col("i_similar_key")
+    return pl.when(similar).then(NameLevel.SIMILAR.value).otherwise(_party("name"))
 
 
 def _reference() -> pl.Expr:
@@ -168,7 +175,7 @@ def _fault(rules: MatchingRules) -> pl.Expr:
     """Return the reason that forbids the pair, or 0."""
     hinted = pl.col("rank") >= RANK_HINT
     differs = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (
-        pl.col("name_level") == PartyLevel.DIFFERENT.value
+        pl.col("name_level") == NameLevel.DIFFERENT.value
     )
     return (
         pl.when(pl.col("date_level") == DateLevel.OUTSIDE.value)
@@ -181,6 +188,13 @@ def _fault(rules: MatchingRules) -> pl.Expr:
         .then(Reason.COUNTERPARTY_MISMATCH.value)
         .otherwise(0)
     )
+
+
+def without(pairs: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
+    """Return the pairs, sorted by (e, i), without those whose ``code`` is among the rejected."""
+    if rejected.is_empty():
+        return pairs
+    return with_code(pairs).join(rejected, on="code", how="anti").drop("code").sort("e", "i")
 
 
 def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
@@ -205,7 +219,7 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
             amount_level=_amount(rules).cast(pl.Int8),
             date_level=_date().cast(pl.Int8),
             account_level=_party("account").cast(pl.Int8),
-            name_level=_party("name").cast(pl.Int8),
+            name_level=_name().cast(pl.Int8),
             own_account_level=_party("own_account").cast(pl.Int8),
             line_level=_line().cast(pl.Int8),
             group_level=pl.lit(GroupLevel.UNKNOWN.value, dtype=pl.Int8),
@@ -224,8 +238,7 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
         frame.with_columns(
             score_milli=pl.sum_horizontal(weights) + PRIOR_WEIGHT,
             rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
-            payer=(pl.col("account_level") == PartyLevel.EQUAL.value)
-            | (pl.col("name_level") == PartyLevel.EQUAL.value),
+            payer=(pl.col("account_level") == PartyLevel.EQUAL.value) | (pl.col("name_level") == NameLevel.EQUAL.value),
             equal=pl.col("amount_level").is_in([AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND]),
         )
         .with_columns(fault=_fault(rules).cast(pl.Int8))

@@ -115,6 +115,10 @@ SUMS = {
     3: "The 3 payments of A-1, A-2, A-3 that quote reference PO-7 sum to its 300.00 EUR",
     4: "Of the 4 invoices that the payment quotes, only A-1, A-2, A-3 sum to its 300.00 EUR",
     5: "Of the 4 payments that quote reference PO-7, only those of A-1, A-2, A-3 sum to its 300.00 EUR",
+    6: "The 3 open invoices A-1, A-2, A-3, due one after the other, sum to the payment's 300.00 EUR",
+    7: "The 3 open invoices A-1, A-2, A-3, due in a row but for one or two, sum to the payment's 300.00 EUR",
+    8: "Of the counterparty's 4 open invoices, A-1, A-2, A-3 sum to the payment's 300.00 EUR",
+    9: "The 3 equal payments of A-1, A-2, A-3 sum to the 300.00 EUR of reference PO-7",
 }
 
 
@@ -122,6 +126,8 @@ SUMS = {
 def test_the_sentence_of_a_group(level: GroupLevel) -> None:
     levels = {"amount": 1, "group": level.value}
     alone = "nothing else claims any of them" if level.proves else "no other set of them does"
+    if level.blind:
+        alone = "nobody named them, and no other set that was tried has the sum"
     told = group_explanation(levels, group=group_of("A-1", "A-2", "A-3"), expected=ITEM, incoming=LINE)
     assert told == f"{SUMS[level]}; {alone}."
 

@@ -1,0 +1,194 @@
+"""Whose items a line may settle, when nothing but its counterparty is known.
+
+An item belongs to one party: its account, else the only account that items of its name have, else its name. A line
+speaks for the party of its account, or for those of its name.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import polars as pl
+
+from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.compete import Taken
+from payrec.domain.matching.rules import (
+    BLIND_COINCIDENCES_PPM_MAX,
+    BLIND_EQUAL_MAX,
+    BLIND_ITEMS_MAX,
+    BLIND_LINES_MAX,
+    BLIND_PARTIES_MAX,
+    BLIND_SEARCH_ITEMS_MAX,
+    MatchingRules,
+)
+from payrec.domain.matching.score import span
+
+_PARTS_PER_MILLION: Final = 1_000_000
+
+_DAYS_MAX: Final = 2**40
+"""Beyond every day: the end of a window that an item does not have."""
+
+
+class Tier(IntEnum):
+    """Kinds of sets, the simplest first; to find one, all simpler ones are tried as well."""
+
+    RUN = 0
+    MINUS_ONE = 1
+    MINUS_TWO = 2
+    PAIR = 3
+    """Two that are no run without one or two."""
+    TRIPLE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Parties:
+    """Open items and lines by party, as far as they are few enough to be looked at."""
+
+    members: pl.DataFrame
+    """Items: ``party``, ``at`` (Int32, the place in due order, from 0), ``e``, ``amount``, ``before`` (the sum of
+    those before it), ``opens`` and ``closes`` (days between which a line may be booked), ``due`` and ``depth``."""
+    lines: pl.DataFrame
+    """``party``, ``i``, ``target`` (its amount), ``day`` (null if it has none), ``n`` (items of the party), ``reach``
+    (about how far the sums of its items go), and ``depth``, the last Tier that is tried: less where the items are many,
+    or so alike or round that a sum of that kind would say nothing."""
+    over: pl.DataFrame
+    """Lines ``i`` of parties that have too many items or lines, and the party's first item ``e``; and its items ``e``
+    beside its first line."""
+
+
+def _key(name: str) -> pl.Expr:
+    return (pl.col(f"{name}_key") ^ pl.col("salt")).alias(name)
+
+
+def _of_items(items: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the items with ``party``, and which parties each name stands for."""
+    named = items.select("account", "name").drop_nulls().unique()
+    only = named.group_by("name").agg(pl.col("account").first(), accounts=pl.len()).filter(pl.col("accounts") == 1)
+    items = items.join(only.select("name", alias="account"), on="name", how="left").with_columns(
+        party=pl.coalesce("account", "alias", "name")
+    )
+    return items.drop_nulls("party"), items.select("name", "party").drop_nulls().unique()
+
+
+def _of_lines(lines: pl.DataFrame, items: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
+    """Return each line beside the parties that it may speak for: ``i``, ``party``."""
+    parties = items.select("party").unique()
+    by_account = lines.select("i", party="account").join(parties, on="party")
+    few = names.filter(pl.len().over("name") <= BLIND_PARTIES_MAX)
+    by_name = lines.join(by_account, on="i", how="anti").select("i", "name").drop_nulls().join(few, on="name")
+    return pl.concat([by_account, by_name.select("i", "party")])
+
+
+def _possible(asking: pl.DataFrame, items: pl.DataFrame) -> pl.DataFrame:
+    """Leave out lines that can be neither the sum of two items of the party nor one of two parts of one."""
+    amounts = items.group_by("party").agg(least=pl.col("amount").min(), most=pl.col("amount").max(), n=pl.len())
+    as_sum = (pl.col("n") > 1) & (pl.col("target") // 2 >= pl.col("least"))
+    as_part = pl.col("target") <= pl.col("most") - pl.col("most") // 2
+    return asking.join(amounts, on="party").filter(as_sum | as_part).drop("least", "most", "n")
+
+
+def sets(tier: pl.Expr | int) -> pl.Expr:
+    """Return how many sets of a party's ``n`` items there are up to a Tier."""
+    n = pl.col("n")
+    pairs, triples = n * (n - 1) // 2, n * (n - 1) * (n - 2) // 6
+    kinds = (pairs, triples, triples * (n - 3) // 4, pairs, triples)
+    wanted = pl.lit(tier) if isinstance(tier, int) else tier
+    return pl.sum_horizontal(
+        pl.when(wanted >= at).then(kind).otherwise(0) for at, kind in zip(Tier, kinds, strict=True)
+    )
+
+
+def coincidences_ppm(tier: pl.Expr | int) -> pl.Expr:
+    """Expect sets by chance: as many as are tried up to a Tier, times how dense their sums lie; in millionths.
+
+    What divides all amounts, ``unit``, divides their sums: those of round amounts are round, and meet often.
+    """
+    return sets(tier) * _PARTS_PER_MILLION // (pl.col("reach") // pl.col("unit")).clip(lower_bound=1)
+
+
+def _units(items: pl.DataFrame) -> pl.DataFrame:
+    """Return ``unit`` of each party, and the ``reach`` of its sums: the median counts, lest one huge item widens it."""
+    lists = items.sort("party", "amount").group_by("party", maintain_order=True).agg("amount")
+    return pl.DataFrame(
+        [
+            (party, math.gcd(*amounts), len(amounts) * amounts[len(amounts) // 2])
+            for party, amounts in lists.iter_rows()
+        ],
+        schema={"party": pl.Int64, "unit": pl.Int64, "reach": pl.Int64},
+        orient="row",
+    )
+
+
+def _looked_at(items: pl.DataFrame, lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the parties with items and lines as ``party, n, reach, depth``, and those of which there are too many."""
+    counts = items.group_by("party").agg(n=pl.len().cast(pl.Int64))
+    counts = counts.join(lines.group_by("party").agg(lines=pl.len()), on="party")
+    many = (pl.col("n") > BLIND_ITEMS_MAX) | (pl.col("lines") > BLIND_LINES_MAX)
+    found = counts.filter(~many).select("party", "n")
+    here = items.join(found, on="party", how="semi")
+    equal = here.group_by("party", "amount").len().group_by("party").agg(equal=pl.col("len").max())
+    found = found.join(_units(here), on="party").join(equal, on="party")
+    few = (pl.col("n") <= BLIND_SEARCH_ITEMS_MAX) & (pl.col("equal") <= BLIND_EQUAL_MAX)
+    telling = [
+        (few & (coincidences_ppm(tier) <= BLIND_COINCIDENCES_PPM_MAX)).cast(pl.Int8)
+        for tier in Tier
+        if tier is not Tier.RUN
+    ]
+    # The number of sets grows from tier to tier, so those that tell something come first.
+    return found.select("party", "n", "reach", depth=pl.sum_horizontal(telling)), counts.filter(many).select("party")
+
+
+def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
+    """Return the parties of the rows that nothing else has."""
+    first, last = span()
+    # Sums of so many amounts of at most this stay far below 64 bits.
+    bounded = pl.col("amount_minor") <= AMOUNT_MINOR_MAX
+    items = (
+        sides.expected.filter(bounded)
+        .join(busy.items.to_frame("row"), on="row", how="anti")
+        .select(
+            _key("account"),
+            _key("name"),
+            e="row",
+            amount="amount_minor",
+            due=pl.coalesce("due_day", "from_day", "to_day").cast(pl.Int64),
+            opens=(first - rules.date_window_days_before).fill_null(-_DAYS_MAX),
+            closes=(last + rules.date_window_days_after).fill_null(_DAYS_MAX),
+        )
+    )
+    lines = (
+        sides.incoming.filter(bounded & ~pl.col("reversal") & ~pl.col("duplicate"))
+        .join(busy.lines.to_frame("row"), on="row", how="anti")
+        .select(_key("account"), _key("name"), i="row", target="amount_minor", day=pl.col("day").cast(pl.Int64))
+    )
+    items, names = _of_items(items)
+    asking = _possible(_of_lines(lines, items, names).join(lines.select("i", "target", "day"), on="i"), items)
+    found, many = _looked_at(items, asking)
+    over = [
+        asking.join(many, on="party").join(items.group_by("party").agg(pl.col("e").min()), on="party"),
+        items.join(many, on="party").join(asking.group_by("party").agg(pl.col("i").min()), on="party"),
+    ]
+    members = (
+        items.join(found.select("party", "depth"), on="party")
+        .sort("party", "due", "e", nulls_last=True)
+        .select(
+            "party",
+            "e",
+            "amount",
+            "due",
+            "opens",
+            "closes",
+            "depth",
+            at=pl.int_range(pl.len(), dtype=pl.Int32).over("party"),
+            before=(pl.col("amount").cum_sum() - pl.col("amount")).over("party"),
+        )
+    )
+    return Parties(
+        members=members,
+        lines=asking.join(found, on="party").sort("i", "party"),
+        over=pl.concat([frame.select("e", "i") for frame in over]),
+    )

@@ -1,0 +1,179 @@
+"""Sets of a party's items that have a line's amount: runs in due order, runs without one or two, pairs and triples.
+
+With the sums of all that comes before each item, a run from ``first`` to ``last`` has the amount ``T`` where
+``after(last) = before(first) + T``: one equality join, whatever the length of the run. Leaving out ``k`` adds its
+amount on the right, leaving out a second one takes its amount off on the left, so that a search over four places is a
+join over two and two (Horowitz and Sahni 1974).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.matching.blind_parties import Parties, Tier
+from payrec.domain.matching.rules import ALTERNATIVES_MAX, BLIND_CHUNK_ROWS, BLIND_HITS_MAX, MatchingRules
+
+HIT_SCHEMA: Final = {
+    "i": pl.UInt32(),
+    "party": pl.Int64(),
+    "tier": pl.Int8(),
+    "first": pl.Int32(),
+    "second": pl.Int32(),  # the first one left out of a run, or the middle one of a triple; else null
+    "third": pl.Int32(),  # the second one left out
+    "last": pl.Int32(),
+}
+_LEFT_OUT_MAX: Final = 2
+
+_ORDER: Final = ("i", "tier", "party", "first", "last", "second", "third")
+
+_NONE: Final = pl.lit(None, dtype=pl.Int32)
+
+
+def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in HIT_SCHEMA.items())
+
+
+def _chunks(found: Parties) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Return members and lines by as many parties as memory is meant for; a party is never torn apart."""
+    pieces = pl.when(pl.col("depth") > Tier.RUN.value).then(pl.col("n") * pl.col("n")).otherwise(pl.col("n"))
+    numbered = (
+        found.lines.group_by("party")
+        .agg((pieces.first() * (pl.len() + 1)).alias("rows"))
+        .sort("party")
+        .select("party", chunk=pl.col("rows").cum_sum() // BLIND_CHUNK_ROWS)
+    )
+    for _, chunk in numbered.group_by("chunk", maintain_order=True):
+        here = chunk.select("party")
+        yield found.members.join(here, on="party", how="semi"), found.lines.join(here, on="party", how="semi")
+
+
+def _ends(members: pl.DataFrame) -> pl.DataFrame:
+    """Return what is due up to each item, also without one of those before it: ``party, value, last, third``."""
+    after = members.select("party", last="at", third=_NONE, value=pl.col("before") + pl.col("amount"))
+    dropped = members.filter(pl.col("depth") >= Tier.MINUS_TWO.value).select("party", third="at", less="amount")
+    less = (
+        after.drop("third")
+        .join(dropped, on="party")
+        .filter(pl.col("third") < pl.col("last"))
+        .with_columns(value=pl.col("value") - pl.col("less"))
+    )
+    columns = ("party", "value", "last", "third")
+    return pl.concat([after.select(columns), less.select(columns)])
+
+
+def _starts(members: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """Return up to which sum a run from each item has a line's amount, also without one of those behind it."""
+    begun = lines.select("i", "party", "target").join(members.select("party", first="at", before="before"), on="party")
+    begun = begun.with_columns(value=pl.col("before") + pl.col("target"), second=_NONE)
+    dropped = members.filter(pl.col("depth") >= Tier.MINUS_ONE.value).select("party", second="at", more="amount")
+    more = (
+        begun.drop("second")
+        .join(dropped, on="party")
+        .filter(pl.col("first") < pl.col("second"))
+        .with_columns(value=pl.col("value") + pl.col("more"))
+    )
+    columns = ("i", "party", "value", "first", "second")
+    return pl.concat([begun.select(columns), more.select(columns)])
+
+
+def _runs(members: pl.DataFrame, lines: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
+    first, second, third, last = (pl.col(name) for name in ("first", "second", "third", "last"))
+    left_out = second.is_not_null().cast(pl.Int8) + third.is_not_null().cast(pl.Int8)
+    inside = (
+        pl.when(second.is_null())
+        .then(third.is_null())
+        .otherwise((second < last) & (third.is_null() | ((second < third) & (third < last))))
+    )
+    size = last - first + 1 - left_out
+    return (
+        _starts(members, lines)
+        .join(_ends(members), on=["party", "value"])
+        .filter(inside & (size >= 2) & (size <= rules.group_size_max))
+        .with_columns(tier=left_out)
+    )
+
+
+def _few(members: pl.DataFrame, lines: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
+    """Return pairs and triples that are no run without one or two."""
+    deep = members.filter(pl.col("depth") >= Tier.PAIR.value)
+    twos = (
+        deep.select("party", first="at", value="amount")
+        .join(deep.select("party", last="at", other="amount"), on="party")
+        .filter(pl.col("first") < pl.col("last"))
+        .with_columns(value=pl.col("value") + pl.col("other"))
+    )
+    asking = lines.filter(pl.col("depth") >= Tier.PAIR.value).select("i", "party", "depth", value="target")
+    pairs = asking.join(twos, on=["party", "value"]).filter(pl.col("last") - pl.col("first") > _LEFT_OUT_MAX + 1)
+    found = [_shaped(pairs.with_columns(tier=pl.lit(Tier.PAIR.value), second=_NONE, third=_NONE))]
+    if rules.group_size_max > 2:
+        rest = (
+            asking.filter(pl.col("depth") == Tier.TRIPLE.value)
+            .join(deep.select("party", at="at", amount="amount"), on="party")
+            .with_columns(value=pl.col("value") - pl.col("amount"))
+        )
+        triples = (
+            rest.join(twos.rename({"last": "second"}), on=["party", "value"])
+            .rename({"at": "last"})
+            .filter((pl.col("second") < pl.col("last")) & (pl.col("last") - pl.col("first") > _LEFT_OUT_MAX + 2))
+        )
+        found.append(_shaped(triples.with_columns(tier=pl.lit(Tier.TRIPLE.value), third=_NONE)))
+    return pl.concat(found)
+
+
+def _cut(hits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Keep the simplest sets of each line, with how many there are in ``all``; and name the lines with too many.
+
+    Equal amounts can have very many sets of one sum: of more than could be told as alternatives, none is kept.
+    """
+    counts = hits.group_by("i").agg(pl.col("party").min(), simplest=pl.col("tier").min(), all=pl.len())
+    counted = hits.join(counts.drop("party"), on="i")
+    same = counted.filter(pl.col("tier") == pl.col("simplest")).group_by("i").agg(same=pl.len())
+    many = same.filter(pl.col("same") > ALTERNATIVES_MAX + 1)
+    kept = counted.join(many, on="i", how="anti").drop("simplest").sort(_ORDER, nulls_last=True)
+    kept = kept.filter(pl.int_range(pl.len()).over("i") < BLIND_HITS_MAX)
+    return kept, counts.join(many, on="i", how="semi").select("i", "party")
+
+
+def sums(found: Parties, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Return the sets that have a line's amount, the simplest first, their ``legs``, and lines with too many.
+
+    The sets come as ``h`` (their number) and HIT_SCHEMA, with ``more``: there are others beyond ``BLIND_HITS_MAX``;
+    the legs as ``h, i, e, leg_minor, due, day, opens, closes``; the lines of which more sets than could be told as
+    alternatives are equally simple as ``i`` and ``e``, the first item of their party.
+    """
+    pieces = [_cut(pl.DataFrame(schema=HIT_SCHEMA))]
+    for members, lines in _chunks(found):
+        pieces.append(_cut(pl.concat([_shaped(_runs(members, lines, rules)), _few(members, lines, rules)])))
+    crowded = pl.concat([many for _, many in pieces]).sort("i", "party").unique("i", keep="first", maintain_order=True)
+    # A line of several parties may be in several pieces.
+    every = pl.concat([kept for kept, _ in pieces]).join(crowded, on="i", how="anti").sort(_ORDER, nulls_last=True)
+    kept = (
+        every.with_columns(more=pl.max_horizontal(pl.col("all").max(), pl.len()).over("i") > BLIND_HITS_MAX)
+        .filter(pl.int_range(pl.len()).over("i") < BLIND_HITS_MAX)
+        .drop("all")
+        .with_row_index("h")
+    )
+    first = found.members.filter(pl.col("at") == 0).select("party", "e")
+    return kept, _legs(kept, found), crowded.join(first, on="party").select("e", "i")
+
+
+def _legs(hits: pl.DataFrame, found: Parties) -> pl.DataFrame:
+    few = pl.col("tier") >= Tier.PAIR.value
+    at = (
+        pl.when(pl.col("tier") == Tier.TRIPLE.value)
+        .then(pl.concat_list("first", "second", "last"))
+        .when(few)
+        .then(pl.concat_list("first", "last"))
+        .otherwise(pl.int_ranges("first", pl.col("last") + 1, dtype=pl.Int32))
+    )
+    return (
+        hits.with_columns(at=at)
+        .explode("at")
+        .filter(few | (pl.col("at").ne_missing(pl.col("second")) & pl.col("at").ne_missing(pl.col("third"))))
+        .join(found.members, on=["party", "at"])
+        .join(found.lines.select("i", "day").unique(), on="i")
+        .select("h", "i", "e", "due", "day", "opens", "closes", leg_minor="amount")
+    )

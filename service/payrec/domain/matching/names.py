@@ -1,0 +1,235 @@
+"""Who a line means by a name that no open item has: resolved once for each distinct name, never for each pair.
+
+Banks and payers shorten, cut and mistype names. A line's name stands for an item's when the words of both explain each
+other: equal, abbreviated or mistyped once, with nothing left over but short words of one, and when no other name is
+explained as well. A common word ("Trading") resolves nothing: one rare word at least has to be there whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+from rapidfuzz import fuzz, process
+from rapidfuzz.distance import OSA
+
+from payrec.domain.matching.keys import normalise_name
+
+NAMES_SCHEMA: Final = {"key": pl.Int64(), "text": pl.String()}
+"""The texts of names: ``key`` is the name's key, ``text`` any text that has it."""
+
+NAMES_RESOLVED_MAX: Final = 200_000
+"""Distinct names of lines that are resolved in one run; of more, the first in alphabetical order."""
+
+_NAMES_AT_ONCE: Final = 50_000
+"""Distinct names whose candidates are in memory together."""
+
+_WORDS_MAX: Final = 8
+"""Words of a name that are looked at."""
+
+_BLOCK_NAMES_MAX: Final = 100
+"""Names of items that may share what is looked up; what more of them share tells nobody apart."""
+
+_NAME_CANDIDATES_MAX: Final = 64
+"""Names of items that are compared with one name, those that share the rarest first."""
+
+_ALIGNED_MAX: Final = 5
+"""Of these, the most alike whose words are compared."""
+
+_RATIO_MIN: Final = 50.0
+"""Percent of the letters that names have in common before their words are compared."""
+
+_COMMON_NAMES_MIN: Final = 8
+_COMMON_SHARE: Final = 200
+"""A word of more than 8 names, and of more than one in 200, is common."""
+
+_COMMON_WORD_LIST: Final = (
+    "AUTO BANK BAU COMPANY CONSULTING DESIGN DEUTSCHLAND DIENSTLEISTUNG DIENSTLEISTUNGEN ENERGIE ENERGY EUROPE FOODS "
+    "FRANCE GERMANY GLOBAL GROUP GRUPPE HANDEL HOLDING IMMOBILIEN INTERNATIONAL LOGISTICS LOGISTIK MANAGEMENT MEDIA "
+    "MEDICAL PARTNER PARTNERS SERVICE SERVICES SERVICIOS SOFTWARE SOLUTIONS SYSTEME SYSTEMS TECHNIK TECHNOLOGIES "
+    "TECHNOLOGY TRADING TRANSPORT TRANSPORTS VERWALTUNG"
+)
+_COMMON_WORDS: Final = frozenset(_COMMON_WORD_LIST.split())
+"""What many companies do or are, however few of them are here."""
+
+_WHOLE_WORD_MIN: Final = 4
+"""Letters of a word that tells names apart."""
+
+_SHORT_WORD_MAX: Final = 3
+"""Letters of a word that may be missing (``CO``, ``OO``, an initial)."""
+
+_TAIL_MIN: Final = 6
+_LONG_WORD_MIN: Final = 8
+"""Letters of a word in which two letters may be wrong, and which tells names apart though mistyped."""
+_ABBREVIATION_MAX: Final = 5
+"""Letters of an abbreviation that leaves some out within the word (``TRDG``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The names of the items."""
+
+    words: list[list[str]]
+    common: frozenset[str]
+
+
+def _normalised(keys: pl.Series, texts: pl.DataFrame) -> pl.DataFrame:
+    """Return ``key`` and ``normal`` of the names, in alphabetical order."""
+    found = texts.filter(pl.col("key").is_in(keys.implode())).unique("key")
+    return found.select(
+        "key", normal=pl.Series([normalise_name(text) for text in found["text"]], dtype=pl.String)
+    ).sort("normal", "key")
+
+
+def _words(names: pl.DataFrame) -> pl.DataFrame:
+    """Return ``n`` and ``word``, the first words of each name."""
+    return names.select("n", word=pl.col("normal").str.split(" ").list.head(_WORDS_MAX)).explode("word")
+
+
+def _first_words(names: pl.DataFrame) -> list[list[str]]:
+    return [text.split(" ")[:_WORDS_MAX] for text in names["normal"]]
+
+
+def _blocks(words: pl.DataFrame) -> pl.DataFrame:
+    """Return ``n`` and ``block``: whole words, the ends of long ones, words with the beginning of another."""
+    length = pl.col("word").str.len_chars()
+    whole = words.filter(length >= _WHOLE_WORD_MIN)
+    both = words.join(whole, on="n", suffix="_2").filter(pl.col("word") != pl.col("word_2"))
+    first, second = pl.col("word"), pl.col("word_2")
+    return pl.concat(
+        [
+            whole.select("n", block=pl.lit("=") + pl.col("word")),
+            whole.filter(length >= _TAIL_MIN).select("n", block=pl.lit("-") + pl.col("word").str.tail(4)),
+            both.select("n", block=first.str.head(1) + "+" + second),
+            both.filter(first < second).select("n", block=first.str.head(4) + "*" + second.str.head(4)),
+        ]
+    ).unique()
+
+
+def _candidates(unknown: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return ``n`` and ``k``: the names of items that share something rare with each name."""
+    wanted = _blocks(_words(unknown))
+    counts = (
+        blocks.join(wanted.select("block").unique(), on="block", how="semi")
+        .group_by("block")
+        .agg(names=pl.len())
+        .filter(pl.col("names") <= _BLOCK_NAMES_MAX)
+    )
+    kept = (
+        wanted.join(counts, on="block")
+        .sort("n", "names", "block")
+        .filter(pl.col("names").cum_sum().over("n") <= _NAME_CANDIDATES_MAX)
+    )
+    return kept.join(blocks, on="block", suffix="_k").select("n", k="n_k").unique()
+
+
+def _most_alike(pairs: pl.DataFrame, unknown: pl.Series, known: pl.Series) -> pl.DataFrame:
+    """Keep the few pairs of each name that have the most letters in common."""
+    left, right = unknown.gather(pairs["n"]).to_list(), known.gather(pairs["k"]).to_list()
+    ratios = process.cpdist(left, right, scorer=fuzz.ratio)
+    return (
+        pairs.with_columns(ratio=pl.Series(ratios, dtype=pl.Float32))
+        .filter(pl.col("ratio") >= _RATIO_MIN)
+        .sort(["n", "ratio", "k"], descending=[False, True, False])
+        .group_by("n", maintain_order=True)
+        .head(_ALIGNED_MAX)
+    )
+
+
+def _abbreviates(short: str, long: str) -> bool:
+    """Tell whether one word is short for the other: its beginning, or a few of its letters in order."""
+    if len(short) >= len(long) or short[0] != long[0]:
+        return False
+    if long.startswith(short):
+        return True
+    if not 2 <= len(short) <= _ABBREVIATION_MAX <= len(long):
+        return False
+    rest = iter(long)
+    return all(letter in rest for letter in short)
+
+
+def _mistypes(one: str, other: str) -> bool:
+    shorter = min(len(one), len(other))
+    if shorter < _WHOLE_WORD_MIN:
+        return False
+    allowed = 2 if shorter >= _LONG_WORD_MIN else 1
+    return OSA.distance(one, other, score_cutoff=allowed) <= allowed
+
+
+def explained(one: list[str], other: list[str], common: frozenset[str]) -> int | None:
+    """Return how much has to be believed for both names to be one, or None when they are not.
+
+    ``common`` are the words that many names have. Nothing has to be believed of equal words.
+    """
+    rest, others = [word for word in one if word not in other], [word for word in other if word not in one]
+    equal = [word for word in one if word in other]
+    strong = any(len(word) >= _WHOLE_WORD_MIN and word not in common for word in equal)
+    cost, typos, helped = 0, 0, bool(equal)
+    for word in sorted(rest, key=lambda word: (-len(word), word)):
+        found = next((its for its in others if _abbreviates(word, its) or _abbreviates(its, word)), None)
+        if found is None:
+            found = next((its for its in others if _mistypes(word, its)), None)
+            if found is None:
+                continue
+            typos += 1
+            cost += 3
+            certain = helped or min(len(word), len(found)) >= _LONG_WORD_MIN
+            strong = strong or (certain and found not in common and word not in common)
+        else:
+            cost += 2
+            helped = True
+        rest.remove(word)
+        others.remove(found)
+    if not strong or typos > 1:
+        return None
+    left = rest + others
+    if (rest and others) or any(len(word) > _SHORT_WORD_MAX or word in _COMMON_WORDS for word in left):
+        return None
+    return cost + len(left)
+
+
+def _chosen(pairs: pl.DataFrame, unknown: list[list[str]], known: _Known) -> list[tuple[int, int]]:
+    """Return the name of an item for each name that has exactly one that is explained best."""
+    best: dict[int, tuple[int, int, bool]] = {}
+    for n, k in pairs.select("n", "k").iter_rows():
+        cost = explained(unknown[n], known.words[k], known.common)
+        if cost is None:
+            continue
+        before = best.get(n)
+        if before is None or cost < before[0]:
+            best[n] = (cost, k, True)
+        elif cost == before[0]:
+            best[n] = (cost, before[1], False)
+    return [(n, k) for n, (_, k, alone) in best.items() if alone]
+
+
+def resolved(expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame) -> pl.DataFrame:
+    """Return ``key``, of a name that lines have and no item, and ``similar_key``, of the item's name that it means.
+
+    ``expected`` and ``incoming`` are the name keys of both sides, ``texts`` has the columns of ``NAMES_SCHEMA``; a name
+    without a text is resolved to nothing. Sorted by ``key``, each once.
+    """
+    empty = pl.DataFrame(schema={"key": pl.Int64(), "similar_key": pl.Int64()})
+    ours, theirs = expected.drop_nulls().unique(), incoming.drop_nulls().unique()
+    theirs = theirs.filter(~theirs.is_in(ours.implode()))
+    unknown = _normalised(theirs, texts).head(NAMES_RESOLVED_MAX)
+    if unknown.is_empty():
+        return empty
+    known = _normalised(ours, texts).with_row_index("n")
+    words = _words(known)
+    counts = words.group_by("word").agg(names=pl.len())
+    many = max(_COMMON_NAMES_MIN, known.height // _COMMON_SHARE)
+    common = frozenset(counts.filter(pl.col("names") > many)["word"]) | _COMMON_WORDS
+    names = _Known(_first_words(known), common)
+    blocks = _blocks(words)
+    found = [empty]
+    for rows in unknown.iter_slices(_NAMES_AT_ONCE):
+        part = rows.with_row_index("n")
+        pairs = _most_alike(_candidates(part, blocks), part["normal"], known["normal"])
+        chosen = pl.DataFrame(_chosen(pairs, _first_words(part), names), schema=["n", "k"], orient="row")
+        if not chosen.is_empty():
+            found.append(
+                pl.DataFrame({"key": part["key"].gather(chosen["n"]), "similar_key": known["key"].gather(chosen["k"])})
+            )
+    return pl.concat(found).sort("key")

@@ -1,0 +1,146 @@
+"""What is proposed when nothing better is left: equal amounts of anybody, near amounts of the counterparty.
+
+Proposals only, for a person to decide. Of a near amount the line's leg is what was paid, at most what is open on the
+item; the difference stays open. A line for which any item of equal amount is left is never given to another one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.matching.block import PARTY_KEYS, Candidates, amount_pairs, distinct, equal_pairs, keyed, unquoted
+from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.compete import Taken, competed
+from payrec.domain.matching.reasons import alike, forbidden, lost
+from payrec.domain.matching.rules import (
+    FEE_UNITS_MAX,
+    KEY_ITEMS_MAX,
+    KEY_LINES_MAX,
+    RESIDUAL_CANDIDATES_MAX,
+    ROUNDING_MINOR_MAX,
+    DateLevel,
+    EndToEndLevel,
+    MatchingRules,
+    NameLevel,
+    PartyLevel,
+    Reason,
+    ReferenceLevel,
+)
+from payrec.domain.matching.score import scored, without
+
+_ROUNDED: Final = 1
+_LESS_A_FEE: Final = 2
+_PART: Final = 3
+"""How near the amounts are; the nearer of two candidates is meant."""
+
+_DEFAULT_DIGITS: Final = 2
+
+
+def residual(
+    sides: Sides, pairs: pl.DataFrame, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Propose among the rows that are not ``busy``; returns competed pairs, and findings.
+
+    ``pairs`` are those that were scored already, ``rejected`` the ``code`` of those never to propose.
+    """
+    equal, findings = _by_amount(sides, busy, found, rejected, rules)
+    busy = Taken(
+        pl.concat([busy.items, equal.filter("chosen")["e"]]).unique(),
+        # With or without a proposal: too many items of the line's amount are no reason to take one of another amount.
+        pl.concat([busy.lines, equal["i"], findings.filter("fits")["i"]]).unique(),
+    )
+    return pl.concat([equal, _near(sides, pairs, busy, found, rejected, rules)]), findings
+
+
+def _left(sides: Sides, busy: Taken) -> tuple[pl.DataFrame, pl.DataFrame]:
+    items = sides.expected.join(busy.items.to_frame("row"), on="row", how="anti")
+    lines = sides.incoming.filter(~pl.col("reversal") & ~pl.col("duplicate"))
+    return items, lines.join(busy.lines.to_frame("row"), on="row", how="anti")
+
+
+def _by_amount(
+    sides: Sides, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Propose by amount and date alone."""
+    equal = amount_pairs(*_left(sides, busy))
+    pairs = scored(without(equal.pairs, rejected), sides, rules)
+    fitting = pairs.filter(pl.col("fault") == 0)
+    few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
+    fitting = fitting.with_columns(few=few)
+    pairs_few = competed(fitting.filter("few").drop("few"), found, rules, busy)
+    findings = pl.concat([forbidden(pairs), alike(fitting.filter(~pl.col("few"))), lost(pairs_few)])
+    return pairs_few, findings
+
+
+def _of_party(sides: Sides, busy: Taken) -> pl.DataFrame:
+    """Return the pairs of one counterparty, of lines that quote nothing.
+
+    What quotes something that no open item has is about something else; the payer's own end-to-end id is no quotation.
+    """
+    items, lines = _left(sides, busy)
+    keys = pl.col("reference_keys").list
+    own = keys.contains(pl.col("end_to_end_key")).fill_null(value=False).cast(pl.UInt32)
+    lines = lines.filter(keys.len().fill_null(0) <= own)
+    joins = [
+        equal_pairs(keyed(items, name), keyed(lines, its_name), items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX)
+        for name, its_name in PARTY_KEYS
+    ]
+    return distinct(unquoted(pl.concat([join.pairs for join in joins])))
+
+
+def _nearness(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Add ``near``: how near the amounts are, null when they are not. No product leaves 64 bits.
+
+    An item with a minimum or maximum of its own says itself what is near.
+    """
+    items = sides.expected.select("currency", banded=pl.any_horizontal(pl.col("min_minor", "max_minor").is_not_null()))
+    of_pairs = items[pairs["e"]]
+    digits = of_pairs["currency"].replace_strict(dict(MINOR_UNITS), default=_DEFAULT_DIGITS, return_dtype=pl.Int64)
+    asked, paid, unit = pl.col("e_amount_minor"), pl.col("i_amount_minor"), pl.col("unit")
+    less, gap = asked - paid, (asked - paid).abs()
+    rounded = (gap <= ROUNDING_MINOR_MAX) | ((gap < unit) & (paid % unit == 0))
+    fee = (less > 0) & ((less <= asked // 100 * 3) | ((less <= FEE_UNITS_MAX * unit) & (less <= asked // 5)))
+    part = ((less > 0) & (less <= asked // 5 * 2)) | ((less < 0) & (gap <= asked // 5))
+    return (
+        pairs.with_columns(unit=pl.lit(10, dtype=pl.Int64).pow(digits), banded=of_pairs["banded"])
+        .with_columns(
+            near=pl.when("banded")
+            .then(None)
+            .when(rounded & (gap <= asked // 10))
+            .then(_ROUNDED)
+            .when(fee)
+            .then(_LESS_A_FEE)
+            .when(part)
+            .then(_PART)
+            .cast(pl.Int8)
+        )
+        .drop("unit", "banded")
+    )
+
+
+def _near(
+    sides: Sides, pairs: pl.DataFrame, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
+) -> pl.DataFrame:
+    """Propose the one item that comes near the line's amount, when its party or a partial reference speaks for it."""
+    partial = (pl.col("reference_level") == ReferenceLevel.PARTIAL.value) | (
+        pl.col("end_to_end_level") == EndToEndLevel.PARTIAL.value
+    )
+    hinted = pairs.filter(partial & ~pl.col("duplicate") & ~busy.touches())
+    of_party = scored(without(_of_party(sides, busy), rejected), sides, rules)
+    name = pl.col("name_level")
+    named = pl.col("payer") | (name == NameLevel.SIMILAR.value)
+    contradicted = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (name == NameLevel.DIFFERENT.value)
+    allowed = (pl.col("fault") == Reason.AMOUNT_MISMATCH.value) & ~contradicted
+    if rules.require_reference:
+        allowed &= partial
+    timely = pl.col("date_level").is_in([DateLevel.NEAR, DateLevel.CLOSE])
+    close = _nearness(pl.concat([hinted, of_party]).unique(["e", "i"], keep="first"), sides).filter(
+        allowed & (named | partial) & pl.col("near").is_not_null() & (timely | (pl.col("near") == _ROUNDED))
+    )
+    nearest = (pl.col("near") == pl.col("near").min().over("e")) & (pl.col("near") == pl.col("near").min().over("i"))
+    close = close.filter(nearest)
+    alone = (pl.len().over("e") == 1) & (pl.len().over("i") == 1)
+    return competed(close.filter(alone).drop("near").sort("e", "i"), found, rules, busy)

@@ -1,0 +1,326 @@
+"""Blind groups, by example: each kind, each refusal, and what makes them less sure."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from payrec.domain.matching.rules import (
+    BLIND_CLAIMS_MAX,
+    BLIND_COINCIDENCES_PPM_MAX,
+    BLIND_ITEMS_MAX,
+    BLIND_LINES_MAX,
+    BLIND_SEARCH_ITEMS_MAX,
+    Confidence,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    Reason,
+    Uniqueness,
+)
+from support.matching_frames import Item, Line, Outcome, Proposal, run
+
+AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
+IBAN = "DE89370400440532013000"
+AMOUNTS = (102_347, 58_813, 215_909, 77_401, 131_117, 46_229, 98_893, 164_051)
+"""Such that no other set of few has the sum of a run."""
+MEDIUM = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
+
+
+def items_of(*amounts: int, iban: str | None = IBAN, name: str | None = "Ada Ltd") -> list[Item]:
+    return [
+        Item(f"e{at}", amount=amount, iban=iban, name=name, due=20_590 + at, reference=f"INV-7{at:04d}")
+        for at, amount in enumerate(amounts)
+    ]
+
+
+def paying(items: list[Item], *members: int, id: str = "x") -> Line:  # noqa: A002 - as the field is called
+    return Line(id, amount=sum(items[at].amount for at in members), iban=IBAN)
+
+
+def only(outcome: Outcome) -> Proposal:
+    [group] = outcome.matches
+    return group
+
+
+def sure(group: Proposal) -> tuple[Confidence, Uniqueness, bool]:
+    return group.confidence, group.status, group.auto
+
+
+def level(group: Proposal) -> GroupLevel:
+    return GroupLevel(dict(group.levels)["group"])
+
+
+def names(*members: int) -> frozenset[str]:
+    return frozenset(f"e{at}" for at in members)
+
+
+KINDS = [
+    ((1, 2, 3), GroupLevel.BY_RUN),
+    (tuple(range(8)), GroupLevel.BY_RUN),
+    ((1, 3, 4), GroupLevel.BY_RUN_MINUS),
+    ((1, 3, 4, 6), GroupLevel.BY_RUN_MINUS),
+    ((1, 4, 5), GroupLevel.BY_RUN_MINUS),
+    ((0, 6), GroupLevel.BY_FEW),
+    ((0, 3, 7), GroupLevel.BY_FEW),
+]
+
+
+@pytest.mark.parametrize(("members", "kind"), KINDS)
+def test_a_set_of_the_payer_that_has_the_sum(members: tuple[int, ...], kind: GroupLevel) -> None:
+    items = items_of(*AMOUNTS)
+    outcome = run(items, [paying(items, *members)], AUTO)
+    group = only(outcome)
+    assert (group.ends[0], level(group), group.kind) == (names(*members), kind, MatchKind.ONE_TO_MANY)
+    assert sure(group) == MEDIUM
+    # 28 runs, 56 and 70 without one or two, 28 pairs and 56 triples.
+    assert (group.tried, group.named) == (238, 8)
+    [expected] = outcome.proposals.matches["coincidences_ppm"]
+    assert 0 < expected <= BLIND_COINCIDENCES_PPM_MAX
+
+
+def test_a_set_that_has_no_structure_is_not_looked_for() -> None:
+    items = items_of(*AMOUNTS)
+    assert not run(items, [paying(items, 0, 2, 5, 7)], AUTO).matches
+
+
+@pytest.mark.parametrize("paid", [-1, 1])
+def test_a_minor_unit_more_or_less_is_no_sum(paid: int) -> None:
+    items = items_of(*AMOUNTS)
+    line = paying(items, 1, 2, 3)
+    assert not run(items, [replace(line, amount=line.amount + paid)], AUTO).matches
+
+
+def test_who_it_is_may_be_told_by_name_or_by_account() -> None:
+    items = items_of(*AMOUNTS)
+    line = replace(paying(items, 1, 2, 3), iban=None)
+    assert not run(items, [line], AUTO).matches
+    assert only(run(items, [replace(line, name="ADA")], AUTO)).ends[0] == names(1, 2, 3)
+    # The account of one item is that of its name.
+    some = [replace(item, iban=None) if at % 2 else item for at, item in enumerate(items)]
+    assert only(run(some, [paying(items, 1, 2, 3)], AUTO)).ends[0] == names(1, 2, 3)
+    # A name with two accounts is two parties.
+    two = [replace(item, iban="DE02120300000000202051") if at == 2 else item for at, item in enumerate(items)]
+    assert not run(two, [replace(line, name="ADA")], AUTO).matches
+
+
+def test_another_currency_or_direction_is_another_party() -> None:
+    items = items_of(*AMOUNTS)
+    line = paying(items, 1, 2, 3)
+    for change in ({"currency": "CHF"}, {"direction": -1}):
+        other = [replace(item, **change) if at == 2 else item for at, item in enumerate(items)]  # type: ignore[arg-type]
+        assert not run(other, [line], AUTO).matches
+
+
+def test_what_somebody_quotes_is_no_member() -> None:
+    items = items_of(*AMOUNTS)
+    lines = [paying(items, 1, 2, 3), Line("y", amount=items[2].amount, text=items[2].reference, day=20_601)]
+    outcome = run(items, lines, AUTO)
+    assert [match.ends[0] for match in outcome.matches] == [names(2)]
+    # With that one gone, the others are due in a row.
+    lines[0] = paying(items, 1, 3, 4)
+    assert [match.ends[0] for match in run(items, lines, AUTO).matches] == [names(1, 3, 4), names(2)]
+
+
+def test_dates_hold_for_every_member() -> None:
+    items = items_of(*AMOUNTS)
+    late = [replace(item, due=20_700) if at == 7 else item for at, item in enumerate(items)]
+    line = paying(items, 5, 6, 7)
+    assert only(run(items, [line], AUTO)).ends[0] == names(5, 6, 7)
+    assert not run(late, [line], AUTO).matches
+
+
+def test_a_rejected_pair_excludes_the_group() -> None:
+    items = items_of(*AMOUNTS)
+    assert not run(items, [paying(items, 1, 2, 3)], AUTO, [("e2", "x")]).matches
+
+
+@pytest.mark.parametrize("flag", ["reversal", "duplicate"])
+def test_what_takes_back_or_repeats_pays_nothing(flag: str) -> None:
+    items = items_of(*AMOUNTS)
+    assert not run(items, [replace(paying(items, 1, 2, 3), **{flag: True})], AUTO).matches  # type: ignore[arg-type]
+
+
+def test_a_pending_line_may_be_proposed() -> None:
+    items = items_of(*AMOUNTS)
+    group = only(run(items, [replace(paying(items, 1, 2, 3), pending=True)], AUTO))
+    assert (sure(group), dict(group.levels)["line"]) == (MEDIUM, 2)
+
+
+def test_the_rules_bound_a_group_or_forbid_it() -> None:
+    items = items_of(*AMOUNTS)
+    line = paying(items, 1, 2, 3)
+    assert only(run(items, [line], replace(AUTO, group_size_max=3))).ends[0] == names(1, 2, 3)
+    for rules in (
+        replace(AUTO, group_size_max=2),
+        replace(AUTO, group_size_max=1),
+        replace(AUTO, require_reference=True),
+    ):
+        assert not run(items, [line], rules).matches
+
+
+def test_a_simpler_set_is_better_but_not_sure() -> None:
+    # The last one costs as much as the first of the run: without one or two, the sum is there again.
+    items = items_of(*AMOUNTS[:5], AMOUNTS[1])
+    group = only(run(items, [paying(items, 1, 2, 3)], AUTO))
+    assert (group.ends[0], level(group)) == (names(1, 2, 3), GroupLevel.BY_RUN)
+    assert sure(group) == (Confidence.LOW, Uniqueness.CONTESTED, False)
+    assert group.rivals == (1, 0)
+
+
+def test_two_runs_of_one_sum_are_ambiguous() -> None:
+    items = items_of(*AMOUNTS[:4], AMOUNTS[1], *AMOUNTS[5:])
+    outcome = run(items, [paying(items, 1, 2, 3)], AUTO)
+    assert sure(only(outcome)) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
+    assert outcome.alternatives
+
+
+def test_two_lines_that_could_pay_the_same_are_ambiguous() -> None:
+    items = items_of(*AMOUNTS)
+    outcome = run(items, [paying(items, 1, 2, 3), paying(items, 2, 3, 4, id="y")], AUTO)
+    assert sure(only(outcome)) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
+    assert Reason.AMBIGUOUS in {reason for reason, *_ in outcome.lines.values()}
+
+
+def test_sums_of_round_amounts_say_nothing() -> None:
+    items = items_of(*(1_000 * (at + 5) for at in range(8)))
+    outcome = run(items, [paying(items, 0, 1, 2)], AUTO)
+    assert not outcome.matches
+    assert outcome.lines["x"][0] is Reason.AMBIGUOUS
+
+
+def test_more_items_than_are_searched_are_tried_as_runs_alone() -> None:
+    chance = random.Random(5)  # noqa: S311 - data, not a secret
+    items = items_of(*(chance.randrange(10_000, 10**7) for _ in range(BLIND_SEARCH_ITEMS_MAX + 1)))
+    items = [replace(item, due=20_590) for item in items]
+    ordered = sorted(items, key=lambda item: item.amount)
+    line = paying(ordered, 3, 4, 5)
+    group = only(run(items, [line], AUTO))
+    assert (sure(group), group.tried) == ((Confidence.LOW, Uniqueness.UNBOUNDED, False), 31 * 30 // 2)
+    assert not run(items, [paying(ordered, 3, 5, 6)], AUTO).matches
+    assert only(run(ordered[:-1], [paying(ordered, 3, 5, 6)], AUTO)).confidence is Confidence.MEDIUM
+
+
+def test_too_many_items_or_lines_say_so() -> None:
+    items = [Item(f"e{at}", amount=100_003 + at * 7_919, iban=IBAN) for at in range(BLIND_ITEMS_MAX + 1)]
+    outcome = run(items, [paying(items, 1, 2)], AUTO)
+    assert not outcome.matches
+    assert outcome.lines["x"][0] is Reason.BUDGET_EXHAUSTED
+    assert {reason for reason, *_ in outcome.items.values()} == {Reason.BUDGET_EXHAUSTED}
+    few = items_of(*AMOUNTS)
+    lines = [Line(f"y{at}", amount=900_001 + at, iban=IBAN) for at in range(BLIND_LINES_MAX)]
+    outcome = run(few, [paying(few, 1, 2, 3), *lines], AUTO)
+    assert not outcome.matches
+    assert outcome.lines["x"][0] is Reason.BUDGET_EXHAUSTED
+    assert run(few, [paying(few, 1, 2, 3), *lines[1:]], AUTO).matches
+
+
+def parts(*amounts: int) -> list[Line]:
+    return [Line(f"x{at}", amount=amount, iban=IBAN, day=20_600 + 12 * at) for at, amount in enumerate(amounts)]
+
+
+@pytest.mark.parametrize("amounts", [(50_003, 50_004), (33_335, 33_335, 33_337), (33_336, 33_336, 33_335)])
+def test_equal_parts_of_an_item(amounts: tuple[int, ...]) -> None:
+    group = only(run(items_of(sum(amounts)), parts(*amounts), AUTO))
+    assert (level(group), group.kind, sure(group)) == (GroupLevel.BY_EQUAL_PARTS, MatchKind.MANY_TO_ONE, MEDIUM)
+    assert len(group.legs) == len(amounts)
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [(50_003, 50_003), (50_003, 50_004, 50_003), (33_335, 33_337), (40_003, 60_004), (33_335, 33_335, 33_338)],
+)
+def test_no_equal_parts_of_an_item(amounts: tuple[int, ...]) -> None:
+    assert not run(items_of(100_007), parts(*amounts), AUTO).groups
+
+
+def test_equal_parts_of_two_equal_items_are_ambiguous() -> None:
+    items = items_of(100_007, 100_007)
+    [group] = run(items, parts(50_003, 50_004), AUTO).groups
+    assert sure(group) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
+
+
+def _simple(size: int, places: tuple[int, ...]) -> bool:
+    """Whether a set is a run, a run without one or two of its inside, a pair or a triple."""
+    return size >= 2 and (size <= 3 or places[-1] - places[0] + 1 - size <= 2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(50_000, 900_000), min_size=2, max_size=9), st.data())
+def test_everything_of_the_kinds_is_found_and_nothing_else(amounts: list[int], data: st.DataObject) -> None:
+    items = items_of(*amounts)
+    places = data.draw(st.sets(st.sampled_from(range(len(items))), min_size=2))
+    line = paying(items, *places)
+    found = [
+        some
+        for size in range(2, len(items) + 1)
+        for some in combinations(range(len(items)), size)
+        if sum(amounts[at] for at in some) == line.amount and _simple(size, some)
+    ]
+    groups = run(items, [line], AUTO).groups
+    assert all(group.ends[0] in {names(*some) for some in found} for group in groups)
+    assert not any(group.auto for group in groups)
+    if groups and groups[0].status is Uniqueness.UNIQUE:
+        assert len(found) == 1
+    if len(found) == 1 and len(amounts) >= 6 and len({a % 10 for a in amounts}) > 4:
+        assert groups or line.amount in amounts
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 10**6), min_size=2, max_size=12), st.randoms(use_true_random=False))
+def test_neither_order_nor_scale_decides(amounts: list[int], chance: random.Random) -> None:
+    items = items_of(*amounts)
+    some = chance.sample(range(len(items)), min(3, len(items)))
+    lines = [paying(items, *some), paying(items, 0, 1, id="y")]
+    first = run(items, lines, AUTO)
+    assert run(chance.sample(items, len(items)), lines[::-1], AUTO).summary() == first.summary()
+    scaled = run(
+        [replace(item, amount=item.amount * 7) for item in items],
+        [replace(line, amount=line.amount * 7) for line in lines],
+        AUTO,
+    )
+    assert [(m.ends, m.confidence, m.status) for m in scaled.groups] == [
+        (m.ends, m.confidence, m.status) for m in first.groups
+    ]
+
+
+HOSTILE = {
+    "one amount": [100_003] * 30,
+    "one amount but for one": [*[100_003] * 29, 100_019],
+    "multiples": [100 * (at + 1) for at in range(30)],
+    "few amounts": [100_003 + 7 * (at % 5) for at in range(30)],
+}
+
+
+@pytest.mark.parametrize("amounts", HOSTILE.values(), ids=HOSTILE)
+def test_amounts_that_are_alike_stay_bounded(amounts: list[int]) -> None:
+    parties = 50
+    items = [
+        Item(f"e{party}-{at}", amount=amount, iban=f"DE{party}", due=20_590 + at)
+        for party in range(parties)
+        for at, amount in enumerate(amounts)
+    ]
+    lines = [
+        Line(f"x{party}-{at}", amount=sum(amounts[:size]), iban=f"DE{party}")
+        for party in range(parties)
+        for at, size in enumerate((2, 3, 4, 5) * 6)
+    ]
+    start = time.perf_counter()
+    outcome = run(items, lines, AUTO)
+    assert time.perf_counter() - start < 30
+    assert not any(match.auto for match in outcome.groups)
+
+
+def test_lines_that_all_have_the_sum_are_too_many() -> None:
+    items = items_of(*AMOUNTS)
+    lines = [replace(paying(items, 1, 2, 3), id=f"x{at}", day=20_600 + at) for at in range(BLIND_CLAIMS_MAX + 1)]
+    assert only(run(items, lines[1:], AUTO)).status is Uniqueness.AMBIGUOUS
+    outcome = run(items, lines, AUTO)
+    assert not outcome.matches
+    assert {reason for reason, *_ in outcome.lines.values()} == {Reason.AMBIGUOUS}

@@ -1,0 +1,79 @@
+"""Names that are written otherwise, near amounts and payments that are there twice: through the whole service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from payrec.storage.match_names import MatchNameStore
+from support.matching_world import World, matching_world
+from support.service import Service, Tenant
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        yield made
+
+
+async def test_a_shortened_name_is_proposed_and_never_accepted_by_itself(world: World) -> None:
+    await world.expect("321.09", counterpartyName='Albrador Logistik, "Nord" GmbH')
+    await world.receive("321.09", counterpartyName="ALBRADOR LOG. NORD")
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    await world.run()
+    match = await world.proposal()
+    assert match["confidence"] == "medium"
+    assert "the name ALBRADOR LOG. NORD resembles Albrador Logistik" in match["explanation"]
+    assert [found["feature"] for found in match["evidence"]] == ["amount", "date", "name", "line"]
+
+
+async def test_a_text_is_read_for_each_name_and_only_of_its_own_tenant(world: World) -> None:
+    for _ in range(2):
+        await world.expect(counterpartyName="Albrador Logistik")
+    for name in ("ALBRADOR LOGISTIK GMBH", "Albrador Log.", None):
+        await world.receive(counterpartyName=name)
+    await world.expect(counterpartyName=None)
+    await world.tenant.post(
+        "/expected-transactions",
+        {
+            "direction": "credit",
+            "currency": "EUR",
+            "dueDate": "2026-03-10",
+            "amount": "1.00",
+            "counterpartyName": "Zoë",
+        },
+    )
+    database = world.service.factory.context.database
+    texts = []
+    for scope in (world.scope, world.bystander_scope):
+        async with database.tenant(scope, readonly=True) as connection:
+            found = (await MatchNameStore(connection).read()).decode().splitlines()
+        texts.append(sorted(line.split(",")[1] for line in found))
+    assert texts == [["Albrador Log.", "Albrador Logistik", "Zoë"], ["Albrador Log.", "Albrador Logistik"]]
+
+
+async def test_a_near_amount_leaves_the_difference_open(world: World) -> None:
+    expected = await world.expect("100.00", counterpartyName="Ada Lovelace")
+    incoming = await world.receive("98.00", counterpartyName="Ada Lovelace")
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    await world.run()
+    match = await world.proposal()
+    assert (match["confidence"], match["amountMinor"]) == ("medium", 9_800)
+    assert match["explanation"].startswith("98.00 of 100.00 EUR is paid")
+    assert (await world.accept(match)).status_code == 200
+    assert (await world.expected(expected))["openAmountMinor"] == 200
+    assert (await world.incoming(incoming))["openAmountMinor"] == 0
+
+
+async def test_the_later_of_two_equal_payments_says_that_it_is_one(world: World) -> None:
+    await world.expect(reference="INV-2026-001")
+    first = await world.receive(remittance="INV-2026-001", counterpartyName="Ada")
+    later = await world.receive(remittance="INV-2026-001", counterpartyName="Ada", bookingDate="2026-03-14")
+    await world.set(autoAccept=True)
+    run = await world.run()
+    assert run["counts"]["unmatched"] == {"duplicate": 1}
+    assert (await world.incoming(first))["status"] == "matched"
+    assert (await world.incoming(later))["reasonCode"] == "duplicate"
