@@ -67,12 +67,17 @@ _KEEP: Final = """
     )
     DELETE FROM staged_match s USING same WHERE s.id = same.id
 """
+# Each transaction once, in the order in which everybody locks. What an untouched one has in all is what is open of it.
+_TAKEN: Final = """
+    CREATE TEMPORARY TABLE taken_{side} ON COMMIT DROP AS
+    SELECT {side}_id AS id, sum(amount_minor)::bigint AS minor, min({side}_open_minor) AS open_minor
+    FROM staged_leg WHERE auto GROUP BY 1 ORDER BY 1
+"""
 _ALLOCATE: Final = """
     INSERT INTO allocation AS a (side, transaction_id, amount_minor, allocated_minor, status, version, updated_at)
-    SELECT {number}, t.id, t.amount_minor{less}, s.taken,
-        CASE WHEN s.taken = t.amount_minor{less} THEN 'matched' ELSE 'partially_matched' END, 2, %(at)s
-    FROM (SELECT {side}_id AS id, sum(amount_minor)::bigint AS taken FROM staged_leg WHERE auto GROUP BY 1) s
-    JOIN {side}_transaction t ON t.id = s.id ORDER BY t.id
+    SELECT {number}, id, open_minor, minor,
+        CASE WHEN minor = open_minor THEN 'matched' ELSE 'partially_matched' END, 2, %(at)s
+    FROM taken_{side} ORDER BY id
     ON CONFLICT (transaction_id, side) DO UPDATE SET
         allocated_minor = a.allocated_minor + EXCLUDED.allocated_minor,
         status = CASE WHEN a.allocated_minor + EXCLUDED.allocated_minor = a.amount_minor
@@ -86,14 +91,13 @@ _HOLD: Final = """
         ORDER BY o.transaction_id FOR SHARE OF o
     ) h
 """
+# The rows are held, so they are what was read.
+_CLOSE: Final = """
+    DELETE FROM {open} o USING taken_{side} t WHERE o.transaction_id = t.id AND t.open_minor = t.minor
+"""
 _REDUCE: Final = """
-    WITH taken AS (
-        SELECT {side}_id AS id, sum(amount_minor)::bigint AS minor FROM staged_leg WHERE auto GROUP BY 1
-    ), closed AS (
-        DELETE FROM {open} o USING taken WHERE o.transaction_id = taken.id AND o.open_minor = taken.minor
-    )
-    UPDATE {open} o SET open_minor = o.open_minor - taken.minor, reason = NULL
-    FROM taken WHERE o.transaction_id = taken.id AND o.open_minor > taken.minor
+    UPDATE {open} o SET open_minor = o.open_minor - t.minor, reason = NULL
+    FROM taken_{side} t WHERE o.transaction_id = t.id AND t.open_minor > t.minor
 """
 _REASONS: Final = """
     WITH changed AS (
@@ -189,8 +193,8 @@ _KEPT: Final = """
     SELECT count(*) AS count, count(*) FILTER (WHERE uniqueness = 'ambiguous') AS ambiguous FROM kept_match
 """
 _SIDES: Final = (
-    {"number": 1, "side": "expected", "open": "expected_open", "less": " - t.settled_before_minor"},
-    {"number": 2, "side": "incoming", "open": "incoming_open", "less": ""},
+    {"number": 1, "side": "expected", "open": "expected_open"},
+    {"number": 2, "side": "incoming", "open": "incoming_open"},
 )
 
 
@@ -257,6 +261,7 @@ class MatchProposalStore:
             await self._hold(legs, written)
         for side in _SIDES:
             if auto:
+                await self._execute(_CLOSE, side)
                 await self._execute(_REDUCE, side)
             within = _WITHIN.format(**side, looked_at=_LOOKED_AT) if filtered else ""
             await self._execute(_REASONS, {**side, "within": within})
@@ -282,6 +287,7 @@ class MatchProposalStore:
             Through the constraint ``allocation_within_amount``.
         """
         for side in _SIDES:
+            await self._execute(_TAKEN, side)
             await self._execute(_ALLOCATE, side, at=at)
 
     async def _drop_conflicts(self) -> tuple[int, int]:
