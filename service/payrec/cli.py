@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         # Imported when it is asked for: `payrec keys` needs neither the API nor the matching engine.
-        command = importlib.import_module(f"payrec.commands.{given.command}")
+        command = importlib.import_module(f"payrec.commands.{given.command.replace('-', '_')}")
         return int(command.run(given))
     except ConfigurationError as error:
         sys.stderr.write(f"payrec: {error.detail}\n")
@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_tenants(commands)
     _add_users(commands)
     _add_keys(commands)
+    _add_verify_match(commands)
     _add_bench(commands)
     return parser
 
@@ -161,6 +162,16 @@ def _add_keys(commands: Any) -> None:
     create.add_argument("--write", action="store_true", help="let it change things")
     create.add_argument("--expires-at", help="RFC 3339, such as 2027-01-01T00:00:00Z; never by default")
     revoke.add_argument("--id", type=_uuid, required=True, help="as the list has it")
+
+
+def _add_verify_match(commands: Any) -> None:
+    verify = commands.add_parser(
+        "verify-match", help="show what a match rests on, and whether it still computes to the same"
+    )
+    verify.add_argument("id", type=_uuid, help="the match's")
+    verify.add_argument("--tenant", required=True, help="slug")
+    verify.add_argument("--environment", required=True, choices=ENVIRONMENTS, help="the one that the match is in")
+    verify.add_argument("--json", action="store_true", help="for programs")
 
 
 def _add_bench(commands: Any) -> None:

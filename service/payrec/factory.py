@@ -31,6 +31,7 @@ from payrec.services.incoming_transactions import IncomingTransactionService
 from payrec.services.jobs import JobService
 from payrec.services.limits import RequestLimits
 from payrec.services.match_runs import MatchRunService
+from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
 from payrec.services.paging import Pager
 from payrec.services.tenants import PasswordHasher, TenantService
@@ -266,6 +267,10 @@ class Factory:
     def create_match_service(self) -> MatchService:
         """Make the service of ``/matches``."""
         return MatchService(work=self._work, pager=self._pager)
+
+    def create_match_verification_service(self) -> MatchVerificationService:
+        """Make what looks at a stored match again."""
+        return MatchVerificationService(database=self.context.database)
 
     def create_match_run_service(self) -> MatchRunService:
         """Make the service of ``/matches/match``."""

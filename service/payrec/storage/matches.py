@@ -61,6 +61,36 @@ _SUPERSEDE: Final = """
     UPDATE match SET status = 'superseded', superseded_by = %s, updated_at = %s, version = version + 1
     WHERE id = ANY(%s)
 """
+_STANDING: Final = """
+    SELECT 'expected' AS side, expected_id AS id, sum(settled_minor)::bigint AS minor,
+           coalesce(sum(settled_minor) FILTER (WHERE match_id = %(id)s), 0)::bigint AS own_minor
+    FROM leg WHERE expected_id = ANY(%(expected)s) AND valid_from IS NOT NULL AND valid_to IS NULL GROUP BY expected_id
+    UNION ALL
+    SELECT 'incoming', incoming_id, sum(amount_minor)::bigint,
+           coalesce(sum(amount_minor) FILTER (WHERE match_id = %(id)s), 0)::bigint
+    FROM leg WHERE incoming_id = ANY(%(incoming)s) AND valid_from IS NOT NULL AND valid_to IS NULL GROUP BY incoming_id
+"""
+_NAMED_ITEMS: Final = """
+    SELECT o.transaction_id AS id, o.open_minor, e.created_at
+    FROM incoming_open c
+    JOIN expected_open o ON o.currency = c.currency AND o.direction = c.direction
+    JOIN expected_transaction e ON e.id = o.transaction_id
+    WHERE c.transaction_id = %(centre)s AND (CASE WHEN %(by_key)s
+        THEN (o.group_key = c.group_key OR o.group_key = ANY(c.reference_keys)) AND o.group_key & 1 = 1
+        ELSE (o.reference_key = ANY(c.reference_keys || c.end_to_end_key) AND o.reference_key & 1 = 1)
+            OR (o.end_to_end_key = ANY(c.reference_keys || c.end_to_end_key) AND o.end_to_end_key & 1 = 1)
+    END) LIMIT %(limit)s
+"""
+_NAMED_LINES: Final = """
+    SELECT o.transaction_id AS id, o.open_minor, i.created_at
+    FROM expected_open c
+    JOIN incoming_open o ON o.currency = c.currency AND o.direction = c.direction
+    JOIN incoming_transaction i ON i.id = o.transaction_id
+    WHERE c.transaction_id = %(centre)s AND NOT o.reversal AND NOT o.duplicate AND (
+        (c.reference_key = ANY(o.reference_keys || o.end_to_end_key) AND c.reference_key & 1 = 1)
+        OR (c.end_to_end_key = ANY(o.reference_keys || o.end_to_end_key) AND c.end_to_end_key & 1 = 1)
+    ) LIMIT %(limit)s
+"""
 
 
 def conditions(query: MatchQuery) -> list[Condition]:
@@ -144,3 +174,22 @@ class MatchStore:
     async def supersede(self, match_ids: Sequence[UUID], *, by: UUID, at: datetime) -> None:
         """Supersede proposals that were locked before, by the match that has taken their amounts."""
         await self._connection.execute(_SUPERSEDE, (by, at, list(match_ids)))
+
+    async def standing(
+        self, match_id: UUID, *, expected: Sequence[UUID], incoming: Sequence[UUID]
+    ) -> list[dict[str, Any]]:
+        """Return what counts of transactions: ``side, id, minor`` of all matches, ``own_minor`` of this one."""
+        parameters = {"id": match_id, "expected": list(expected), "incoming": list(incoming)}
+        return await fetch_all(self._connection, _STANDING, parameters)
+
+    async def named_items(self, line_id: UUID, *, by_key: bool, limit: int) -> list[dict[str, Any]]:
+        """Return the open items that an open line names: ``by_key`` those of its group id, else what it quotes in full.
+
+        As ``id, open_minor, created_at``, at most ``limit``.
+        """
+        parameters = {"centre": line_id, "by_key": by_key, "limit": limit}
+        return await fetch_all(self._connection, _NAMED_ITEMS, parameters)
+
+    async def named_lines(self, expected_id: UUID, *, limit: int) -> list[dict[str, Any]]:
+        """Return the open lines that quote an open item in full, as ``named_items`` does."""
+        return await fetch_all(self._connection, _NAMED_LINES, {"centre": expected_id, "limit": limit})

@@ -61,7 +61,9 @@ def test_the_pins_have_hashes_and_name_no_index() -> None:
     assert all("--hash=" in pin for pin in re.split(r"^(?=[a-z0-9])", pins, flags=re.MULTILINE)[1:])
 
 
-@pytest.mark.parametrize("name", ["demo", "dev", "serve", "worker", "migrate", "tenants", "users", "keys", "openapi"])
+@pytest.mark.parametrize(
+    "name", ["demo", "dev", "serve", "worker", "migrate", "tenants", "users", "keys", "openapi", "verify-match"]
+)
 def test_every_command_of_the_readme_exists(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"`{name}`" in README or f"`payrec {name}`" in README
     with pytest.raises(SystemExit) as ended:

@@ -1,0 +1,336 @@
+"""What a stored match rests on, computed once more from what is stored: each check on its own, none of them reads.
+
+The rules are written here a second time, and not taken from the engine: a check that asked the engine whether it was
+right would always hear yes. Rows are those of ``MatchStore``, with the keys of their texts made anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.domain.matching.keys import ExpectedKeys, IncomingKeys, expected_keys, incoming_keys, is_proving
+from payrec.domain.matching.rules import (
+    CLOSE_DAYS,
+    ENGINE_VERSION,
+    FEATURES,
+    NEAR_DAYS,
+    PRIOR_WEIGHT,
+    WEIGHTS,
+    AmountLevel,
+    Confidence,
+    DateLevel,
+    EndToEndLevel,
+    GroupLevel,
+    Level,
+    LineLevel,
+    PartyLevel,
+    ReferenceLevel,
+    Uniqueness,
+)
+from payrec.domain.money import format_minor
+
+Row = Mapping[str, Any]
+
+ENGINE_ACTOR_PREFIX: Final = "engine:"
+"""Begins the name of whoever made a match, when that was a run."""
+
+SIDES: Final = (("expected", "settled_minor"), ("incoming", "amount_minor"))
+"""Either side, and what of a leg is its part."""
+
+_PARTIES: Final = ("account", "name", "own_account")
+
+_KINDS: Final = {"one_to_one": (False, False), "one_to_many": (True, False), "many_to_one": (False, True)}
+"""Whether there are several items, and several lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at again."""
+
+    name: str
+    holds: bool
+    detail: str
+    """What was found, or what does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A leg with the keys of both of its rows."""
+
+    leg: Row
+    expected: ExpectedKeys
+    incoming: IncomingKeys
+
+    @property
+    def changed(self) -> bool:
+        """Whether one of its rows is not what the match was made for."""
+        return any(self.leg[f"{side}_revision"] != self.leg[f"{side}_revision_now"] for side, _ in SIDES)
+
+    def quotes(self, key: int | None, *, proving: bool) -> bool:
+        """Tell whether the line quotes a key, of a text that could prove or of one that could not."""
+        quoted = {*self.incoming.reference_keys, self.incoming.end_to_end_key}
+        return key is not None and key in quoted and is_proving(key) == proving
+
+    @property
+    def proves(self) -> bool:
+        """Whether the line quotes the item's reference or end-to-end id in full."""
+        return any(self.quotes(k, proving=True) for k in (self.expected.reference_key, self.expected.end_to_end_key))
+
+
+def check(name: str, faults: list[str], found: str) -> Check:
+    """Return a check that holds when nothing is wrong."""
+    return Check(name=name, holds=not faults, detail="; ".join(faults) or found)
+
+
+def joined(leg: Row) -> Joined:
+    """Return a leg with keys made of the texts that its rows have now."""
+    return Joined(
+        leg,
+        expected_keys(
+            reference=leg["reference"],
+            end_to_end_id=leg["expected_end_to_end_id"],
+            counterparty_name=leg["expected_name"],
+            counterparty_account=leg["expected_account"],
+            account=leg["expected_own_account"],
+            group=leg["expected_group_key"],
+        ),
+        incoming_keys(
+            remittance=leg["remittance"],
+            structured_reference=leg["structured_reference"],
+            end_to_end_id=leg["incoming_end_to_end_id"],
+            counterparty_name=leg["incoming_name"],
+            counterparty_account=leg["incoming_account"],
+            account=leg["incoming_own_account"],
+            group=leg["incoming_group_key"],
+        ),
+    )
+
+
+def levels_of(row: Row) -> tuple[dict[str, Level], Check]:
+    """Return the levels by feature, silent ones included, and whether what is stored can be read at all."""
+    stored = row["levels"] or []
+    # A match of an earlier engine has fewer features: it is silent on the others.
+    padded = [*stored, *[0] * (len(FEATURES) - len(stored))]
+    faults, levels = [], {}
+    if len(stored) > len(FEATURES):
+        faults.append(f"{len(stored)} levels are stored, {len(FEATURES)} features are known")
+    for (feature, kind), number in zip(FEATURES.items(), padded, strict=False):
+        if number in set(kind):
+            levels[feature] = kind(number)
+        else:
+            faults.append(f"level {number} of {feature} is not known")
+    for name, known in (("uniqueness", Uniqueness), ("confidence", Confidence)):
+        if row[name].upper() not in known.__members__:
+            faults.append(f"{name} {row[name]} is not known")
+    missing = [leg[f"{side}_id"] for leg in row["legs"] for side, _ in SIDES if leg[f"{side}_revision_now"] is None]
+    faults += [f"there is no transaction {transaction_id}" for transaction_id in missing]
+    if not row["legs"]:
+        faults.append("it joins nothing")
+    return levels, check("stored", faults, f"{sum(n != 0 for n in padded)} of {len(FEATURES)} features say something")
+
+
+def weight_of(feature: str, level: Level) -> int:
+    """Return the thousandths of log-odds of a level."""
+    return WEIGHTS[feature][level]
+
+
+def score(row: Row, levels: Mapping[str, Level]) -> Check:
+    """Add up the weights."""
+    total = PRIOR_WEIGHT + sum(weight_of(feature, level) for feature, level in levels.items())
+    faults = []
+    if total != row["score"]:
+        faults.append(f"prior and weights are {total / 1000:+.1f}, but {row['score'] / 1000:+.1f} is stored")
+        made_by = row["created_by"].removeprefix(ENGINE_ACTOR_PREFIX)
+        if made_by != ENGINE_VERSION:
+            faults.append(f"it was made by engine {made_by}, and the weights are those of engine {ENGINE_VERSION}")
+    return check("score", faults, f"prior and weights are {total / 1000:+.1f}, as stored")
+
+
+def confidence(row: Row, levels: Mapping[str, Level]) -> Check:
+    """Apply the rule of confidence, and that of what may be accepted without a person."""
+    status = Uniqueness[row["uniqueness"].upper()]
+    stored = Confidence[row["confidence"].upper()]
+    group = GroupLevel(levels["group"])
+    least, most = _of_pair(levels, status) if group is GroupLevel.UNKNOWN else _of_group(group, status)
+    faults = []
+    if not least <= stored <= most:
+        told = most.name.lower() if least is most else f"at most {most.name.lower()}"
+        faults.append(f"evidence that is {status.name.lower()} makes it {told}, but {stored.name.lower()} is stored")
+    alone = row["decided_by"] is not None and row["decided_by"].startswith(ENGINE_ACTOR_PREFIX)
+    if alone and not _acceptable(levels, stored):
+        faults.append("it was accepted without a person, which its evidence does not allow")
+    who = ", accepted without a person as the rules allow" if alone else ""
+    return check("confidence", faults, f"{stored.name.lower()}, as {status.name.lower()} evidence of this kind is{who}")
+
+
+def _of_pair(levels: Mapping[str, Level], status: Uniqueness) -> tuple[Confidence, Confidence]:
+    proof = levels["reference"] == ReferenceLevel.FULL or levels["end_to_end"] == EndToEndLevel.EQUAL
+    hint = levels["reference"] >= ReferenceLevel.COMMON or levels["end_to_end"] >= EndToEndLevel.EQUAL
+    payer = PartyLevel.EQUAL in {levels["account"], levels["name"]}
+    sure = status is Uniqueness.UNIQUE and levels["amount"] in _EQUAL
+    # A name that is like the item's says something, too, and makes nobody sure.
+    text = proof or hint or payer or levels["name"] > PartyLevel.EQUAL
+    if status is Uniqueness.AMBIGUOUS or levels["line"] == LineLevel.DUPLICATE or not text:
+        found = Confidence.LOW
+    elif proof and sure:
+        found = Confidence.EXACT
+    elif payer and sure:
+        found = Confidence.HIGH
+    else:
+        found = Confidence.MEDIUM
+    return found, found
+
+
+_EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND})
+_SEARCHED: Final = frozenset({GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_SOME_INSTALMENTS})
+
+
+def _of_group(level: GroupLevel, status: Uniqueness) -> tuple[Confidence, Confidence]:
+    """Return the least and the greatest confidence of a group."""
+    if status is Uniqueness.AMBIGUOUS:
+        return Confidence.LOW, Confidence.LOW
+    if not level.proves and level not in _SEARCHED:
+        # Nobody named the set: whatever else is known of it, it is never more than this.
+        return Confidence.LOW, Confidence.MEDIUM
+    if status is not Uniqueness.UNIQUE:
+        return Confidence.MEDIUM, Confidence.MEDIUM
+    found = Confidence.EXACT if level.proves else Confidence.HIGH
+    return found, found
+
+
+def _acceptable(levels: Mapping[str, Level], stored: Confidence) -> bool:
+    group = GroupLevel(levels["group"])
+    enough = stored >= Confidence.HIGH if group is GroupLevel.UNKNOWN else group.proves and stored is Confidence.EXACT
+    return enough and levels["amount"] in _EQUAL and levels["line"] == LineLevel.BOOKED
+
+
+def evidence(levels: Mapping[str, Level], legs: list[Joined]) -> Check:
+    """Look up in the rows what the levels say of them; legs with a changed row are left out."""
+    same = [leg for leg in legs if not leg.changed]
+    grouped = levels["group"] != GroupLevel.UNKNOWN
+    faults = []
+    for feature, level in levels.items():
+        wrong = [leg for leg in same if not _says(feature, level, leg, grouped=grouped)]
+        differs = feature in _PARTIES and level == PartyLevel.DIFFERENT
+        if grouped and differs and (len(wrong) < len(same) or len(same) < len(legs)):
+            # Of a group it is enough that one leg differs.
+            continue
+        if wrong:
+            told = f"{feature} is stored as {level.name.lower()}, which the rows do not say"
+            faults.append(f"{told} in {len(wrong)} of {len(same)} legs" if grouped else told)
+    if not same:
+        return check("evidence", faults, "not looked up: the rows have changed since")
+    return check("evidence", faults, f"the rows of {len(same)} of {len(legs)} legs say what the levels do")
+
+
+def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
+    """Tell whether a leg's rows say what a level claims; true of what cannot be told from the rows."""
+    match feature, level:
+        case "reference", ReferenceLevel.FULL:
+            return leg.proves if grouped else leg.quotes(leg.expected.reference_key, proving=True)
+        case "reference", ReferenceLevel.PARTIAL:
+            return leg.quotes(leg.expected.reference_key, proving=False)
+        case "end_to_end", EndToEndLevel.EQUAL:
+            return leg.quotes(leg.expected.end_to_end_key, proving=True)
+        case "end_to_end", EndToEndLevel.PARTIAL:
+            return leg.quotes(leg.expected.end_to_end_key, proving=False)
+        case "date", DateLevel.NEAR | DateLevel.CLOSE:
+            return _days_beside(leg.leg) <= (NEAR_DAYS if level is DateLevel.NEAR else CLOSE_DAYS)
+        case "account" | "name" | "own_account", PartyLevel.EQUAL | PartyLevel.DIFFERENT:
+            own, other = getattr(leg.expected, f"{feature}_key"), getattr(leg.incoming, f"{feature}_key")
+            return None not in {own, other} and (own == other) == (level == PartyLevel.EQUAL)
+        case "line", LineLevel.BOOKED:
+            return not leg.leg["pending"]
+        case "line", LineLevel.PENDING:
+            return grouped or leg.leg["pending"]
+        case "group", GroupLevel.BY_KEY:
+            key = leg.expected.group_key
+            return key is not None and key in {leg.incoming.group_key, *leg.incoming.reference_keys}
+        case _:
+            return True
+
+
+def _days_beside(leg: Row) -> int:
+    """Return the days between the booking day and the time in which the item is expected."""
+    firsts = [day for day in (leg["expected_from_on"], leg["due_on"]) if day is not None]
+    lasts = [day for day in (leg["expected_to_on"], leg["due_on"]) if day is not None]
+    early = (min(firsts) - leg["booking_on"]).days if firsts else 0
+    late = (leg["booking_on"] - max(lasts)).days if lasts else 0
+    return max(early, late, 0)
+
+
+def sums(row: Row, levels: Mapping[str, Level]) -> Check:
+    """Add up the legs on either side, and compare them with the match and with the amounts of its transactions."""
+    legs, faults, told = row["legs"], [], []
+    for side, taken in SIDES:
+        total = sum(leg[taken] for leg in legs)
+        ids = {leg[f"{side}_id"] for leg in legs}
+        told.append(f"{_money(total, row['currency'])} of {len(ids)} {side}")
+        if total != row["amount_minor"]:
+            faults.append(f"the {side} legs are {_money(total, row['currency'])}, not the match's {_amount(row)}")
+        if any(leg[f"{side}_currency"] != row["currency"] for leg in legs):
+            faults.append(f"a leg is in another currency than its {side} transaction")
+    if any(leg["settled_currency"] == row["currency"] and leg["settled_minor"] != leg["amount_minor"] for leg in legs):
+        faults.append("a leg settles another amount than it takes")
+    several = tuple(len({leg[f"{side}_id"] for leg in legs}) > 1 for side, _ in SIDES)
+    if _KINDS.get(row["kind"], several) != several:
+        faults.append(f"its legs do not make it {row['kind']}")
+    for side, transaction_id, taken_minor, leg in _of_transactions(legs):
+        limit = leg[f"{side}_minor"]
+        left = limit - leg[f"{side}_allocated_minor"]
+        if taken_minor > limit:
+            faults.append(f"{side} {transaction_id} has {_money(limit, row['currency'])} only")
+        elif row["status"] == "proposed" and taken_minor > left:
+            faults.append(f"of {side} {transaction_id} only {_money(left, row['currency'])} is left")
+        elif row["status"] == "proposed" and _whole(levels, side) and taken_minor != left:
+            faults.append(f"{side} {transaction_id} has {_money(left, row['currency'])} left, and not all is matched")
+    return check("sums", faults, f"{' and '.join(told)} to the minor unit")
+
+
+def _whole(levels: Mapping[str, Level], side: str) -> bool:
+    """Tell whether all that is open of a side's transactions is matched, as the level of the amount has it."""
+    sides = {AmountLevel.EQUAL: SIDES, AmountLevel.SMALLER: SIDES[1:], AmountLevel.LARGER: SIDES[:1]}
+    return side in dict(sides.get(AmountLevel(levels.get("amount", 0)), ()))
+
+
+def _of_transactions(legs: list[Row]) -> Iterator[tuple[str, UUID, int, Row]]:
+    """Go through all transactions: the side, the id, what all legs take of it, and one of them."""
+    for side, taken in SIDES:
+        wanted: Counter[UUID] = Counter()
+        for leg in legs:
+            wanted[leg[f"{side}_id"]] += leg[taken]
+        one_of = {leg[f"{side}_id"]: leg for leg in legs}
+        for transaction_id, minor in wanted.items():
+            yield side, transaction_id, minor, one_of[transaction_id]
+
+
+def allocations(row: Row, standing: Mapping[tuple[str, UUID], tuple[int, int]]) -> Check:
+    """Compare what is allocated with the legs that count: ``standing`` has those of all matches, and of this one."""
+    faults = []
+    accepted = row["status"] == "accepted"
+    count = 0
+    for side, transaction_id, taken_minor, leg in _of_transactions(row["legs"]):
+        count += 1
+        counted, own = standing.get((side, transaction_id), (0, 0))
+        if leg[f"{side}_allocated_minor"] != counted:
+            allocated = _money(leg[f"{side}_allocated_minor"], row["currency"])
+            faults.append(
+                f"{allocated} of {side} {transaction_id} is allocated, legs are {_money(counted, row['currency'])}"
+            )
+        if own != (taken_minor if accepted else 0):
+            what = "do not count" if accepted else "count"
+            faults.append(f"the legs of {side} {transaction_id} {what}, though the match is {row['status']}")
+    holds = "holds all of it" if accepted else "holds nothing, as it is " + row["status"]
+    return check("allocations", faults, f"{count} transactions have allocated what legs say; this match {holds}")
+
+
+def _money(minor: int, currency: str) -> str:
+    return f"{format_minor(minor, currency)} {currency}"
+
+
+def _amount(row: Row) -> str:
+    return _money(row["amount_minor"], row["currency"])

@@ -1,0 +1,344 @@
+"""verify-match: everything that a run has made holds, and whatever is changed behind its back is found."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from payrec.cli import main
+from payrec.config import Config
+from payrec.domain.matching.rules import ENGINE_VERSION
+from support.matching_world import TABLES, World, matching_world
+from support.service import Service, Tenant
+
+pytestmark = pytest.mark.anyio
+
+Command = Callable[..., Awaitable[tuple[int, str, str]]]
+NAMES = ("stored", "score", "confidence", "evidence", "sums", "allocations")
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        yield made
+
+
+@pytest.fixture
+def payrec(service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return the command: its exit code, output and complaint."""
+    config: Config = service.factory.context.config
+    monkeypatch.setenv("DEPLOYMENT_ENVIRONMENT", "development")
+    monkeypatch.setenv("DATABASE_URL", config.database_url)
+    monkeypatch.setenv("API_KEY_PEPPER", config.api_key_pepper.get_secret_value())
+    monkeypatch.setenv("ENCRYPTION_KEY", config.encryption_key.get_secret_value())
+
+    async def call(
+        match_id: str, *options: str, tenant: str = "acme", environment: str = "production"
+    ) -> tuple[int, str, str]:
+        capsys.readouterr()
+        arguments = ["verify-match", match_id, "--tenant", tenant, "--environment", environment, *options]
+        code = await asyncio.to_thread(main, arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+async def verified(payrec: Command, match: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    code, out, _ = await payrec(match["id"], "--json")
+    return code, json.loads(out)
+
+
+def broken(document: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["detail"] for check in document["checks"] if not check["holds"]}
+
+
+async def pair(world: World) -> None:
+    names = {"counterpartyName": "Bolt GmbH", "counterpartyAccount": "DE89370400440532013000"}
+    await world.expect(reference="INV-2026-001", endToEndId="E2E-4711", **names)
+    await world.receive(remittance="INV-2026-001", endToEndId="E2E-4711", **names)
+
+
+async def part(world: World) -> None:
+    await world.expect("100.00", reference="INV-2026-001")
+    await world.receive("60.00", remittance="INV-2026-001")
+
+
+async def too_much(world: World) -> None:
+    await world.expect("100.00", reference="INV-2026-001", expectedFrom="2026-02-01", expectedTo="2026-02-02")
+    await world.receive("160.00", remittance="INV-2026-001")
+
+
+async def by_name(world: World) -> None:
+    await world.expect(counterpartyName="Bolt GmbH", dueDate=None)
+    await world.receive(counterpartyName="BOLT", status="pending")
+
+
+async def alike(world: World) -> None:
+    for at in range(2):
+        await world.expect(counterpartyName="Bolt GmbH", externalId=f"E{at}")
+    await world.receive(counterpartyName="BOLT")
+
+
+async def amount_alone(world: World) -> None:
+    await world.expect()
+    await world.receive()
+
+
+async def by_key(world: World) -> None:
+    for at in range(3):
+        await world.expect("10.00", groupKey="PO-2026-7", externalId=f"B{at}")
+    await world.receive("30.00", remittance="Payout PO-2026-7", counterpartyName="Collector")
+
+
+async def by_references(world: World) -> None:
+    for at, amount in enumerate(("100.00", "120.00", "80.00")):
+        await world.expect(amount, reference=f"INV-2026-{at}", counterpartyName="Bolt GmbH")
+    await world.receive("300.00", remittance="INV-2026-0, INV-2026-1, INV-2026-2", counterpartyName="Other")
+
+
+async def by_some_references(world: World) -> None:
+    for at, amount in enumerate(("100.00", "120.00", "80.00")):
+        await world.expect(amount, reference=f"INV-2026-{at}")
+    await world.receive("220.00", remittance="INV-2026-0, INV-2026-1, INV-2026-2")
+
+
+async def by_instalments(world: World) -> None:
+    await world.expect("100.00", reference="INV-2026-001")
+    for name, amount in (("a", "40.00"), ("b", "60.00")):
+        await world.receive(amount, remittance=f"INV-2026-001 {name}", externalId=name)
+
+
+async def by_some_instalments(world: World) -> None:
+    await world.expect("100.00", reference="INV-2026-001")
+    for name, amount in (("a", "40.00"), ("b", "60.00"), ("c", "70.00")):
+        await world.receive(amount, remittance=f"INV-2026-001 {name}", externalId=name)
+
+
+async def similar(world: World) -> None:
+    await world.expect(counterpartyName="Hartmann Maschinenbau GmbH")
+    await world.receive(counterpartyName="HARTMAN MASCHINENBAU")
+
+
+async def by_run(world: World) -> None:
+    for at, amount in enumerate(("110.10", "223.40", "87.35", "141.07"), 1):
+        await world.expect(amount, dueDate=f"2026-03-0{at}", counterpartyName="Bolt GmbH", externalId=f"E{at}")
+    await world.receive("310.75", counterpartyName="Bolt GmbH")
+
+
+PAIRS = (pair, part, too_much, by_name, similar, alike, amount_alone)
+GROUPS = (by_key, by_references, by_some_references, by_instalments, by_some_instalments)
+Story = Callable[[World], Awaitable[None]]
+
+
+async def proposed(world: World, story: Story) -> dict[str, Any]:
+    await story(world)
+    await world.run()
+    return (await world.matches())[0]
+
+
+@pytest.mark.parametrize("story", [*PAIRS, *GROUPS, by_run])
+async def test_what_a_run_makes_holds_before_and_after_it_is_accepted(
+    world: World, payrec: Command, story: Story
+) -> None:
+    match = await proposed(world, story)
+    before = await world.digest(*TABLES)
+
+    code, document = await verified(payrec, match)
+
+    assert (code, document["verified"], broken(document)) == (0, True, {})
+    # A set that nobody named is summed up again, and not searched for again.
+    more = () if story in PAIRS else ("proof",) if story is by_run else ("proof", "search")
+    names = (*NAMES, *more)
+    assert tuple(check["name"] for check in document["checks"]) == names
+    assert (document["explanation"], document["changed"]) == (match["explanation"], [])
+    assert document["prior"] + sum(w["weight"] for w in document["weights"]) == pytest.approx(match["score"])
+    assert await world.digest(*TABLES) == before
+    if story is not by_name:
+        assert (await world.accept(match)).status_code == 200
+        code, document = await verified(payrec, match)
+        assert (code, document["status"], broken(document)) == (0, "accepted", {})
+
+
+@pytest.mark.parametrize("story", [pair, by_key, by_references])
+async def test_what_is_accepted_without_a_person_holds(world: World, payrec: Command, story: Story) -> None:
+    await world.set(autoAccept=True)
+    match = await proposed(world, story)
+    assert match["decidedBy"].startswith("engine:")
+
+    code, document = await verified(payrec, match)
+
+    assert (code, broken(document)) == (0, {})
+    assert "without a person" in {c["name"]: c["detail"] for c in document["checks"]}["confidence"]
+
+
+async def test_a_person_reads_the_sentence_the_score_and_each_check(world: World, payrec: Command) -> None:
+    match = await proposed(world, by_some_references)
+
+    code, out, complaint = await payrec(match["id"])
+
+    assert (code, complaint) == (0, "")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[:3] == [
+        f"match {match['id']} of acme/production",
+        f"proposed, one_to_many, 220.00 EUR, made by engine:{ENGINE_VERSION}",
+        match["explanation"],
+    ]
+    assert {"prior -6.0", "reference full +10.0", "group by_some_references +1.0"} <= set(lines)
+    assert any(line.startswith("sums yes 220.00 EUR of 2 expected and 220.00 EUR of 1 incoming") for line in lines)
+    assert any(line.startswith("search yes 8 sets of 3 tried again, and none but this one") for line in lines)
+
+
+CHANGES: list[tuple[Story, str, set[str]]] = [
+    # a level, the score, the prior decision
+    (pair, "UPDATE match SET levels[1] = 3", {"score", "evidence"}),
+    (pair, "UPDATE match SET levels[5] = 1", {"score", "evidence"}),
+    (pair, "UPDATE match SET levels[4] = 2", {"score"}),
+    (pair, "UPDATE match SET levels[8] = 2", {"score", "evidence"}),
+    (pair, "UPDATE match SET levels[1] = 99", {"stored"}),
+    (pair, "UPDATE match SET levels = levels || 1::smallint || 1::smallint", {"stored"}),
+    (pair, "UPDATE match SET uniqueness = 'surely'", {"stored"}),
+    (pair, "UPDATE match SET score = score + 100", {"score"}),
+    (pair, "UPDATE match SET score = score + 100, created_by = 'engine:1'", {"score"}),
+    (pair, "UPDATE match SET confidence = 'medium'", {"confidence"}),
+    (pair, "UPDATE match SET uniqueness = 'contested'", {"confidence"}),
+    (by_name, "UPDATE match SET confidence = 'exact'", {"confidence"}),
+    (alike, "UPDATE match SET confidence = 'high'", {"confidence"}),
+    (by_name, "UPDATE match SET decided_by = 'engine:2'", {"confidence"}),
+    (by_some_references, "UPDATE match SET decided_by = 'engine:2'", {"confidence"}),
+    (by_some_references, "UPDATE match SET confidence = 'exact'", {"confidence"}),
+    # the rows behind the levels, without a new revision
+    (pair, "UPDATE incoming_transaction SET remittance = 'INV-2026-002', end_to_end_id = 'other'", {"evidence"}),
+    (pair, "UPDATE expected_transaction SET counterparty_account = 'DE02120300000000202051'", {"evidence"}),
+    (pair, "UPDATE expected_transaction SET due_on = '2026-03-01'", {"evidence"}),
+    (by_name, "UPDATE incoming_transaction SET pending = false", {"evidence"}),
+    (by_references, "UPDATE expected_transaction SET counterparty_name = 'Other'", {"evidence"}),
+    (by_references, "UPDATE expected_transaction SET due_on = '2026-01-01' WHERE amount_minor = 8000", {"evidence"}),
+    (by_key, "UPDATE incoming_transaction SET remittance = NULL", {"evidence"}),
+    # legs and amounts
+    (pair, "UPDATE leg SET amount_minor = 9999", {"sums"}),
+    (pair, "UPDATE leg SET settled_minor = 9999", {"sums"}),
+    (pair, "UPDATE match SET amount_minor = 9999", {"sums"}),
+    (pair, "UPDATE match SET amount_minor = 9999; UPDATE leg SET amount_minor = 9999, settled_minor = 9999", {"sums"}),
+    (pair, "UPDATE match SET kind = 'one_to_many'", {"sums"}),
+    (pair, "UPDATE expected_transaction SET currency = 'USD'", {"sums"}),
+    (pair, "UPDATE expected_transaction SET amount_minor = 9999", {"sums"}),
+    (pair, "UPDATE leg SET expected_id = '01900000-0000-7000-8000-000000000000'", {"stored"}),
+    (part, "UPDATE incoming_transaction SET amount_minor = 6001", {"sums"}),
+    (too_much, "UPDATE expected_transaction SET amount_minor = 10001", {"sums"}),
+    (by_references, "DELETE FROM leg WHERE ordinal = 2", {"sums", "proof"}),
+    (by_references, "UPDATE leg SET amount_minor = amount_minor + 1 - ordinal WHERE ordinal < 3", {"sums"}),
+    (pair, "UPDATE leg SET valid_from = match_id", {"allocations"}),
+    # the group's proof
+    (by_references, "UPDATE match SET proof = NULL", {"proof"}),
+    (by_references, """UPDATE match SET proof = '{"sets": "1"}'""", {"proof"}),
+    (by_references, """UPDATE match SET proof = proof || '{"named": 4}'""", {"proof"}),
+    (by_some_references, """UPDATE match SET proof = proof || '{"sets": 4}', candidates = 4""", {"proof"}),
+    (by_some_references, """UPDATE match SET proof = proof || '{"sets": 7}', candidates = 7""", {"proof"}),
+    (by_some_references, """UPDATE match SET proof = proof || '{"sets": 16}', candidates = 16""", {"proof"}),
+    (by_some_references, "UPDATE match SET candidates = 9", {"proof"}),
+    (by_references, """UPDATE match SET proof = jsonb_set(proof, '{bounds,groupSizeMax}', '2')""", {"proof"}),
+    (by_run, """UPDATE match SET proof = proof || '{"coincidencesPpm": 60000}'""", {"proof"}),
+    (by_references, """UPDATE match SET proof = proof || '{"coincidencesPpm": 0}'""", {"proof"}),
+    (by_run, "UPDATE match SET confidence = 'high'", {"confidence"}),
+    # what was open beside it
+    (by_some_references, "UPDATE expected_open SET open_minor = 22000 - 8000 WHERE open_minor = 12000", {"search"}),
+    (by_some_references, "UPDATE expected_open SET open_minor = 10000 WHERE open_minor = 8000", {"search"}),
+    (by_some_instalments, "UPDATE incoming_open SET open_minor = 4000 WHERE open_minor = 7000", {"search"}),
+    (
+        by_key,
+        "DELETE FROM expected_open WHERE transaction_id = (SELECT max(expected_id::text)::uuid FROM leg)",
+        {"search"},
+    ),
+    (by_key, "UPDATE expected_open SET open_minor = open_minor + 1", {"search"}),
+]
+
+
+@pytest.mark.parametrize(("story", "change", "names"), CHANGES, ids=[f"{s.__name__}: {c}" for s, c, _ in CHANGES])
+async def test_what_is_changed_behind_its_back_is_found(
+    world: World, payrec: Command, story: Story, change: str, names: set[str]
+) -> None:
+    match = await proposed(world, story)
+    for statement in change.split("; "):
+        await world.sql(statement)
+
+    code, document = await verified(payrec, match)
+
+    assert (code, document["verified"]) == (1, False)
+    assert set(broken(document)) == names, broken(document)
+
+
+async def test_an_acceptance_that_allocates_something_else_is_found(world: World, payrec: Command) -> None:
+    match = await proposed(world, by_instalments)
+    assert (await world.accept(match)).status_code == 200
+    for change, undo in (
+        ("UPDATE allocation SET allocated_minor = allocated_minor - 1", "allocated_minor + 1"),
+        ("UPDATE leg SET valid_to = valid_from WHERE ordinal = 1", None),
+    ):
+        await world.sql(change)
+        code, document = await verified(payrec, match)
+        assert (code, set(broken(document))) == (1, {"allocations"}), broken(document)
+        if undo:
+            await world.sql(f"UPDATE allocation SET allocated_minor = {undo}")  # noqa: S608 - our own text
+
+
+async def test_rows_that_have_changed_since_are_named_and_not_looked_up(world: World, payrec: Command) -> None:
+    match = await proposed(world, by_references)
+    item = match["legs"][0]["expectedTransactionId"]
+    await world.sql("UPDATE expected_transaction SET reference = 'X', revision = 2 WHERE id = %s", item)
+
+    code, out, _ = await payrec(match["id"])
+    _, document = await verified(payrec, match)
+
+    assert code == 0
+    assert out.splitlines()[-1] == (f"expected {item} has changed since: the match was made for revision 1, it is at 2")
+    assert document["changed"] == [{"side": "expected", "id": item, "revision": 1, "revisionNow": 2}]
+    told = {check["name"]: check["detail"] for check in document["checks"]}
+    assert told["evidence"] == "the rows of 2 of 3 legs say what the levels do"
+    assert "search" not in told
+
+
+async def test_what_came_later_does_not_count_against_a_group(world: World, payrec: Command) -> None:
+    match = await proposed(world, by_key)
+    await world.expect("10.00", groupKey="PO-2026-7", externalId="late")
+
+    code, document = await verified(payrec, match)
+
+    assert (code, broken(document)) == (0, {})
+    assert "1 came later" in {c["name"]: c["detail"] for c in document["checks"]}["search"]
+    await world.sql("UPDATE expected_transaction SET created_at = '2020-01-01'")
+    assert set(broken((await verified(payrec, match))[1])) == {"search"}
+
+
+async def test_who_asks_for_what_is_not_there_has_mistyped(
+    world: World, payrec: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    match = await proposed(world, pair)
+    unknown = "01900000-0000-7000-8000-000000000000"
+    for match_id, place in (
+        (unknown, {}),
+        (match["id"], {"tenant": "globex"}),
+        (match["id"], {"environment": "test"}),
+        (match["id"], {"tenant": "nobody"}),
+    ):
+        code, out, complaint = await payrec(match_id, **place)
+        assert (code, out) == (2, "")
+        assert complaint.startswith(f"payrec: there is no match {match_id} in ")
+    with pytest.raises(SystemExit) as ended:
+        await payrec("seven")
+    assert ended.value.code == 2
+    assert "must be a UUID" in capsys.readouterr().err
+
+
+async def test_who_reads_the_exit_code_alone_is_told_what_fails(world: World, payrec: Command) -> None:
+    match = await proposed(world, pair)
+    await world.sql("UPDATE match SET score = 0")
+
+    code, out, complaint = await payrec(match["id"])
+
+    assert (code, complaint) == (1, f"payrec: match {match['id']} does not hold: score\n")
+    assert "score        NO" in out
