@@ -10,7 +10,7 @@ import structlog
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
-from payrec.domain.matching.engine import Proposals, propose
+from payrec.domain.matching.engine import STAGES, Proposals, propose
 from payrec.domain.matching.rules import BASIS_POINTS, Confidence, MatchingRules, MatchKind
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
@@ -37,8 +37,8 @@ DRY_RUN_PROPOSALS_MAX: Final = 1_000
 DRY_RUN_LEGS_MAX: Final = 10_000
 """Legs of all of them together."""
 
-STEPS: Final = 11
-"""Steps of a run that its progress counts: read, the engine's eight stages, render, commit."""
+STEPS: Final = len(STAGES) + 3
+"""Steps of a run that its progress counts: read, the engine's stages, render, commit."""
 
 ENGINE_ACTOR: Final = "engine"
 

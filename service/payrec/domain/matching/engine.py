@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -40,6 +41,9 @@ from payrec.domain.matching.rules import (
     Uniqueness,
 )
 from payrec.domain.matching.score import LEVELS, RANK_PROOF, scored, without
+
+STAGES: Final = ("prepare", "block", "score", "groups", "compete", "blind", "residual", "alternatives", "reasons")
+"""What an observer is told of, in this order."""
 
 Observer = Callable[[str], None]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from payrec.domain.matching.columns import ColumnsError
-from payrec.domain.matching.engine import propose
+from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, ColumnsError
+from payrec.domain.matching.engine import STAGES, propose
 from payrec.domain.matching.rules import MatchingRules
 from support.matching_frames import Item, Line, expected_frame, incoming_frame
 
@@ -46,3 +46,10 @@ def test_a_categorical_currency_is_as_good_as_text() -> None:
 def test_rules_refuse_nonsense(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"cannot|lies|is exact"):
         MatchingRules(**wrong)  # type: ignore[arg-type]
+
+
+def test_an_observer_is_told_of_every_stage() -> None:
+    told: list[str] = []
+    empty = pl.DataFrame(schema=dict(EXPECTED_SCHEMA)), pl.DataFrame(schema=dict(INCOMING_SCHEMA))
+    propose(*empty, MatchingRules(), observe=told.append)
+    assert tuple(told) == STAGES
