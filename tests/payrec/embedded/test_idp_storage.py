@@ -163,7 +163,7 @@ def test_processes_that_start_at_once_end_with_one_active_key(door: Door) -> Non
         assert stored.kid == active[0].kid
         assert stored.retired_at is None
         assert stored.public_jwk["kid"] == stored.kid
-        assert b"qi" not in stored.private_encrypted
+        assert b'"qi":' not in stored.private_encrypted
 
     asyncio.run(main())
 
