@@ -11,7 +11,16 @@ from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJ
 from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.keys import expected_keys, incoming_keys, name_key, tie_key
 from payrec.domain.matching.names import NAMES_SCHEMA
-from payrec.domain.matching.rules import FEATURES, Confidence, MatchingRules, MatchKind, Reason, Side, Uniqueness
+from payrec.domain.matching.rules import (
+    FEATURES,
+    Confidence,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    Reason,
+    Side,
+    Uniqueness,
+)
 
 
 @dataclass(frozen=True)
@@ -250,6 +259,22 @@ def run(
             for row in result.alternatives.iter_rows(named=True)
         ],
     )
+
+
+def only(outcome: Outcome) -> Proposal:
+    """Return the one match that there is."""
+    [match] = outcome.matches
+    return match
+
+
+def sure(match: Proposal) -> tuple[Confidence, Uniqueness, bool]:
+    """Return how sure a match is, and whether it is accepted at once."""
+    return match.confidence, match.status, match.auto
+
+
+def level(match: Proposal) -> GroupLevel:
+    """Return what holds a match together."""
+    return GroupLevel(dict(match.levels)["group"])
 
 
 def renamed(rows: Sequence[Item | Line], **changes: object) -> list[Item | Line]:

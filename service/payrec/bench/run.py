@@ -23,6 +23,8 @@ from payrec.domain.caller import Caller
 from payrec.domain.scope import TenantScope
 from payrec.factory import Factory
 from payrec.models.tenants import TenantCreate
+from payrec.services.jobs import queued_job
+from payrec.storage.jobs import JobStore
 
 SETTINGS: Final = {"matching": {"autoAccept": True, "autoAcceptMinConfidence": "high"}}
 """Of the tenant; all others are the defaults."""
@@ -186,20 +188,9 @@ class Bench:
 
     async def _match(self, scope: TenantScope, params: dict[str, Any]) -> Timing:
         context = self._factory.context
-        job_id, now = context.ids.new(), context.clock.now()
-        async with context.database.tenant(scope) as connection:
-            await BenchStore(connection).add_job(
-                {
-                    "id": job_id,
-                    "created_at": now,
-                    "updated_at": now,
-                    "kind": "match",
-                    "status": "queued",
-                    "actor": self._caller.principal.actor,
-                    "request_id": self._caller.request_id,
-                    "params": params,
-                }
-            )
+        job_id = context.ids.new()
+        async with self._factory.work.tenant(self._caller, scope) as unit:
+            await JobStore(unit.connection).add(queued_job(unit, job_id, "match", params))
         self._tell("matching")
         return run_in_process(context.config, scope.environment_id, job_id)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from payrec.bench.load import COLUMNS, Rendered
 from payrec.storage.database import Connection
-from payrec.storage.jobs import JobStore
+from payrec.storage.rows import copy_out
 
 COPY_BYTES: Final = 256 * 1024
 """Bytes of one message to the server."""
@@ -73,16 +73,9 @@ class BenchStore:
         for table in COLUMNS:
             await self._connection.execute(f"ANALYZE {table}".encode(), prepare=False)
 
-    async def add_job(self, job: dict[str, Any]) -> None:
-        """Queue a run."""
-        await JobStore(self._connection).add(job)
-
     async def links(self) -> pl.DataFrame:
         """Return every pair of transactions that is proposed or accepted, in the columns of LINK_SCHEMA."""
-        chunks: list[bytes] = []
-        async with self._connection.cursor() as cursor, cursor.copy(_LINKS.encode()) as copy:
-            chunks.extend([bytes(chunk) async for chunk in copy])
-        data = b"".join(chunks)
+        data = await copy_out(self._connection, _LINKS)
         schema = dict(LINK_SCHEMA)
         frame = pl.read_csv(io.BytesIO(data), has_header=False, schema=schema) if data else pl.DataFrame(schema=schema)
         return frame.with_columns(auto=pl.col("auto") == "t")

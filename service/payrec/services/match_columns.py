@@ -171,7 +171,7 @@ def _proof(rules: MatchingRules) -> pl.Expr:
         "partsMax": BLIND_PARTS_MAX,
         "searchedMax": BLIND_SEARCH_ITEMS_MAX,
     }
-    found_blindly = pl.col("group_level") >= GroupLevel.BY_RUN.value
+    found_blindly = pl.col("group_level").is_in([level.value for level in GroupLevel if level.blind])
     return pl.when(pl.col("group_level") != GroupLevel.UNKNOWN.value).then(
         pl.concat_str(
             [

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from payrec.storage.database import Connection
+from payrec.storage.rows import copy_out
 
-_COPY_OUT: Final = b"""
+_COPY_OUT: Final = """
     COPY (
         SELECT n.name_key, t.counterparty_name
         FROM (SELECT DISTINCT ON (name_key) name_key, transaction_id FROM expected_open WHERE name_key IS NOT NULL) n
@@ -34,5 +35,4 @@ class MatchNameStore:
 
         And for each name of open lines that no open item has.
         """
-        async with self._connection.cursor() as cursor, cursor.copy(_COPY_OUT) as copy:
-            return b"".join([bytes(chunk) async for chunk in copy])
+        return await copy_out(self._connection, _COPY_OUT)

@@ -10,6 +10,7 @@ from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage import expected_transactions, incoming_transactions
 from payrec.storage.database import Connection
 from payrec.storage.filters import Condition
+from payrec.storage.rows import copy_out
 
 COPY_BYTES: Final = 256 * 1024
 """Bytes of one message to the server."""
@@ -178,9 +179,4 @@ class MatchRunStore:
             for _, more in found:
                 values.update(more)
         query = f"COPY (SELECT {columns} FROM {source}{where}) TO STDOUT (FORMAT CSV)"  # noqa: S608 - our own text
-        # A message is a row, and there may be a million: one growing buffer, no iterator, no object of each.
-        rows = bytearray()
-        async with self._connection.cursor() as cursor, cursor.copy(query.encode(), values if found else None) as copy:
-            while row := await copy.read():
-                rows += row
-        return bytes(rows)
+        return await copy_out(self._connection, query, values if found else None)

@@ -83,3 +83,13 @@ async def fetch_all(connection: Connection, query: sql.Composed | str, parameter
     """Return all rows of a query; the query has its own LIMIT."""
     cursor = await connection.execute(query, parameters)
     return await cursor.fetchall()
+
+
+async def copy_out(connection: Connection, query: str, parameters: Any = None) -> bytes:
+    """Return everything that a ``COPY … TO STDOUT`` gives."""
+    # A message is a row, and there may be a million: one growing buffer, no iterator, no object of each.
+    rows = bytearray()
+    async with connection.cursor() as cursor, cursor.copy(query.encode(), parameters) as copy:
+        while row := await copy.read():
+            rows += row
+    return bytes(rows)

@@ -15,6 +15,7 @@ from payrec.bench.process import Timing, peak_rss_mib, run_in_process
 from payrec.bench.store import BenchStore
 from payrec.domain.scope import TenantScope
 from payrec.errors import PayrecError
+from payrec.storage.jobs import JobStore
 from support.service import Service, Tenant
 from support.tenant_data import load, scope_of_tenant
 
@@ -37,7 +38,7 @@ async def queued(service: Service, scope: TenantScope, params: dict[str, Any]) -
         "params": params,
     }
     async with context.database.tenant(scope) as connection:
-        await BenchStore(connection).add_job(job)
+        await JobStore(connection).add(job)
     found: UUID = job["id"]
     return found
 

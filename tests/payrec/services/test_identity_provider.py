@@ -5,7 +5,6 @@ import base64
 import contextlib
 import gzip
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -27,10 +26,9 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture
-def provider() -> Iterator[FakeProvider]:
-    with fake_provider() as running:
-        running.answer("/token", GRANT)
-        yield running
+def provider(provider: FakeProvider) -> FakeProvider:
+    provider.answer("/token", GRANT)
+    return provider
 
 
 def grant(

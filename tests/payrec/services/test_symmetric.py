@@ -6,7 +6,7 @@ import asyncio
 import base64
 import hmac
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -38,7 +38,6 @@ from support.idp import (
     claims,
     ec_key,
     encode,
-    fake_provider,
     outcome,
     public_jwk,
     rsa_key,
@@ -58,10 +57,9 @@ Outcome = Claims | type[PayrecError]
 
 
 @pytest.fixture
-def provider() -> Iterator[FakeProvider]:
-    with fake_provider() as running_provider:
-        running_provider.publish(FIRST, CURVE)
-        yield running_provider
+def provider(provider: FakeProvider) -> FakeProvider:
+    provider.publish(FIRST, CURVE)
+    return provider
 
 
 def symmetric(secret: str = SECRET) -> SymmetricVerifier:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -35,7 +34,6 @@ from support.idp import (
     claims,
     ec_key,
     encode,
-    fake_provider,
     public_jwk,
     rsa_key,
     sign,
@@ -45,12 +43,6 @@ from support.idp import (
 FIRST = rsa_key("first")
 SECOND = rsa_key("second")
 IAT = int(NOW.timestamp())
-
-
-@pytest.fixture
-def provider() -> Iterator[FakeProvider]:
-    with fake_provider() as running:
-        yield running
 
 
 def test_an_access_token_says_who_comes(provider: FakeProvider) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -34,12 +33,6 @@ FIRST = rsa_key("first")
 SECOND = rsa_key("second")
 GOOD = json.dumps({"keys": [public_jwk(FIRST)]}).encode()
 DISCOVERY = "/.well-known/openid-configuration"
-
-
-@pytest.fixture
-def provider() -> Iterator[FakeProvider]:
-    with fake_provider() as running:
-        yield running
 
 
 def test_keys_that_cannot_serve_are_left_out() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,12 +31,6 @@ from support.idp import (
 from support.wire import until
 
 FIRST, SECOND, THIRD = rsa_key("first"), rsa_key("second"), rsa_key("third")
-
-
-@pytest.fixture
-def provider() -> Iterator[FakeProvider]:
-    with fake_provider() as running:
-        yield running
 
 
 def made_up(number: int, clock: Clock, **changes: Any) -> str:

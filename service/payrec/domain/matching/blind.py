@@ -9,7 +9,7 @@ ever accepted without a person.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
@@ -18,10 +18,20 @@ from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm
 from payrec.domain.matching.blind_parts import parts
 from payrec.domain.matching.blind_sums import sums
 from payrec.domain.matching.block import Candidates, with_code
-from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.compete import Taken, probability, standing, strength
-from payrec.domain.matching.group_choice import RIVAL_SCHEMA, Chosen, chosen, free, given_up, nothing, told_by_legs
-from payrec.domain.matching.reasons import FINDING_SCHEMA, no_findings
+from payrec.domain.matching.group_choice import (
+    RIVAL_SCHEMA,
+    Chosen,
+    chosen,
+    counted,
+    free,
+    given_up,
+    nothing,
+    told_by_legs,
+)
+from payrec.domain.matching.groups import LEG_SCHEMA
+from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.rules import (
     BLIND_CLAIMS_MAX,
     BLIND_COINCIDENCES_PPM_MAX,
@@ -55,11 +65,6 @@ _GROUP_SCHEMA: Final = {
     "worse": pl.Int32(),  # less simple sets that have the amount too
     "unbounded": pl.Boolean(),
 }
-_LEG_SCHEMA: Final = {"g": pl.UInt32(), "e": pl.UInt32(), "i": pl.UInt32(), "leg_minor": pl.Int64()}
-
-
-def _shaped(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
 def _findings(rows: pl.DataFrame, reason: Reason, *, fits: bool) -> pl.DataFrame:
@@ -71,7 +76,7 @@ def _findings(rows: pl.DataFrame, reason: Reason, *, fits: bool) -> pl.DataFrame
         days_outside=None,
         difference_minor=None,
     )
-    return _shaped(found, FINDING_SCHEMA)
+    return finding(found)
 
 
 def _feasible(hits: pl.DataFrame, legs: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
@@ -118,7 +123,7 @@ def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tupl
     unsaid = legs.join(hits.filter(~said), on="h", how="semi").select("e", "i")
     findings = _findings(pl.concat([unsaid, crowded]), Reason.AMBIGUOUS, fits=True)
     legs = legs.rename({"h": "g"}).join(groups, on="g", how="semi")
-    return _shaped(groups, _GROUP_SCHEMA), _shaped(legs, _LEG_SCHEMA), findings
+    return shaped(groups, _GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings
 
 
 def _by_parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, ...]:
@@ -135,7 +140,7 @@ def _by_parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tu
     )
     legs = legs.join(items.select("g", "e"), on="e")
     findings = _findings(beyond, Reason.AMBIGUOUS, fits=True)
-    return _shaped(groups, _GROUP_SCHEMA), _shaped(legs, _LEG_SCHEMA), findings
+    return shaped(groups, _GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings
 
 
 def _claimed(legs: pl.DataFrame) -> pl.DataFrame:
@@ -169,19 +174,15 @@ def _rivals(groups: pl.DataFrame, legs: pl.DataFrame) -> tuple[pl.DataFrame, pl.
         instead.filter(pl.col("side") == side.value).join(legs.select("g", end).unique(), on=["g", end], how="semi")
         for side, end in ((Side.EXPECTED, "i"), (Side.INCOMING, "e"))
     ]
-    return shared, _shaped(pl.concat(common), RIVAL_SCHEMA)
+    return shared, shaped(pl.concat(common), RIVAL_SCHEMA)
 
 
 def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.DataFrame:
     """Add what the rivals leave: ``status``, ``confidence`` and the probability. Nothing is ever ``auto``."""
-    counts = shared.group_by("g").agg(
-        rivals_expected=(pl.col("side") == Side.EXPECTED.value).sum().cast(pl.Int32),
-        rivals_incoming=(pl.col("side") == Side.INCOMING.value).sum().cast(pl.Int32),
-    )
     rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
     status = standing(pl.col("g").is_in(tied.implode()) | pl.col("twin"), unique=rivalry == 0)
     return (
-        groups.join(counts, on="g", how="left")
+        groups.join(counted(shared), on="g", how="left")
         .with_columns(
             rivals_expected=pl.col("rivals_expected").fill_null(0) + pl.col("worse"),
             rivals_incoming=pl.col("rivals_incoming").fill_null(0),

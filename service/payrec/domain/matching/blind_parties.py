@@ -23,11 +23,10 @@ from payrec.domain.matching.rules import (
     BLIND_LINES_MAX,
     BLIND_PARTIES_MAX,
     BLIND_SEARCH_ITEMS_MAX,
+    PARTS_PER_MILLION,
     MatchingRules,
 )
 from payrec.domain.matching.score import span
-
-_PARTS_PER_MILLION: Final = 1_000_000
 
 _DAYS_MAX: Final = 2**40
 """Beyond every day: the end of a window that an item does not have."""
@@ -107,7 +106,7 @@ def coincidences_ppm(tier: pl.Expr | int) -> pl.Expr:
 
     What divides all amounts, ``unit``, divides their sums: those of round amounts are round, and meet often.
     """
-    return sets(tier) * _PARTS_PER_MILLION // (pl.col("reach") // pl.col("unit")).clip(lower_bound=1)
+    return sets(tier) * PARTS_PER_MILLION // (pl.col("reach") // pl.col("unit")).clip(lower_bound=1)
 
 
 def _units(items: pl.DataFrame) -> pl.DataFrame:
@@ -147,23 +146,18 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
     first, last = span()
     # Sums of so many amounts of at most this stay far below 64 bits.
     bounded = pl.col("amount_minor") <= AMOUNT_MINOR_MAX
-    items = (
-        sides.expected.filter(bounded)
-        .join(busy.items.to_frame("row"), on="row", how="anti")
-        .select(
-            _key("account"),
-            _key("name"),
-            e="row",
-            amount="amount_minor",
-            due=pl.coalesce("due_day", "from_day", "to_day").cast(pl.Int64),
-            opens=(first - rules.date_window_days_before).fill_null(-_DAYS_MAX),
-            closes=(last + rules.date_window_days_after).fill_null(_DAYS_MAX),
-        )
+    items, lines = (frame.filter(bounded) for frame in busy.left(sides))
+    items = items.select(
+        _key("account"),
+        _key("name"),
+        e="row",
+        amount="amount_minor",
+        due=pl.coalesce("due_day", "from_day", "to_day").cast(pl.Int64),
+        opens=(first - rules.date_window_days_before).fill_null(-_DAYS_MAX),
+        closes=(last + rules.date_window_days_after).fill_null(_DAYS_MAX),
     )
-    lines = (
-        sides.incoming.filter(bounded & ~pl.col("reversal") & ~pl.col("duplicate"))
-        .join(busy.lines.to_frame("row"), on="row", how="anti")
-        .select(_key("account"), _key("name"), i="row", target="amount_minor", day=pl.col("day").cast(pl.Int64))
+    lines = lines.select(
+        _key("account"), _key("name"), i="row", target="amount_minor", day=pl.col("day").cast(pl.Int64)
     )
     items, names = _of_items(items)
     asking = _possible(_of_lines(lines, items, names).join(lines.select("i", "target", "day"), on="i"), items)

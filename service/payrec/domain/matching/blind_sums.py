@@ -14,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.blind_parties import Parties, Tier
+from payrec.domain.matching.columns import shaped
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, BLIND_CHUNK_ROWS, BLIND_HITS_MAX, MatchingRules
 
 HIT_SCHEMA: Final = {
@@ -32,8 +33,8 @@ _ORDER: Final = ("i", "tier", "party", "first", "last", "second", "third")
 _NONE: Final = pl.lit(None, dtype=pl.Int32)
 
 
-def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in HIT_SCHEMA.items())
+def _hits(frame: pl.DataFrame) -> pl.DataFrame:
+    return shaped(frame, HIT_SCHEMA)
 
 
 def _chunks(found: Parties) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
@@ -107,7 +108,7 @@ def _few(members: pl.DataFrame, lines: pl.DataFrame, rules: MatchingRules) -> pl
     )
     asking = lines.filter(pl.col("depth") >= Tier.PAIR.value).select("i", "party", "depth", value="target")
     pairs = asking.join(twos, on=["party", "value"]).filter(pl.col("last") - pl.col("first") > _LEFT_OUT_MAX + 1)
-    found = [_shaped(pairs.with_columns(tier=pl.lit(Tier.PAIR.value), second=_NONE, third=_NONE))]
+    found = [_hits(pairs.with_columns(tier=pl.lit(Tier.PAIR.value), second=_NONE, third=_NONE))]
     if rules.group_size_max > 2:
         rest = (
             asking.filter(pl.col("depth") == Tier.TRIPLE.value)
@@ -119,7 +120,7 @@ def _few(members: pl.DataFrame, lines: pl.DataFrame, rules: MatchingRules) -> pl
             .rename({"at": "last"})
             .filter((pl.col("second") < pl.col("last")) & (pl.col("last") - pl.col("first") > _LEFT_OUT_MAX + 2))
         )
-        found.append(_shaped(triples.with_columns(tier=pl.lit(Tier.TRIPLE.value), third=_NONE)))
+        found.append(_hits(triples.with_columns(tier=pl.lit(Tier.TRIPLE.value), third=_NONE)))
     return pl.concat(found)
 
 
@@ -146,7 +147,7 @@ def sums(found: Parties, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFra
     """
     pieces = [_cut(pl.DataFrame(schema=HIT_SCHEMA))]
     for members, lines in _chunks(found):
-        pieces.append(_cut(pl.concat([_shaped(_runs(members, lines, rules)), _few(members, lines, rules)])))
+        pieces.append(_cut(pl.concat([_hits(_runs(members, lines, rules)), _few(members, lines, rules)])))
     crowded = pl.concat([many for _, many in pieces]).sort("i", "party").unique("i", keep="first", maintain_order=True)
     # A line of several parties may be in several pieces.
     every = pl.concat([kept for kept, _ in pieces]).join(crowded, on="i", how="anti").sort(_ORDER, nulls_last=True)

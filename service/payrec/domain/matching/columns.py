@@ -101,6 +101,10 @@ class Sides:
     expected: pl.DataFrame
     incoming: pl.DataFrame
 
+    def payments(self) -> pl.DataFrame:
+        """Return the lines that pay something: neither reversals nor repetitions."""
+        return self.incoming.filter(~pl.col("reversal") & ~pl.col("duplicate"))
+
 
 def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Return the frame's columns of the schema, a categorical currency as text.
@@ -122,7 +126,7 @@ def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFr
             raise ColumnsError(name, f"must be {dtype}")
         if name in _NEVER_NULL and frame[name].null_count():
             raise ColumnsError(name, "cannot be null")
-    result = frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    result = shaped(frame, schema)
     if "ordinal" in schema:
         if result["ordinal"].n_unique() != result.height:
             raise ColumnsError("ordinal", "must be unique")
@@ -132,6 +136,11 @@ def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFr
         if not result["direction"].is_in([1, -1]).all():
             raise ColumnsError("direction", "must be 1 or -1")
     return result
+
+
+def shaped(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return the frame's columns of the schema, in its order and of its types."""
+    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
 def _parts(expected: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:

@@ -16,7 +16,9 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.block import Candidates
+from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.rules import (
+    PARTS_PER_MILLION,
     AmountLevel,
     Confidence,
     MatchingRules,
@@ -40,11 +42,15 @@ class Taken:
             return pl.lit(value=False)
         return pl.col("e").is_in(self.items.implode()) | pl.col("i").is_in(self.lines.implode())
 
+    def left(self, sides: Sides) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the items and the payments that nothing has."""
+        items = sides.expected.join(self.items.to_frame("row"), on="row", how="anti")
+        return items, sides.payments().join(self.lines.to_frame("row"), on="row", how="anti")
+
 
 _STRENGTH_CLIP: Final = 22_000
 _STRENGTH_STEP: Final = 100
 _NO_MATCH_STRENGTH: Final = 1_000
-_PARTS_PER_MILLION: Final = 1_000_000
 
 _STRENGTHS: Final = tuple(
     round(_NO_MATCH_STRENGTH * math.exp(milli / 1000))
@@ -63,7 +69,7 @@ def strength() -> pl.Expr:
 
 def probability() -> pl.Expr:
     """Return the share of ``strength`` in the ``total`` of it and its rivals, "no match" included, in millionths."""
-    share = pl.col("strength") * _PARTS_PER_MILLION // (pl.col("total") + _NO_MATCH_STRENGTH)
+    share = pl.col("strength") * PARTS_PER_MILLION // (pl.col("total") + _NO_MATCH_STRENGTH)
     return share.cast(pl.Int32)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.block import Candidates
-from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.groups import (
     KEY_SCORE,
@@ -23,12 +23,9 @@ from payrec.domain.matching.groups import (
     by_quotes,
     proofs_of,
 )
-from payrec.domain.matching.reasons import FINDING_SCHEMA
+from payrec.domain.matching.reasons import finding
 from payrec.domain.matching.rules import (
     ALTERNATIVES_MAX,
-    FEATURES,
-    PRIOR_WEIGHT,
-    WEIGHTS,
     AmountLevel,
     Confidence,
     EndToEndLevel,
@@ -41,7 +38,7 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
     Side,
 )
-from payrec.domain.matching.score import LEVELS, scored
+from payrec.domain.matching.score import LEVELS, score_milli, scored
 
 _PROVING: Final = [level.value for level in GroupLevel if level.proves]
 RIVAL_SCHEMA: Final = {
@@ -163,13 +160,7 @@ def told_by_legs(
         )
         .join(groups.rename({"level": "group_level"}), on="g")
         .with_columns(
-            score_milli=(
-                pl.sum_horizontal(
-                    pl.lit(pl.Series(WEIGHTS[feature], dtype=pl.Int32)).gather(pl.col(f"{feature}_level"))
-                    for feature in FEATURES
-                )
-                + PRIOR_WEIGHT
-            ).cast(pl.Int32),
+            score_milli=score_milli(),
             kind=pl.when(pl.col("size") == 1)
             .then(MatchKind.ONE_TO_ONE.value)
             .when(pl.col("items") == 1)
@@ -215,8 +206,9 @@ def _rivals(groups: pl.DataFrame, legs: pl.DataFrame, proofs: Proofs, claims: pl
         .filter(pl.col("own") != pl.col("i"))
         .with_columns(side=pl.lit(Side.INCOMING.value), score_milli=pl.lit(KEY_SCORE))
     )
-    shaped = [other.select(pl.col(name).cast(dtype) for name, dtype in RIVAL_SCHEMA.items()) for other in others]
-    return pl.concat(shaped).unique(["g", "side", "e", "i"], keep="first", maintain_order=True)
+    return pl.concat([shaped(other, RIVAL_SCHEMA) for other in others]).unique(
+        ["g", "side", "e", "i"], keep="first", maintain_order=True
+    )
 
 
 def free(groups: pl.DataFrame, legs: pl.DataFrame, rank: str) -> tuple[pl.Series, pl.Series]:
@@ -241,13 +233,17 @@ def free(groups: pl.DataFrame, legs: pl.DataFrame, rank: str) -> tuple[pl.Series
     return pl.Series("g", lost, dtype=pl.UInt32), tied
 
 
-def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules: MatchingRules) -> pl.DataFrame:
-    """Add what the rivals leave: ``status``, ``confidence``, ``auto``, and the probability."""
-    counts = rivals.group_by("g").agg(
+def counted(rivals: pl.DataFrame) -> pl.DataFrame:
+    """Count the rivals of each group by the side on which they stand: ``g, rivals_expected, rivals_incoming``."""
+    return rivals.group_by("g").agg(
         rivals_expected=(pl.col("side") == Side.EXPECTED.value).sum().cast(pl.Int32),
         rivals_incoming=(pl.col("side") == Side.INCOMING.value).sum().cast(pl.Int32),
     )
-    groups = groups.join(counts, on="g", how="left").with_columns(
+
+
+def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules: MatchingRules) -> pl.DataFrame:
+    """Add what the rivals leave: ``status``, ``confidence``, ``auto``, and the probability."""
+    groups = groups.join(counted(rivals), on="g", how="left").with_columns(
         pl.col("rivals_expected", "rivals_incoming").fill_null(0),
         tied=pl.col("g").is_in(tied.implode()) | (pl.col("same") > 0),
         strength=strength(),
@@ -281,7 +277,7 @@ def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules:
 
 def given_up(groups: pl.DataFrame, legs: pl.DataFrame, lost: pl.Series) -> pl.DataFrame:
     """Say of the rows of groups that another group has beaten why they stay open."""
-    return (
+    return finding(
         legs.join(groups.select("g", "score_milli"), on="g")
         .filter(pl.col("g").is_in(lost.implode()))
         .with_columns(
@@ -290,7 +286,6 @@ def given_up(groups: pl.DataFrame, legs: pl.DataFrame, lost: pl.Series) -> pl.Da
             days_outside=pl.lit(None, dtype=pl.Int64),
             difference_minor=pl.lit(0, dtype=pl.Int64),
         )
-        .select(pl.col(name).cast(dtype) for name, dtype in FINDING_SCHEMA.items())
     )
 
 

@@ -8,15 +8,14 @@ looked for here at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
 from payrec.domain.matching.block import Candidates
-from payrec.domain.matching.columns import Sides
-from payrec.domain.matching.reasons import FINDING_SCHEMA, no_findings
+from payrec.domain.matching.columns import Sides, shaped
+from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.rules import (
     GROUP_LEGS_MAX,
     PRIOR_WEIGHT,
@@ -84,10 +83,6 @@ def no_groups() -> Groups:
     return Groups(pl.DataFrame(schema=GROUP_SCHEMA), pl.DataFrame(schema=LEG_SCHEMA), no_findings())
 
 
-def _shaped(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
-
-
 def _sum(column: str) -> pl.Expr:
     """Sum amounts in 128 bits: a sum that wraps could equal anything."""
     return pl.col(column).cast(pl.Int128).sum()
@@ -113,7 +108,7 @@ def _claims(sides: Sides, items: pl.DataFrame, refused: pl.DataFrame) -> pl.Data
     batches = items.group_by("key").agg(
         _sum("amount_minor").alias("total"), pl.col("opens").max(), pl.col("closes").min(), n=pl.len(), e=pl.min("e")
     )
-    lines = sides.incoming.filter(~pl.col("reversal") & ~pl.col("duplicate"))
+    lines = sides.payments()
     named = pl.concat(
         [
             lines.select("row", "salt", key="group_key"),
@@ -178,8 +173,8 @@ def by_key(sides: Sides, proofs: Proofs, refused: pl.DataFrame, rules: MatchingR
         .drop("e")
         .join(items.select("e", "key"), on="key")
     )
-    findings = pl.concat([_shaped(frame, FINDING_SCHEMA) for frame in (lost, of_items)]).unique(["e", "i"])
-    return Groups(_shaped(groups, GROUP_SCHEMA), _shaped(legs, LEG_SCHEMA), findings), _shaped(claims, CLAIM_SCHEMA)
+    findings = pl.concat([finding(frame) for frame in (lost, of_items)]).unique(["e", "i"])
+    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings), shaped(claims, CLAIM_SCHEMA)
 
 
 def _blurred(found: Candidates) -> pl.DataFrame:
@@ -270,7 +265,7 @@ def by_quotes(proofs: Proofs, found: Candidates, rules: MatchingRules, *, of_lin
     blurred = legs.join(_blurred(found), on="i", how="semi").select("g").unique()
     groups = groups.with_columns(unbounded=pl.col("g").is_in(blurred["g"].implode()))
     findings = _failed(members, sums.join(ways, on=centre, how="left"), groups, of_lines=of_lines)
-    return Groups(_shaped(groups, GROUP_SCHEMA), _shaped(legs, LEG_SCHEMA), findings)
+    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings)
 
 
 def _failed(members: pl.DataFrame, sums: pl.DataFrame, groups: pl.DataFrame, *, of_lines: bool) -> pl.DataFrame:
@@ -291,11 +286,10 @@ def _failed(members: pl.DataFrame, sums: pl.DataFrame, groups: pl.DataFrame, *, 
     if not of_lines:
         failed = failed.filter(pl.col("reason") != Reason.AMOUNT_MISMATCH.value)
     difference = pl.col("target") - pl.col("total") if of_lines else pl.col("total") - pl.col("target")
-    return _shaped(
+    return finding(
         members.join(failed.select(centre, "reason", "target", "total"), on=centre).with_columns(
             fits=pl.lit(value=True),
             score_milli=pl.col("score_milli") + 1,
             difference_minor=difference.cast(pl.Int64, strict=False),
-        ),
-        FINDING_SCHEMA,
+        )
     )

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, equal_pairs, keyed, with_code
-from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, AmountLevel, Reason
 
 FINDING_SCHEMA: Final = {
@@ -33,30 +33,31 @@ def no_findings() -> pl.DataFrame:
     return pl.DataFrame(schema=FINDING_SCHEMA)
 
 
-def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.select(pl.col(name).cast(dtype) for name, dtype in FINDING_SCHEMA.items())
+def finding(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame as findings, in the columns of ``FINDING_SCHEMA``."""
+    return shaped(frame, FINDING_SCHEMA)
 
 
 def forbidden(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn scored pairs with a fault into findings."""
-    return _shaped(pairs.filter(pl.col("fault") > 0).with_columns(reason=pl.col("fault"), fits=pl.lit(value=False)))
+    return finding(pairs.filter(pl.col("fault") > 0).with_columns(reason=pl.col("fault"), fits=pl.lit(value=False)))
 
 
 def repeated(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn scored pairs of lines that repeat an earlier one into findings."""
-    return _shaped(pairs.with_columns(reason=pl.lit(Reason.DUPLICATE.value), fits=pl.lit(value=False)))
+    return finding(pairs.with_columns(reason=pl.lit(Reason.DUPLICATE.value), fits=pl.lit(value=False)))
 
 
 def lost(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn competed pairs that were not chosen into findings: a part beyond the open amount, or a lost tie."""
     beyond = pl.col("amount_level") == AmountLevel.SMALLER.value
     reason = pl.when(beyond).then(Reason.AMOUNT_MISMATCH.value).otherwise(Reason.AMBIGUOUS.value)
-    return _shaped(pairs.filter(~pl.col("chosen")).with_columns(reason=reason, fits=pl.lit(value=True)))
+    return finding(pairs.filter(~pl.col("chosen")).with_columns(reason=reason, fits=pl.lit(value=True)))
 
 
 def alike(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn pairs that have too many equals to be proposed into findings."""
-    return _shaped(pairs.with_columns(reason=pl.lit(Reason.AMBIGUOUS.value), fits=pl.lit(value=True)))
+    return finding(pairs.with_columns(reason=pl.lit(Reason.AMBIGUOUS.value), fits=pl.lit(value=True)))
 
 
 def _beside(pairs: pl.DataFrame, items: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
@@ -107,7 +108,7 @@ def _other_amount(items: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
 def looked_up(items: pl.DataFrame, lines: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     """Find neighbours of rows without any finding: by reference in other currencies, by counterparty."""
     found = [
-        _shaped(
+        finding(
             with_code(pairs)
             .join(rejected, on="code", how="anti")
             .with_columns(fits=pl.lit(value=False), days_outside=pl.lit(None, dtype=pl.Int64))

@@ -55,17 +55,11 @@ def residual(
     return pl.concat([equal, _near(sides, pairs, busy, found, rejected, rules)]), findings
 
 
-def _left(sides: Sides, busy: Taken) -> tuple[pl.DataFrame, pl.DataFrame]:
-    items = sides.expected.join(busy.items.to_frame("row"), on="row", how="anti")
-    lines = sides.incoming.filter(~pl.col("reversal") & ~pl.col("duplicate"))
-    return items, lines.join(busy.lines.to_frame("row"), on="row", how="anti")
-
-
 def _by_amount(
     sides: Sides, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Propose by amount and date alone."""
-    equal = amount_pairs(*_left(sides, busy))
+    equal = amount_pairs(*busy.left(sides))
     pairs = scored(without(equal.pairs, rejected), sides, rules)
     fitting = pairs.filter(pl.col("fault") == 0)
     few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
@@ -80,7 +74,7 @@ def _of_party(sides: Sides, busy: Taken) -> pl.DataFrame:
 
     What quotes something that no open item has is about something else; the payer's own end-to-end id is no quotation.
     """
-    items, lines = _left(sides, busy)
+    items, lines = busy.left(sides)
     keys = pl.col("reference_keys").list
     own = keys.contains(pl.col("end_to_end_key")).fill_null(value=False).cast(pl.UInt32)
     lines = lines.filter(keys.len().fill_null(0) <= own)

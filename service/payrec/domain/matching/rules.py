@@ -21,6 +21,9 @@ ENGINE_VERSION: Final = "3"
 BASIS_POINTS: Final = 10_000
 """Basis points of a whole."""
 
+PARTS_PER_MILLION: Final = 1_000_000
+"""Millionths of a whole."""
+
 KEY_ITEMS_MAX: Final = 12
 """Open items that may share a key; a key on more of them finds nobody and is dropped before joining."""
 

@@ -197,6 +197,14 @@ def without(pairs: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     return with_code(pairs).join(rejected, on="code", how="anti").drop("code").sort("e", "i")
 
 
+def score_milli() -> pl.Expr:
+    """Return the log-odds of the level columns, in thousandths (Int32)."""
+    weights = [
+        pl.lit(pl.Series(WEIGHTS[feature], dtype=pl.Int32)).gather(pl.col(f"{feature}_level")) for feature in FEATURES
+    ]
+    return (pl.sum_horizontal(weights) + PRIOR_WEIGHT).cast(pl.Int32)
+
+
 def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     """Return the pairs with their levels, score and what forbids them, in the order given.
 
@@ -225,9 +233,6 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
             group_level=pl.lit(GroupLevel.UNKNOWN.value, dtype=pl.Int8),
         )
     )
-    weights = [
-        pl.lit(pl.Series(WEIGHTS[feature], dtype=pl.Int32)).gather(pl.col(f"{feature}_level")) for feature in FEATURES
-    ]
     proof = (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
         pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
     )
@@ -236,7 +241,7 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     )
     return (
         frame.with_columns(
-            score_milli=pl.sum_horizontal(weights) + PRIOR_WEIGHT,
+            score_milli=score_milli(),
             rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
             payer=(pl.col("account_level") == PartyLevel.EQUAL.value) | (pl.col("name_level") == NameLevel.EQUAL.value),
             equal=pl.col("amount_level").is_in([AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND]),
@@ -246,7 +251,7 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
             "e",
             "i",
             *LEVELS,
-            pl.col("score_milli").cast(pl.Int32),
+            "score_milli",
             "difference_minor",
             "days_outside",
             "rank",

@@ -24,7 +24,7 @@ from payrec.domain.matching.rules import (
     Reason,
     Uniqueness,
 )
-from support.matching_frames import Item, Line, Outcome, Proposal, run
+from support.matching_frames import Item, Line, level, only, run, sure
 
 AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
 IBAN = "DE89370400440532013000"
@@ -42,19 +42,6 @@ def items_of(*amounts: int, iban: str | None = IBAN, name: str | None = "Ada Ltd
 
 def paying(items: list[Item], *members: int, id: str = "x") -> Line:  # noqa: A002 - as the field is called
     return Line(id, amount=sum(items[at].amount for at in members), iban=IBAN)
-
-
-def only(outcome: Outcome) -> Proposal:
-    [group] = outcome.matches
-    return group
-
-
-def sure(group: Proposal) -> tuple[Confidence, Uniqueness, bool]:
-    return group.confidence, group.status, group.auto
-
-
-def level(group: Proposal) -> GroupLevel:
-    return GroupLevel(dict(group.levels)["group"])
 
 
 def names(*members: int) -> frozenset[str]:

@@ -22,7 +22,7 @@ from payrec.domain.matching.rules import (
     Side,
     Uniqueness,
 )
-from support.matching_frames import Item, Line, Outcome, Proposal, run
+from support.matching_frames import Item, Line, level, only, run, sure
 
 AUTO_HIGH = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
 PROOF = (Confidence.EXACT, Uniqueness.UNIQUE, True)
@@ -41,19 +41,6 @@ def batch_of(*amounts: int, group: str = "PO-2026-7") -> list[Item]:
 
 def quoting(items: list[Item]) -> str:
     return " ".join(str(item.reference) for item in items)
-
-
-def only(outcome: Outcome) -> Proposal:
-    [group] = outcome.matches
-    return group
-
-
-def sure(group: Proposal) -> tuple[Confidence, Uniqueness, bool]:
-    return group.confidence, group.status, group.auto
-
-
-def level(group: Proposal) -> GroupLevel:
-    return GroupLevel(dict(group.levels)["group"])
 
 
 NAMING = [
