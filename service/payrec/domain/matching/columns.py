@@ -69,6 +69,18 @@ INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 REJECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType({"expected": pl.Int32(), "incoming": pl.Int32()})
 """Pairs of ordinals that a person has rejected."""
 
+ADJUSTMENTS_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
+    {
+        "proposal": pl.UInt32(),
+        "type": pl.Int8(),  # AdjustmentType
+        "expected": pl.Int32(),  # the ordinal of the item, or null
+        "incoming": pl.Int32(),  # the ordinal of the line, or null; one of the two
+        "amount_minor": pl.Int64(),  # signed: + counts as settled on it, in its currency
+        "rate": pl.String(),  # of a foreign exchange, as a decimal; otherwise null
+    }
+)
+"""What a match settles without money."""
+
 _NEVER_NULL: Final = frozenset(
     {
         "ordinal", "currency", "direction", "amount_minor", "total_minor", "pending", "reversal", "duplicate",

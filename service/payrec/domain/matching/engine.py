@@ -17,7 +17,7 @@ import polars as pl
 
 from payrec.domain.matching.blind import blind
 from payrec.domain.matching.block import candidates, with_code
-from payrec.domain.matching.columns import REJECTED_SCHEMA, Sides, checked, prepare
+from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA, REJECTED_SCHEMA, Sides, checked, prepare
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.duplicates import without_repeats
 from payrec.domain.matching.group_choice import Chosen, both, choose
@@ -78,9 +78,13 @@ class Proposals:
     ``coincidences_ppm`` (millionths of sets that were to be expected by chance, Int64, null but for blind sums), and an
     Int8 column for each of ``LEVELS``."""
     legs: pl.DataFrame
-    """One row a leg: ``proposal`` (row number in ``matches``, UInt32), ``expected``, ``incoming`` (Int32 ordinals) and
-    ``amount_minor``, the legs of a proposal beside each other. All legs of a line or of an item are in one proposal,
-    unless they are parts of the item."""
+    """One row a leg: ``proposal`` (row number in ``matches``, UInt32), two of the Int32 ordinals ``expected``,
+    ``incoming``, ``contra_expected`` and ``contra_incoming`` (the others null), ``amount_minor`` (taken from the line)
+    and ``settled_minor`` (settled on the item, in its currency), the legs of a proposal beside each other. All legs of
+    a line or of an item are in one proposal, unless they are parts of the item."""
+    adjustments: pl.DataFrame
+    """What a match settles without money, as ``ADJUSTMENTS_SCHEMA`` says, the adjustments of a proposal beside each
+    other. On each transaction, legs and adjustments together are what the match takes of it."""
     alternatives: pl.DataFrame
     """``proposal``, ``side`` (``Side``), ``expected``, ``incoming``, ``score_milli``, best first, at most
     ``ALTERNATIVES_MAX`` for each side of a proposal."""
@@ -259,7 +263,16 @@ def propose(
     )
     return Proposals(
         matches=result,
-        legs=_with_ordinals(legs, sides).select("proposal", "expected", "incoming", "amount_minor"),
+        legs=_with_ordinals(legs, sides).select(
+            "proposal",
+            "expected",
+            "incoming",
+            pl.lit(None, dtype=pl.Int32).alias("contra_expected"),
+            pl.lit(None, dtype=pl.Int32).alias("contra_incoming"),
+            "amount_minor",
+            settled_minor="amount_minor",
+        ),
+        adjustments=pl.DataFrame(schema=dict(ADJUSTMENTS_SCHEMA)),
         alternatives=_with_ordinals(alternatives, sides).select(
             "proposal", "side", "expected", "incoming", "score_milli"
         ),

@@ -213,6 +213,27 @@ class MatchKind(IntEnum):
     """One line settles several items."""
     MANY_TO_ONE = 3
     """Several lines settle one item."""
+    MANY_TO_MANY = 4
+    TRANSFER = 5
+    """Money between two of the tenant's own accounts, or from a payment service to the bank: line and contra line."""
+    REFUND = 6
+    """A payment that was given back: line and contra line."""
+    CREDIT_NOTE = 7
+    """An item that another item of the opposite direction settles."""
+
+
+class AdjustmentType(IntEnum):
+    """What settles a part of an item or of a line without money."""
+
+    FEE = 1
+    FX = 2
+    ROUNDING = 3
+    WRITE_OFF = 4
+    OVER_PAYMENT = 5
+    DISCOUNT = 6
+    WITHHOLDING_TAX = 7
+    BANK_CHARGE = 8
+    DEDUCTION = 9
 
 
 class Confidence(IntEnum):

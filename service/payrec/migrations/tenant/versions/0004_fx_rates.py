@@ -1,0 +1,13 @@
+"""Exchange rates.
+
+Revision ID: 0004
+"""
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Apply."""
