@@ -1,0 +1,206 @@
+"""One pair by itself, in plain integers: the levels, the score and the fault that a run would give it.
+
+The same rules as ``payrec.domain.matching.score``, for where a run's columns would cost more than the question: a test
+holds both to the same answers. What only a run can tell is left out: how common a reference is among all open items,
+and whom a name means that no item has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from payrec.domain.matching.rules import (
+    BASIS_POINTS,
+    CLOSE_DAYS,
+    CLOSE_EARLY_DAYS,
+    FEATURES,
+    FEE_SHARE_MAX,
+    NEAR_DAYS,
+    AmountLevel,
+    DateLevel,
+    EndToEndLevel,
+    LineLevel,
+    MatchingRules,
+    NameLevel,
+    PartyLevel,
+    Reason,
+    ReferenceLevel,
+)
+from payrec.domain.matching.weights import PRIOR_WEIGHT, WEIGHTS
+
+_EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """An open expected transaction; the fields are the columns of ``EXPECTED_SCHEMA``."""
+
+    currency: str
+    direction: int
+    amount_minor: int
+    total_minor: int
+    min_minor: int | None = None
+    max_minor: int | None = None
+    due_day: int | None = None
+    from_day: int | None = None
+    to_day: int | None = None
+    reference_key: int | None = None
+    end_to_end_key: int | None = None
+    name_key: int | None = None
+    account_key: int | None = None
+    own_account_key: int | None = None
+
+    @property
+    def span(self) -> tuple[int | None, int | None]:
+        """The first and the last day on which it is expected."""
+        firsts = [day for day in (self.from_day, self.due_day) if day is not None]
+        lasts = [day for day in (self.to_day, self.due_day) if day is not None]
+        return (min(firsts) if firsts else None), (max(lasts) if lasts else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An open incoming transaction; the fields are the columns of ``INCOMING_SCHEMA``."""
+
+    currency: str
+    direction: int
+    amount_minor: int
+    total_minor: int
+    booking_day: int | None = None
+    value_day: int | None = None
+    pending: bool = False
+    duplicate: bool = False
+    reference_keys: tuple[int, ...] = ()
+    end_to_end_key: int | None = None
+    name_key: int | None = None
+    account_key: int | None = None
+    own_account_key: int | None = None
+
+    @property
+    def day(self) -> int | None:
+        """The booking day, else the value day."""
+        return self.value_day if self.booking_day is None else self.booking_day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What is known of a pair."""
+
+    levels: Mapping[str, int]
+    """By feature."""
+    score_milli: int
+    """Log-odds in thousandths."""
+    difference_minor: int | None
+    """Line less item; None between two currencies."""
+    days_outside: int
+    """Days beyond the date window: negative before it, positive after it, 0 within."""
+    fault: Reason | None
+    """What forbids it."""
+
+
+def _reference(item: Item, line: Line) -> ReferenceLevel:
+    if item.reference_key is not None and item.reference_key in (*line.reference_keys, line.end_to_end_key):
+        return ReferenceLevel.FULL if item.reference_key & 1 else ReferenceLevel.PARTIAL
+    silent = item.reference_key is None or not line.reference_keys
+    return ReferenceLevel.UNKNOWN if silent else ReferenceLevel.ABSENT
+
+
+def _end_to_end(item: Item, line: Line) -> EndToEndLevel:
+    if item.end_to_end_key is not None and item.end_to_end_key in (*line.reference_keys, line.end_to_end_key):
+        return EndToEndLevel.EQUAL if item.end_to_end_key & 1 else EndToEndLevel.PARTIAL
+    silent = item.end_to_end_key is None or line.end_to_end_key is None
+    return EndToEndLevel.UNKNOWN if silent else EndToEndLevel.DIFFERENT
+
+
+def _amount(item: Item, line: Line, rules: MatchingRules) -> AmountLevel:
+    if item.currency != line.currency:
+        return AmountLevel.UNKNOWN
+    difference = line.amount_minor - item.amount_minor
+    share = item.amount_minor // BASIS_POINTS * rules.amount_tolerance_basis_points
+    share += item.amount_minor % BASIS_POINTS * rules.amount_tolerance_basis_points // BASIS_POINTS
+    untouched = item.amount_minor == item.total_minor and line.amount_minor == line.total_minor
+    low = item.amount_minor if item.min_minor is None else item.min_minor
+    high = item.amount_minor if item.max_minor is None else item.max_minor
+    if difference == 0:
+        return AmountLevel.EQUAL
+    quoted = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
+    fee = quoted and 0 < -difference <= min(rules.fee_tolerance_minor, item.amount_minor // FEE_SHARE_MAX)
+    if fee or abs(difference) <= max(share, rules.amount_tolerance_minor):
+        return AmountLevel.TOLERANCE
+    if untouched and (item.min_minor, item.max_minor) != (None, None) and low <= line.amount_minor <= high:
+        return AmountLevel.BAND
+    return AmountLevel.SMALLER if difference < 0 else AmountLevel.LARGER
+
+
+def _days(item: Item, line: Line, rules: MatchingRules) -> tuple[DateLevel, int]:
+    """Return the level of the date, and the days beyond the window."""
+    first, last = item.span
+    if line.day is None or (first is None and last is None):
+        return DateLevel.UNKNOWN, 0
+    early = 0 if first is None else first - line.day
+    late = 0 if last is None else line.day - last
+    if early > rules.date_window_days_before:
+        return DateLevel.OUTSIDE, rules.date_window_days_before - early
+    if late > rules.date_window_days_after:
+        return DateLevel.OUTSIDE, late - rules.date_window_days_after
+    beside = max(early, late, 0)
+    if beside <= NEAR_DAYS:
+        return DateLevel.NEAR, 0
+    near = beside <= (CLOSE_EARLY_DAYS if early > 0 else CLOSE_DAYS)
+    return (DateLevel.CLOSE if near else DateLevel.WITHIN), 0
+
+
+def _party(own: int | None, other: int | None) -> int:
+    if own is None or other is None:
+        return PartyLevel.UNKNOWN
+    return PartyLevel.EQUAL if own == other else PartyLevel.DIFFERENT
+
+
+def _line(line: Line) -> LineLevel:
+    if line.duplicate:
+        return LineLevel.DUPLICATE
+    return LineLevel.PENDING if line.pending else LineLevel.BOOKED
+
+
+def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: MatchingRules) -> Reason | None:
+    reference, end_to_end = levels["reference"], levels["end_to_end"]
+    proof = reference == ReferenceLevel.FULL or end_to_end == EndToEndLevel.EQUAL
+    hint = proof or reference >= ReferenceLevel.COMMON or end_to_end == EndToEndLevel.PARTIAL
+    account, name = levels["account"], levels["name"]
+    payer = account == PartyLevel.EQUAL or name == NameLevel.EQUAL
+    if item.currency != line.currency:
+        return Reason.CURRENCY_MISMATCH
+    if levels["date"] == DateLevel.OUTSIDE:
+        return Reason.DATE_OUT_OF_WINDOW
+    if levels["amount"] not in _EQUAL and not proof:
+        return Reason.AMOUNT_MISMATCH
+    if not hint and rules.require_reference:
+        return Reason.MISSING_REFERENCE
+    if not hint and not payer and PartyLevel.DIFFERENT in {account, name}:
+        return Reason.COUNTERPARTY_MISMATCH
+    return None
+
+
+def judged(item: Item, line: Line, rules: MatchingRules) -> Judged:
+    """Compare an item with a line of the same direction."""
+    date_level, outside = _days(item, line, rules)
+    levels = {
+        "reference": int(_reference(item, line)),
+        "end_to_end": int(_end_to_end(item, line)),
+        "amount": int(_amount(item, line, rules)),
+        "date": int(date_level),
+        "account": _party(item.account_key, line.account_key),
+        "name": _party(item.name_key, line.name_key),
+        "own_account": _party(item.own_account_key, line.own_account_key),
+        "line": int(_line(line)),
+    }
+    levels |= dict.fromkeys(set(FEATURES) - set(levels), 0)
+    return Judged(
+        levels=levels,
+        score_milli=PRIOR_WEIGHT + sum(WEIGHTS[feature][level] for feature, level in levels.items()),
+        difference_minor=line.amount_minor - item.amount_minor if item.currency == line.currency else None,
+        days_outside=outside,
+        fault=_fault(item, line, levels, rules),
+    )

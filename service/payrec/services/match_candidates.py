@@ -1,0 +1,97 @@
+"""What might belong to one open transaction, and what is missing: asked by a person, answered without a run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.domain.caller import Caller
+from payrec.domain.matching import explain
+from payrec.domain.matching.nearest import NEAREST_LOOKED_AT_MAX, Candidate, nearest
+from payrec.domain.matching.pair import Item, Line
+from payrec.errors import NotFoundError
+from payrec.models.match_candidates import MatchCandidateList, MatchCandidatePublic
+from payrec.services.match_rendering import evidence_of
+from payrec.services.matching_rules import rules_of
+from payrec.services.tenants import effective_settings
+from payrec.services.validation import identifier
+from payrec.services.work import Work
+from payrec.storage.match_candidates import MatchCandidateStore
+from payrec.storage.matches import MatchStore
+from payrec.storage.tenants import TenantStore
+
+_ITEM: Final = tuple(field.name for field in fields(Item))
+_LINE: Final = tuple(field.name for field in fields(Line))
+
+
+class MatchCandidateService:
+    """Compares one open transaction with the open ones of the other side."""
+
+    def __init__(self, *, work: Work) -> None:
+        self._work = work
+
+    async def of_expected(self, caller: Caller, transaction_id: str) -> MatchCandidateList:
+        """Return the incoming transactions that come nearest to an expected one.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        return await self._nearest(caller, "expected", transaction_id)
+
+    async def of_incoming(self, caller: Caller, transaction_id: str) -> MatchCandidateList:
+        """Return the expected transactions that come nearest to an incoming one.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        return await self._nearest(caller, "incoming", transaction_id)
+
+    async def _nearest(self, caller: Caller, side: str, transaction_id: str) -> MatchCandidateList:
+        centre = identifier(transaction_id)
+        async with self._work.database.control(readonly=True) as connection:
+            settings = effective_settings(await TenantStore(connection).settings(caller.tenant.tenant_id))
+        async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
+            store = MatchCandidateStore(connection)
+            own = await store.open_row(side, centre)
+            if own is None:
+                if not await store.exists(side, centre):
+                    raise NotFoundError
+                return MatchCandidateList(data=[])
+            others = await store.beside(side, centre, limit=NEAREST_LOOKED_AT_MAX)
+            rows = [(own, other) if side == "expected" else (other, own) for other in others]
+            found = nearest([(_item(item), _line(line)) for item, line in rows], rules_of(settings))
+            pairs = [tuple(row["transaction_id"] for row in rows[candidate.place]) for candidate in found]
+            told = await MatchStore(connection).pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+            proposals = await store.proposals(side, centre, [pair[side == "expected"] for pair in pairs])
+        return MatchCandidateList(
+            data=[
+                _public(candidate, row, proposals.get(pair[side == "expected"]))
+                for candidate, pair, row in zip(found, pairs, told, strict=True)
+            ]
+        )
+
+
+def _item(row: dict[str, Any]) -> Item:
+    return Item(**{name: row[name] for name in _ITEM})
+
+
+def _line(row: dict[str, Any]) -> Line:
+    return Line(**{name: row[name] for name in _LINE} | {"reference_keys": tuple(row["reference_keys"] or ())})
+
+
+def _public(candidate: Candidate, row: dict[str, Any], match_id: UUID | None) -> MatchCandidatePublic:
+    told = candidate.judged
+    return MatchCandidatePublic(
+        expected_transaction_id=row["expected_id"],
+        incoming_transaction_id=row["incoming_id"],
+        score=told.score_milli / 1000,
+        reason_code=told.fault.code if told.fault is not None else None,
+        would_match_if=candidate.would_match_if,
+        difference_minor=told.difference_minor,
+        days_outside=told.days_outside,
+        match_id=match_id,
+        evidence=[evidence_of(found, [row]) for found in explain.evidence(told.levels)],
+    )

@@ -1,0 +1,111 @@
+"""The nearest candidates of one open transaction: what is missing, and what nobody but the tenant may see."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from support.matching_world import World, matching_world
+from support.service import Service, Tenant
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        yield made
+
+
+async def of_expected(world: World, transaction_id: str) -> list[dict[str, Any]]:
+    return await found(world, f"/expected-transactions/{transaction_id}/candidates")
+
+
+async def of_incoming(world: World, transaction_id: str) -> list[dict[str, Any]]:
+    return await found(world, f"/incoming-transactions/{transaction_id}/candidates")
+
+
+async def found(world: World, path: str) -> list[dict[str, Any]]:
+    answer = await world.tenant.get(path)
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["data"])
+
+
+async def test_a_late_payment_says_how_wide_the_window_would_have_to_be(world: World) -> None:
+    item = await world.expect(reference="INV-2026-001")
+    line = await world.receive(remittance="INV-2026-001", bookingDate="2026-05-13")
+    for side in (await of_expected(world, item), await of_incoming(world, line)):
+        [candidate] = side
+        assert (candidate["expectedTransactionId"], candidate["incomingTransactionId"]) == (item, line)
+        assert (candidate["reasonCode"], candidate["daysOutside"]) == ("date_out_of_window", 4)
+        assert candidate["wouldMatchIf"] == "dateWindowDaysAfter were 64 days; it is 60"
+        assert (candidate["differenceMinor"], candidate["matchId"]) == (0, None)
+        told = {evidence["feature"]: evidence for evidence in candidate["evidence"]}
+        assert (told["reference"]["level"], told["reference"]["expected"]) == ("full", "INV-2026-001")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "missing"),
+    [
+        ({"bookingDate": "2026-02-07"}, "date_out_of_window", "dateWindowDaysBefore were 31 days; it is 30"),
+        (
+            {"amount": "97.50"},
+            "amount_mismatch",
+            "the amounts were equal, or the payment quoted the reference: it is 2.50 EUR less than what is open",
+        ),
+        ({"currency": "USD"}, "currency_mismatch", "both were in one currency: it is USD against EUR"),
+        (
+            {"counterpartyName": "Nagel AG"},
+            "counterparty_mismatch",
+            "the payment quoted the reference: the amount is equal, but the counterparty is another one",
+        ),
+    ],
+)
+async def test_what_is_missing(world: World, fields: dict[str, str], reason: str, missing: str) -> None:
+    item = await world.expect(counterpartyName="Bolt GmbH")
+    await world.receive(**{"counterpartyName": "BOLT", **fields})
+    [candidate] = await of_expected(world, item)
+    assert (candidate["reasonCode"], candidate["wouldMatchIf"]) == (reason, missing)
+
+
+async def test_what_a_setting_asks_for_is_missing_too(world: World) -> None:
+    await world.set(requireReference=True)
+    item = await world.expect(counterpartyName="Bolt GmbH")
+    await world.receive(counterpartyName="BOLT")
+    [candidate] = await of_expected(world, item)
+    assert candidate["reasonCode"] == "missing_reference"
+
+
+async def test_the_best_come_first_and_a_proposal_is_named(world: World) -> None:
+    item = await world.expect(reference="INV-2026-001", counterpartyName="Bolt GmbH")
+    amounts = ["100.00", "100.00", "99.00", "98.00", "97.00", "96.00", "95.00"]
+    lines = [await world.receive(amount, counterpartyName="BOLT") for amount in amounts]
+    best = await world.receive(remittance="INV-2026-001")
+    await world.receive("100.00", direction="debit")
+    await world.receive("80.00", counterpartyName="Somebody else")
+    await world.run()
+    candidates = await of_expected(world, item)
+    assert candidates[0]["incomingTransactionId"] == best
+    assert {candidate["incomingTransactionId"] for candidate in candidates} == {best, *lines[:4]}
+    assert [candidate["reasonCode"] for candidate in candidates] == [None, None, None, *["amount_mismatch"] * 2]
+    assert [candidate["differenceMinor"] for candidate in candidates[3:]] == [-100, -200]
+    proposal = await world.proposal()
+    assert [candidate["matchId"] for candidate in candidates] == [proposal["id"], None, None, None, None]
+
+
+async def test_what_is_settled_has_no_candidates(world: World) -> None:
+    item = await world.expect(reference="INV-2026-001")
+    line = await world.receive(remittance="INV-2026-001")
+    await world.run()
+    await world.accept(await world.proposal())
+    assert (await of_expected(world, item), await of_incoming(world, line)) == ([], [])
+
+
+async def test_another_tenants_transaction_is_not_there(world: World) -> None:
+    item = await world.expect(reference="INV-2026-001")
+    line = await world.receive(remittance="INV-2026-001")
+    for path in (f"/expected-transactions/{item}", f"/incoming-transactions/{line}", "/expected-transactions/x"):
+        answer = await world.bystander.get(f"{path}/candidates")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
