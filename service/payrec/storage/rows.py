@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from psycopg import sql
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn
 from psycopg.types.json import Jsonb
+from psycopg.waiting import Ready, Wait
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import SQLModel
 
 from payrec.storage.database import Connection
+
+COPY_BYTES: Final = 256 * 1024
+"""Bytes of one message to the server."""
 
 
 @cache
@@ -87,9 +94,48 @@ async def fetch_all(connection: Connection, query: sql.Composed | str, parameter
 
 async def copy_out(connection: Connection, query: str, parameters: Any = None) -> bytes:
     """Return everything that a ``COPY … TO STDOUT`` gives."""
-    # A message is a row, and there may be a million: one growing buffer, no iterator, no object of each.
     rows = bytearray()
-    async with connection.cursor() as cursor, cursor.copy(query.encode(), parameters) as copy:
-        while row := await copy.read():
-            rows += row
+    async with connection.cursor() as cursor, cursor.copy(query.encode(), parameters):
+        await connection.wait(_drained(connection.pgconn, rows))
     return bytes(rows)
+
+
+def _drained(server: PGconn, rows: bytearray) -> Generator[Wait, Ready | int, None]:
+    """Take what has arrived until there is no more.
+
+    A message is a row, and there may be a million: the driver's own way, which waits for each, takes four times as
+    long.
+    """
+    while True:
+        size, row = server.get_copy_data(1)
+        if size > 0:
+            rows += row
+        elif size < 0:
+            break
+        else:
+            while not (yield Wait.R):
+                continue
+            server.consume_input()
+    failed = None
+    while True:
+        while server.is_busy():
+            while not (yield Wait.R):
+                continue
+            server.consume_input()
+        result = server.get_result()
+        if result is None:
+            break
+        if result.status != ExecStatus.COMMAND_OK:
+            failed = result
+    if failed is not None:
+        raise error_from_result(failed)
+
+
+async def copy_in(connection: Connection, query: str, data: bytes) -> None:
+    """Give rows to a ``COPY … FROM STDIN``; without any, nothing is done."""
+    if not data:
+        return
+    view = memoryview(data)
+    async with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
+        for place in range(0, len(data), COPY_BYTES):
+            await copy.write(view[place : place + COPY_BYTES])

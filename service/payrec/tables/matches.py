@@ -2,6 +2,8 @@
 
 Legs have no foreign keys to transactions: a million of them would cost more than all the rest of a run, nothing ever
 deletes a transaction, and a leg is only written by a statement that has just read both of its sides.
+
+The indexes that hold many of their rows are those of the partitions, see ``payrec.storage.partitions``.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ class Match(TenantTable, table=True):
             name="match_status_known",
         ),
         CheckConstraint("confidence IN ('exact', 'high', 'medium', 'low')", name="match_confidence_known"),
-        Index("match_by_status", "status", "id"),
-        Index("match_by_run", "run_id", "id", postgresql_where=text("run_id IS NOT NULL")),
+        Index("match_by_person", "decided_at", postgresql_where=text("left(decided_by, 7) <> 'engine:'")),
         {"postgresql_partition_by": "RANGE (id)"},
     )
 
@@ -58,12 +59,19 @@ class Match(TenantTable, table=True):
     """The evidence: one small level a feature, in the engine's order of features; rendered when read."""
     alternatives: list[dict[str, Any]] | None = Field(sa_column=column(dict, nullable=True))
     adjustments: list[dict[str, Any]] | None = Field(sa_column=column(dict, nullable=True))
+    """What the match settles without money: ``type, side, id, minor, currency, rate``, on a transaction of a leg."""
     proof: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
     """Of a group, how it was found and within what bounds; null for a pair."""
+    content_key: int | None = Field(sa_column=column(int, nullable=True))
+    """A hash of all that the engine says of a proposal: a later run that says the same keeps it."""
 
 
 class Leg(TenantTable, table=True):
-    """Two transactions that settle each other by an amount. Counts while valid: from acceptance to reversal."""
+    """Two transactions that settle each other by an amount. Counts while valid: from acceptance to reversal.
+
+    ``amount_minor`` is taken from the incoming one, ``settled_minor`` from the expected one. Where both are of one
+    side, the contra transaction has what the other side would have.
+    """
 
     __tablename__ = "leg"
     __table_args__ = (
@@ -71,8 +79,6 @@ class Leg(TenantTable, table=True):
             "num_nonnulls(expected_id, contra_expected_id, incoming_id, contra_incoming_id) = 2", name="leg_joins_two"
         ),
         CheckConstraint("amount_minor > 0 AND settled_minor > 0", name="leg_amounts_positive"),
-        Index("leg_by_expected", "expected_id", postgresql_where=text("expected_id IS NOT NULL")),
-        Index("leg_by_incoming", "incoming_id", postgresql_where=text("incoming_id IS NOT NULL")),
         {"postgresql_partition_by": "RANGE (match_id)"},
     )
 
@@ -88,6 +94,9 @@ class Leg(TenantTable, table=True):
     """The change that released it again."""
     amount_minor: int = Field(sa_column=column(int))
     settled_minor: int = Field(sa_column=column(int))
-    expected_revision: int = Field(sa_column=integer(default="1"))
-    incoming_revision: int = Field(sa_column=integer(default="1"))
+    expected_revision: int | None = Field(sa_column=integer(nullable=True, default="1"))
+    """Null where there is no such transaction, as the other two."""
+    incoming_revision: int | None = Field(sa_column=integer(nullable=True, default="1"))
     settled_currency: str = Field(sa_column=column(str))
+    contra_revision: int | None = Field(sa_column=integer(nullable=True))
+    """Of the contra transaction, of which a leg has one at most."""

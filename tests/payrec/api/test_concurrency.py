@@ -8,7 +8,6 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from uuid import UUID
 
 import pytest
@@ -166,17 +165,17 @@ async def test_a_run_that_accepts_and_a_person_who_accepts_do_not_deadlock(
     [match] = (await tenant.get("/matches")).json()["data"]
     await tenant.request("PATCH", f"/tenants/{tenant.id}/settings", json={"matching": {"autoAccept": True}})
     there, go = asyncio.Event(), asyncio.Event()
-    allocate = MatchProposalStore.allocate
+    hold = MatchProposalStore.hold
 
-    async def pausing(store: MatchProposalStore, *, at: datetime) -> None:
+    async def pausing(store: MatchProposalStore) -> None:
         if first == "the run":
-            await allocate(store, at=at)
+            await hold(store)
         there.set()
         await go.wait()
         if first == "the person":
-            await allocate(store, at=at)
+            await hold(store)
 
-    monkeypatch.setattr(MatchProposalStore, "allocate", pausing)
+    monkeypatch.setattr(MatchProposalStore, "hold", pausing)
     run = asyncio.create_task(tenant.post("/matches/match", {}))
     await there.wait()
     # The run is about to accept the pair, or has just done so and not committed; now a person accepts it too.

@@ -141,7 +141,7 @@ async def test_an_item_that_was_settled_in_part_before_is_allocated_what_was_ope
 
 
 @pytest.mark.parametrize("held", [True, False])
-async def test_who_accepts_while_a_run_commits_sees_its_proposals_because_it_holds_the_open_rows(
+async def test_who_accepts_while_a_run_commits_sees_its_proposals_because_it_decides_alone(
     world: World, monkeypatch: pytest.MonkeyPatch, *, held: bool
 ) -> None:
     await world.expect(reference=REFERENCE)
@@ -150,19 +150,19 @@ async def test_who_accepts_while_a_run_commits_sees_its_proposals_because_it_hol
     first = await world.proposal()
     await world.receive(remittance=REFERENCE, externalId="b")
     reached, go_on = asyncio.Event(), asyncio.Event()
-    count = MatchProposalStore._count
+    analyze = MatchProposalStore.analyze
 
     async def pausing(*given: Any) -> None:
         reached.set()
         await go_on.wait()
-        await count(*given)
+        await analyze(*given)
 
     async def without(*_given: Any) -> None:
         """Hold nothing."""
 
-    monkeypatch.setattr(MatchProposalStore, "_count", pausing)
+    monkeypatch.setattr(MatchProposalStore, "analyze", pausing)
     if not held:
-        monkeypatch.setattr(MatchProposalStore, "_hold", without)
+        monkeypatch.setattr(MatchProposalStore, "hold", without)
     running = asyncio.create_task(world.run(incomingFilter={"externalId": "b"}))
     await reached.wait()
     accepting = asyncio.create_task(world.accept(first))

@@ -106,21 +106,6 @@ async def test_a_group_with_another_member_is_another_match(world: World) -> Non
     assert (gone["id"], gone["supersededBy"]) == (old["id"], None)
 
 
-async def test_a_group_with_a_leg_less_is_not_kept_for_the_same(world: World) -> None:
-    await world.expect("40.00", reference="INV-2026-001")
-    await world.receive("40.00", remittance="INV-2026-001", externalId="x")
-    await world.run()
-    old = await world.proposal()
-    # As if it had been a group: one leg is the same, and so is all that it rests on, except for its amount.
-    await world.sql("UPDATE match SET amount_minor = 5000")
-    await world.sql(
-        "INSERT INTO leg (match_id, ordinal, expected_id, incoming_id, amount_minor, settled_minor, settled_currency)"
-        " SELECT match_id, 1, match_id, incoming_id, 1000, 1000, 'EUR' FROM leg"
-    )
-    await world.run()
-    assert (await world.proposal())["id"] != old["id"]
-
-
 async def test_a_group_of_which_any_row_changed_meanwhile_is_dropped_whole(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,23 +128,6 @@ async def test_a_group_of_which_any_row_changed_meanwhile_is_dropped_whole(
     assert await world.sql("SELECT count(*) AS n FROM leg") == [{"n": 3}]
     untouched = "SELECT count(*) AS n FROM expected_open o JOIN expected_transaction e ON e.id = o.transaction_id"
     assert await world.sql(f"{untouched} WHERE e.group_key = '{BATCH}'") == [{"n": 3}]
-
-
-async def test_what_is_accepted_by_itself_supersedes_the_groups_for_which_not_enough_is_left(world: World) -> None:
-    item = await world.expect("100.00", reference="INV-2026-001", minAmountMinor=3_000)
-    for name, amount in (("a", "40.00"), ("b", "60.00")):
-        await world.receive(amount, remittance=f"INV-2026-001 {name}", externalId=name, status="pending")
-    await world.run()
-    group = await world.proposal()
-    assert group["kind"] == "many_to_one"
-    await world.receive("30.00", remittance="INV-2026-001", externalId="least")
-    await world.set(autoAccept=True)
-    await world.run(incomingFilter={"externalId": "least"})
-    # 70.00 are left of the invoice: more than each instalment, less than both.
-    assert (await world.expected(item))["openAmountMinor"] == 7_000
-    [accepted] = await world.matches(status="accepted")
-    [loser] = await world.matches(status="superseded")
-    assert (loser["id"], loser["supersededBy"]) == (group["id"], accepted["id"])
 
 
 async def test_a_filtered_run_leaves_a_group_alone_of_which_it_saw_a_part(world: World) -> None:

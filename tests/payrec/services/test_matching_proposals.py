@@ -218,14 +218,14 @@ async def test_an_invoice_is_paid_in_two_parts(world: World) -> None:
 
 async def test_what_is_paid_too_much_stays_open_on_the_line(world: World) -> None:
     expected = await world.expect("100.00", reference=REFERENCE)
-    incoming = await world.receive("120.00", remittance=REFERENCE)
+    incoming = await world.receive("130.00", remittance=REFERENCE)
     await world.run()
     match = await world.proposal()
     assert match["amountMinor"] == 10_000
     assert (await world.accept(match)).status_code == 200
     assert (await world.expected(expected))["status"] == "matched"
     line = await world.incoming(incoming)
-    assert (line["status"], line["matchedAmountMinor"], line["openAmountMinor"]) == ("partially_matched", 10_000, 2_000)
+    assert (line["status"], line["matchedAmountMinor"], line["openAmountMinor"]) == ("partially_matched", 10_000, 3_000)
     assert (await world.run())["counts"]["incoming"] == 1
     assert (await world.incoming(incoming))["reasonCode"] == "no_candidate"
 

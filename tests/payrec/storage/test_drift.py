@@ -94,7 +94,7 @@ async def test_the_provisioner_s_table_of_revisions_is_alembic_s(
         ALTER TABLE allocation ADD CONSTRAINT allocation_within_amount CHECK (allocated_minor >= 0)""",
         "DROP INDEX job_match_run_unique",
         "DROP INDEX job_match_run_unique; CREATE UNIQUE INDEX job_match_run_unique ON job (kind)",
-        "DROP INDEX leg_by_expected",
+        "DROP INDEX job_waiting",
         "CREATE TABLE more (id int)",
     ],
 )

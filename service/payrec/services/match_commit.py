@@ -1,0 +1,150 @@
+"""The commit of a run: what is staged, what is left out of it, and the order in which the database is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from uuid import UUID
+
+import polars as pl
+
+from payrec.domain.matching.engine import Proposals
+from payrec.domain.matching.rules import Confidence, Uniqueness
+from payrec.domain.scope import TenantScope
+from payrec.services.match_columns import Snapshot
+from payrec.services.match_staging import Draft, Stamp, Takes, looked_at, new_reasons
+from payrec.services.work import Unit, Work
+from payrec.storage.match_proposals import MatchProposalStore
+from payrec.storage.partitions import OWN_MATCHES_MIN, index_own_partitions, make_own_partitions
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Written:
+    """What the commit of a run did."""
+
+    conflicts: int = 0
+    """Proposals that were dropped because their transactions had changed since they were read."""
+    kept: int = 0
+    """Proposals that were there already, just the same."""
+    superseded: int = 0
+    proposed: int = 0
+    """New, accepted at once, and kept."""
+    auto_accepted: int = 0
+    ambiguous: int = 0
+    by_confidence: dict[str, int] = field(default_factory=dict)
+    """New ones, accepted at once or not."""
+
+
+async def own_partitions(work: Work, scope: TenantScope, draft: Draft) -> UUID | None:
+    """Give a run that brings much that is new its own partitions; return the id with which they begin, else None."""
+    if draft.matches.height < OWN_MATCHES_MIN:
+        return None
+    async with work.database.tenant(scope, readonly=True) as connection:
+        stored = await MatchProposalStore(connection).stored()
+    kept, _ = await asyncio.to_thread(draft.kept, stored or b"")
+    if draft.matches.height - kept.height < OWN_MATCHES_MIN:
+        return None
+    first = UUID(draft.match_ids[0])
+    async with work.database.tenant(scope) as connection:
+        made = await make_own_partitions(connection, first, UUID(int=first.int + draft.match_ids.len()))
+    return first if made else None
+
+
+class MatchCommit:
+    """Writes the draft of a run in its unit of work."""
+
+    def __init__(
+        self, unit: Unit, proposals: Proposals, snapshot: Snapshot, *, own: UUID | None, filtered: bool
+    ) -> None:
+        self._unit = unit
+        self._proposals = proposals
+        self._snapshot = snapshot
+        self._own = own
+        self._filtered = filtered
+        self._store = MatchProposalStore(unit.connection)
+
+    async def write(self, draft: Draft, stamp: Stamp) -> Written:
+        """Keep equal proposals, supersede the others, allocate what is accepted at once, and write the rest.
+
+        A filtered run did not look at everything: proposals and reasons of others stay as they are, unless something
+        that it accepts takes their amounts.
+
+        Raises
+        ------
+        AlreadyMatchedError
+            Somebody was faster with something that would be accepted at once: propose again.
+        """
+        store, unit, written = self._store, self._unit, Written()
+        takes, reasons, seen = await asyncio.to_thread(self._staged, draft)
+        await store.begin(looked_at=seen)
+        await store.stage(takes.expected, takes.incoming)
+        await store.hold()
+        draft, takes = await self._without_conflicts(draft, takes, written)
+        stored = await store.stored()
+        kept = b""
+        if stored is not None:
+            same, kept = await asyncio.to_thread(draft.kept, stored)
+            written.kept = same.height
+            written.ambiguous = _ambiguous(same)
+            draft = draft.without(same["proposal"])
+        _count(written, draft.matches)
+
+        async def tell() -> None:
+            if any(takes.accepted):
+                await store.allocate(at=unit.now)
+                await store.close(expected=takes.accepted[0], incoming=takes.accepted[1])
+            await store.give_reasons(reasons, filtered=self._filtered)
+            if stored is not None:
+                written.superseded = await store.supersede(
+                    kept, change_id=unit.change_id, at=unit.now, filtered=self._filtered
+                )
+
+        rows = await _meanwhile(lambda: draft.rows(stamp), tell())
+        await store.insert(rows.matches, rows.legs, rows.events)
+        if self._own is not None:
+            await index_own_partitions(unit.connection, self._own)
+        await store.analyze(max(draft.matches.height, written.superseded))
+        return written
+
+    def _staged(self, draft: Draft) -> tuple[Takes, bytes, bytes]:
+        seen = looked_at(self._snapshot) if self._filtered else b""
+        return draft.takes(), new_reasons(self._proposals, self._snapshot), seen
+
+    async def _without_conflicts(self, draft: Draft, takes: Takes, written: Written) -> tuple[Draft, Takes]:
+        """Leave out the proposals whose transactions are not any more what they were."""
+        # What is left out frees what others have in common with it, and never changes what is open: this ends.
+        while any(changed := await self._store.changed()):
+            gone = draft.joining(*changed)
+            written.conflicts += gone.len()
+            draft = draft.without(gone)
+            takes = await asyncio.to_thread(draft.takes)
+            await self._store.stage(takes.expected, takes.incoming)
+        return draft, takes
+
+
+async def _meanwhile(render: Callable[[], T], tell: Coroutine[Any, Any, None]) -> T:
+    """Do the one in a thread while the database does the other."""
+    rendering = asyncio.create_task(asyncio.to_thread(render))
+    try:
+        await tell
+    finally:
+        # A thread cannot be ended, so what it holds must not outlive the transaction unseen.
+        await asyncio.wait([rendering])
+    return rendering.result()
+
+
+def _ambiguous(matches: pl.DataFrame) -> int:
+    return matches.filter(pl.col("status") == Uniqueness.AMBIGUOUS.value).height
+
+
+def _count(written: Written, matches: pl.DataFrame) -> None:
+    written.by_confidence = {
+        Confidence(value).name.lower(): count for value, count in matches.group_by("confidence").len().iter_rows()
+    }
+    written.proposed = written.kept + matches.height
+    written.auto_accepted = int(matches["auto"].sum())
+    written.ambiguous += _ambiguous(matches)

@@ -1,0 +1,343 @@
+"""From the engine's proposals to the rows of the database: what they take, what stays, COPY text. Blocking."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import polars as pl
+
+from payrec.domain.caller import IdSource
+from payrec.domain.matching.engine import Proposals
+from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, Uniqueness
+from payrec.domain.matching.score import LEVELS
+from payrec.services.match_columns import Snapshot, ids_at
+from payrec.services.match_json import adjustments_of, alternatives_of, proof
+from payrec.storage.match_proposals import (
+    EVENT_COLUMNS,
+    EVENT_IDS_MAX,
+    LEG_COLUMNS,
+    MATCH_COLUMNS,
+    PROPOSED_ORDINAL,
+    TAKEN_COLUMNS,
+)
+
+_CONFIDENCES: Final = {c.value: c.name.lower() for c in Confidence}
+_KINDS: Final = {k.value: k.name.lower() for k in MatchKind}
+_UNIQUENESSES: Final = {u.value: u.name.lower() for u in Uniqueness}
+_SIDES: Final = (("expected", 1), ("incoming", 2))
+_ENDS: Final = ("expected", "contra_expected", "incoming", "contra_incoming")
+_SEED: Final = 1
+_STORED_SCHEMA: Final = {"id": pl.String(), "content_key": pl.Int64()}
+_OPENING: Final = pl.lit("{")
+_CLOSING: Final = pl.lit("}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What all rows of a run have in common."""
+
+    run_id: UUID
+    change_id: UUID
+    actor: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Takes:
+    """What is staged of each side, as COPY text in TAKEN_COLUMNS."""
+
+    expected: bytes
+    incoming: bytes
+    accepted: tuple[int, int]
+    """Of how many transactions of each side something is accepted at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """New rows as COPY text."""
+
+    matches: bytes
+    legs: bytes
+    events: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Proposals of a run that are still to be written."""
+
+    matches: pl.DataFrame
+    """Those of the engine with ``proposal``, their number, and ``match_id``."""
+    legs: pl.DataFrame
+    adjustments: pl.DataFrame
+    alternatives: pl.DataFrame
+    snapshot: Snapshot
+    rules: MatchingRules
+    match_ids: pl.Series
+    """Of all proposals that there were at first, by their number; they follow each other."""
+
+    def without(self, numbers: pl.Series) -> Draft:
+        """Return the draft without proposals of these numbers."""
+        gone = pl.DataFrame({"proposal": numbers.cast(pl.UInt32)})
+        return replace(
+            self,
+            **{
+                name: getattr(self, name).join(gone, on="proposal", how="anti", maintain_order="left")
+                for name in ("matches", "legs", "adjustments", "alternatives")
+            },
+        )
+
+    def joining(self, expected: Sequence[int], incoming: Sequence[int]) -> pl.Series:
+        """Return the numbers of the proposals that take something of transactions at these places."""
+        taken = _taken(self)
+        return pl.concat(
+            [
+                taken[side].filter(pl.col("place").is_in(places))["proposal"]
+                for (side, _), places in zip(_SIDES, (expected, incoming), strict=True)
+            ]
+        ).unique()
+
+    def takes(self) -> Takes:
+        """Return what all proposals together take of each transaction."""
+        data, accepted = {}, []
+        taken = _taken(self)
+        accepts = pl.col("proposal").is_in(self.matches.filter("auto")["proposal"].implode())
+        for side, _ in _SIDES:
+            frame, ids = getattr(self.snapshot, side), getattr(self.snapshot, f"{side}_ids")
+            rows = (
+                taken[side]
+                .with_columns(accepts=accepts)
+                .with_columns(
+                    minor=pl.when("accepts").then("minor").otherwise(0), by=pl.when("accepts").then("proposal")
+                )
+                .group_by("place")
+                .agg(pl.sum("minor"), pl.min("by"))
+            )
+            rows = rows.with_columns(
+                winner=self.match_ids.gather(rows["by"]),
+                transaction_id=ids.gather(rows["place"]),
+                open_minor=frame["amount_minor"].gather(rows["place"]),
+                revision=frame["version"].gather(rows["place"]),
+            )
+            data[side] = _copy_text(rows.sort("transaction_id").select(TAKEN_COLUMNS))
+            accepted.append(rows["by"].count())
+        return Takes(**data, accepted=(accepted[0], accepted[1]))
+
+    def kept(self, stored: bytes) -> tuple[pl.DataFrame, bytes]:
+        """Return the proposals that are among the ``stored`` ones just the same, and the ids of those.
+
+        ``stored`` is what ``MatchProposalStore.stored`` returns.
+        """
+        there = pl.read_csv(io.BytesIO(stored), has_header=False, schema=_STORED_SCHEMA) if stored else None
+        if there is None:
+            return self.matches.clear(), b""
+        there = there.unique("content_key", keep="first", maintain_order=True)
+        same = self.matches.with_columns(content_key=self._content_keys()).join(there, on="content_key")
+        return same, _copy_text(same.select("id"))
+
+    def rows(self, stamp: Stamp) -> Rows:
+        """Render what is new."""
+        matches = self.matches.with_columns(content_key=self._content_keys())
+        return Rows(
+            matches=_copy_text(_match_rows(self, matches, stamp).select(MATCH_COLUMNS)),
+            legs=_copy_text(_leg_rows(self, stamp).select(LEG_COLUMNS)),
+            events=_copy_text(_events(matches, stamp)),
+        )
+
+    def _content_keys(self) -> pl.Series:
+        """Return a hash of all that a proposal says, null where it is accepted at once."""
+        ids = {name: _ids(self, name) for name in _ENDS}
+        legs = self.legs.with_columns(**ids, **_revisions(self))
+        parts = [legs]
+        parts += [
+            frame.with_columns(**{name: ids_at(self.snapshot, frame[name], name) for name in ("expected", "incoming")})
+            for frame in (self.adjustments, self.alternatives)
+        ]
+        matches = self.matches.with_columns(group_size_max=pl.lit(self.rules.group_size_max))
+        for number, part in enumerate(parts):
+            # The order within a proposal counts.
+            place = (pl.int_range(pl.len()) - pl.int_range(pl.len()).min()).over("proposal").cast(pl.Int32)
+            said = part.with_columns(place=place)
+            hashes = said.select("proposal", said.drop("proposal").hash_rows(seed=_SEED).alias(f"part_{number}"))
+            sums = hashes.group_by("proposal").agg(pl.col(f"part_{number}").sum())
+            matches = matches.join(sums, on="proposal", how="left", maintain_order="left")
+        key = (
+            matches.drop("proposal", "match_id", "auto", "probability_ppm")
+            .hash_rows(seed=_SEED)
+            .reinterpret(signed=True)
+        )
+        return matches.select(pl.when(~pl.col("auto")).then(key))[:, 0]
+
+
+def draft_of(proposals: Proposals, snapshot: Snapshot, ids: IdSource, rules: MatchingRules) -> Draft:
+    """Return the draft of everything that was proposed, with new ids."""
+    count = proposals.matches.height
+    first = ids.block(max(count, 1))
+    new = pl.Series([f"{number:032x}" for number in range(first, first + count)], dtype=pl.String)
+    return Draft(
+        matches=proposals.matches.with_row_index("proposal").with_columns(match_id=new),
+        legs=proposals.legs,
+        adjustments=proposals.adjustments,
+        alternatives=proposals.alternatives,
+        snapshot=snapshot,
+        rules=rules,
+        match_ids=new,
+    )
+
+
+def looked_at(snapshot: Snapshot) -> bytes:
+    """Return every transaction that was read, as COPY text of side and id."""
+    sides = [
+        pl.DataFrame({"id": found}).select(pl.lit(side), "id")
+        for found, side in ((snapshot.expected_ids, 1), (snapshot.incoming_ids, 2))
+    ]
+    return _copy_text(pl.concat(sides))
+
+
+def new_reasons(proposals: Proposals, snapshot: Snapshot) -> bytes:
+    """Return why transactions are open where it is not what it was, as COPY text of side, id and reason."""
+    changes = []
+    for (name, side), found in zip(_SIDES, (proposals.open_expected, proposals.open_incoming), strict=True):
+        ids, before = getattr(snapshot, f"{name}_ids"), getattr(snapshot, f"{name}_reasons")
+        rows = (
+            pl.DataFrame({"id": ids, "before": before})
+            .with_row_index("ordinal")
+            .with_columns(pl.col("ordinal").cast(pl.Int32))
+            .join(found.select("ordinal", "reason"), on="ordinal", how="left", maintain_order="left")
+            .filter(pl.col("before").ne_missing(pl.col("reason").cast(pl.Int16)))
+        )
+        changes.append(rows.select(pl.lit(side), "id", "reason"))
+    return _copy_text(pl.concat(changes))
+
+
+def _taken(draft: Draft) -> dict[str, pl.DataFrame]:
+    """Return ``proposal, place, minor`` of each side: what legs and adjustments take of a transaction."""
+    legs, adjustments = draft.legs, draft.adjustments
+    ends = {
+        "expected": (("expected", "settled_minor"), ("contra_expected", "amount_minor")),
+        "incoming": (("incoming", "amount_minor"), ("contra_incoming", "settled_minor")),
+    }
+    return {
+        side: pl.concat(
+            [legs.select("proposal", place=end, minor=minor).drop_nulls("place") for end, minor in of_side]
+            + [adjustments.select("proposal", place=side, minor="amount_minor").drop_nulls("place")]
+        )
+        for side, of_side in ends.items()
+    }
+
+
+def _ids(draft: Draft, end: str) -> pl.Series:
+    return ids_at(draft.snapshot, draft.legs[end], end)
+
+
+def _revisions(draft: Draft) -> dict[str, pl.Series | pl.Expr]:
+    """Return the revisions of what each leg joins."""
+    found = {}
+    for end in _ENDS:
+        versions = getattr(draft.snapshot, end.removeprefix("contra_"))["version"]
+        places = draft.legs[end]
+        found[end] = versions.gather(places) if places.len() else pl.Series(dtype=pl.Int32)
+    contra = found["contra_expected"].zip_with(found["contra_expected"].is_not_null(), found["contra_incoming"])
+    return {
+        "expected_revision": found["expected"],
+        "incoming_revision": found["incoming"],
+        "contra_revision": contra,
+    }
+
+
+def _of_ends(draft: Draft, ends: Sequence[str], column: str) -> pl.Series:
+    """Return a column of the first of these ends that each leg has."""
+    legs = draft.legs
+    result: pl.Series | None = None
+    for end in ends:
+        values: pl.Series = getattr(draft.snapshot, end.removeprefix("contra_"))[column]
+        here = values.gather(legs[end]) if legs.height else values.clear()
+        result = here if result is None else result.zip_with(result.is_not_null(), here)
+    assert result is not None, "there is an end"
+    return result
+
+
+def _leg_rows(draft: Draft, stamp: Stamp) -> pl.DataFrame:
+    legs = draft.legs
+    chosen = legs.select("proposal").join(
+        draft.matches.select("proposal", "auto", "match_id"), on="proposal", how="left", maintain_order="left"
+    )
+    return legs.with_columns(
+        **{f"{end}_id": _ids(draft, end) for end in _ENDS},
+        **_revisions(draft),
+        match_id=chosen["match_id"],
+        ordinal=pl.int_range(pl.len()).over("proposal"),
+        valid_from=chosen.select(pl.when("auto").then(pl.lit(stamp.change_id.hex)))[:, 0],
+        settled_currency=_of_ends(draft, ("expected", "contra_incoming", "contra_expected"), "currency"),
+    )
+
+
+def _match_rows(draft: Draft, matches: pl.DataFrame, stamp: Stamp) -> pl.DataFrame:
+    lines = ("incoming", "contra_incoming")
+    of_legs = (
+        pl.DataFrame(
+            {
+                "proposal": draft.legs["proposal"],
+                "currency": _of_ends(draft, (*lines, "expected"), "currency"),
+                "day": _of_ends(draft, lines, "booking_day"),
+                "contra_day": _of_ends(draft, lines[::-1], "booking_day"),
+            }
+        )
+        .group_by("proposal", maintain_order=True)
+        .agg(pl.col("currency").first(), effective_on=pl.max_horizontal(pl.max("day"), pl.max("contra_day")))
+    )
+    at, auto = stamp.at.isoformat(), pl.col("auto")
+    return (
+        matches.join(of_legs, on="proposal", how="left", maintain_order="left")
+        .join(alternatives_of(draft.alternatives, draft.snapshot), on="proposal", how="left", maintain_order="left")
+        .join(adjustments_of(draft.adjustments, draft.snapshot), on="proposal", how="left", maintain_order="left")
+        .with_columns(
+            id="match_id",
+            run_id=pl.lit(stamp.run_id.hex),
+            created_at=pl.lit(at),
+            updated_at=pl.lit(at),
+            decided_at=pl.when(auto).then(pl.lit(at)),
+            effective_on=pl.when(auto).then(pl.col("effective_on").cast(pl.Date)),
+            score="score_milli",
+            candidates=pl.col("tried") + pl.col("rivals_expected") + pl.col("rivals_incoming"),
+            status=pl.when(auto).then(pl.lit("accepted")).otherwise(pl.lit("proposed")),
+            kind=pl.col("kind").replace_strict(_KINDS, return_dtype=pl.String),
+            confidence=pl.col("confidence").replace_strict(_CONFIDENCES, return_dtype=pl.String),
+            uniqueness=pl.col("status").replace_strict(_UNIQUENESSES, return_dtype=pl.String),
+            created_by=pl.lit(stamp.actor),
+            decided_by=pl.when(auto).then(pl.lit(stamp.actor)),
+            levels=pl.concat_str([_OPENING, pl.concat_str(LEVELS, separator=","), _CLOSING]),
+            proof=proof(draft.rules),
+        )
+    )
+
+
+def _events(matches: pl.DataFrame, stamp: Stamp) -> pl.DataFrame:
+    """Return the events of new matches, each naming a bounded number of them."""
+    return (
+        matches.sort("auto", "match_id")
+        .with_columns(chunk=pl.int_range(pl.len()).over("auto") // EVENT_IDS_MAX)
+        .group_by("auto", "chunk", maintain_order=True)
+        .agg("match_id")
+        .with_row_index("number", offset=PROPOSED_ORDINAL + 1)
+        .select(
+            change_id=pl.lit(stamp.change_id.hex),
+            ordinal="number",
+            type=pl.when("auto").then(pl.lit("match.accepted")).otherwise(pl.lit("match.proposed")),
+            resource_ids=pl.concat_str([_OPENING, pl.col("match_id").list.join(","), _CLOSING]),
+        )
+        .select(EVENT_COLUMNS)
+    )
+
+
+def _copy_text(frame: pl.DataFrame) -> bytes:
+    """Return the rows as PostgreSQL's COPY text. No column holds a tab, a line feed or a backslash."""
+    if frame.is_empty():
+        return b""
+    text = io.BytesIO()
+    frame.write_csv(text, include_header=False, separator="\t", quote_style="never", null_value="\\N")
+    return text.getvalue()

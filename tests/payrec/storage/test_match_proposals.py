@@ -1,0 +1,176 @@
+"""What a run writes, statement by statement: whatever the legs look like, nobody takes more than there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from payrec.errors import AlreadyMatchedError
+from payrec.storage.database import Connection
+from payrec.storage.match_proposals import MatchProposalStore
+from payrec.storage.rows import copy_out, fetch_all
+from support.contention import put
+from support.matching_world import World, matching_world
+from support.service import Service, Tenant
+
+pytestmark = pytest.mark.anyio
+
+NOW = datetime(2026, 3, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        yield made
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Ids by the order in which they were stored."""
+
+    expected: list[UUID]
+    incoming: list[UUID]
+    matches: list[UUID]
+
+
+async def stored(world: World, **given: Any) -> Stored:
+    context = world.service.factory.context
+    await put(context.database, world.bystander_scope, context.ids, **{**given, "matches": []})
+    matches = await put(context.database, world.scope, context.ids, **given)
+    sides = [
+        [row["id"] for row in await world.sql(f"SELECT id FROM {table} ORDER BY id")]  # noqa: S608 - our own names
+        for table in ("expected_transaction", "incoming_transaction")
+    ]
+    return Stored(sides[0], sides[1], matches)
+
+
+@asynccontextmanager
+async def committing(world: World) -> AsyncIterator[tuple[Connection, MatchProposalStore]]:
+    """Open the transaction of a run, with everything made in which it stages."""
+    async with world.service.factory.context.database.tenant(world.scope) as connection:
+        store = MatchProposalStore(connection)
+        await store.begin(looked_at=b"")
+        yield connection, store
+
+
+def taken(transaction: UUID, open_minor: int, minor: int, winner: UUID | None = None, revision: int = 1) -> bytes:
+    cells = (transaction, 7, open_minor, revision, minor, winner if winner is not None else "\\N")
+    return ("\t".join(str(cell) for cell in cells) + "\n").encode()
+
+
+async def superseded(world: World, found: Stored, *, item_minor: int, kept: list[UUID]) -> dict[UUID, UUID | None]:
+    """Accept 30.00 of the first item with the last line; return what was superseded by what."""
+    winner = world.service.factory.context.ids.new()
+    async with committing(world) as (connection, store):
+        line = taken(found.incoming[-1], 3_000, 3_000, winner)
+        await store.stage(taken(found.expected[0], item_minor, 3_000, winner), line)
+        await store.hold()
+        assert await store.changed() == ([], [])
+        await store.allocate(at=NOW)
+        await store.close(expected=1, incoming=1)
+        rows = "".join(f"{match}\n" for match in kept).encode()
+        count = await store.supersede(rows, change_id=winner, at=NOW, filtered=False)
+        gone = await fetch_all(connection, "SELECT id, superseded_by FROM match WHERE status = 'superseded'")
+        assert len(gone) == count
+    return {row["id"]: row["superseded_by"] for row in gone}
+
+
+async def test_a_proposal_goes_when_its_legs_together_need_more_than_is_left(world: World) -> None:
+    given = {"expected": [10_000], "incoming": [4_000, 6_000, 7_000, 3_000]}
+    found = await stored(world, **given, matches=[[(0, 0, 4_000), (0, 1, 6_000)], [(0, 1, 6_000)], [(0, 2, 7_000)]])
+    gone = await superseded(world, found, item_minor=10_000, kept=found.matches)
+    assert list(gone) == [found.matches[0]]
+    assert gone[found.matches[0]] is not None
+    assert await world.sql("SELECT open_minor FROM expected_open") == [{"open_minor": 7_000}]
+    states = "SELECT side, allocated_minor, status FROM allocation ORDER BY side"
+    assert [tuple(row.values()) for row in await world.sql(states)] == [
+        (1, 3_000, "partially_matched"),
+        (2, 3_000, "matched"),
+    ]
+
+
+@pytest.mark.parametrize(("minor", "goes"), [(1_000, False), (1_001, True)])
+async def test_what_a_proposal_settles_without_money_counts_as_well(world: World, minor: int, *, goes: bool) -> None:
+    found = await stored(world, expected=[10_000], incoming=[6_000, 3_000], matches=[[(0, 0, 6_000)]])
+    said = {"type": "fee", "side": "expected", "id": str(found.expected[0]), "minor": minor, "currency": "EUR"}
+    await world.sql("UPDATE match SET adjustments = %s", json.dumps([said]))
+    gone = await superseded(world, found, item_minor=10_000, kept=found.matches)
+    assert bool(gone) is goes
+
+
+@pytest.mark.parametrize(("side", "minor", "goes"), [("amount", 7_001, True), ("amount", 7_000, False)])
+async def test_what_a_contra_transaction_gives_counts_as_well(
+    world: World, side: str, minor: int, *, goes: bool
+) -> None:
+    found = await stored(world, expected=[10_000, 10_000], incoming=[9_000, 3_000], matches=[[(1, 0, 9_000)]])
+    # Of two items that settle each other, the contra one gives what a line would.
+    await world.sql(
+        f"UPDATE leg SET incoming_id = NULL, contra_expected_id = %s, {side}_minor = %s",  # noqa: S608 - our own names
+        found.expected[0],
+        minor,
+    )
+    gone = await superseded(world, found, item_minor=10_000, kept=found.matches)
+    assert bool(gone) is goes
+
+
+async def test_what_is_not_kept_is_superseded_by_nothing(world: World) -> None:
+    given = {"expected": [10_000, 500], "incoming": [6_000, 500, 3_000]}
+    found = await stored(world, **given, matches=[[(0, 0, 6_000)], [(1, 1, 500)]])
+    gone = await superseded(world, found, item_minor=10_000, kept=found.matches[:1])
+    assert gone == {found.matches[1]: None}
+
+
+@pytest.mark.parametrize(("open_minor", "revision", "same"), [(10_000, 1, True), (9_999, 1, False), (10_000, 2, False)])
+async def test_a_transaction_that_is_not_what_it_was_is_told_by_its_place(
+    world: World, open_minor: int, revision: int, *, same: bool
+) -> None:
+    found = await stored(world, expected=[10_000], incoming=[10_000], matches=[])
+    async with committing(world) as (_, store):
+        line = taken(found.incoming[0], open_minor, 0, revision=revision)
+        await store.stage(taken(found.expected[0], open_minor, 0, revision=revision), line)
+        assert await store.changed() == (([], []) if same else ([7], [7]))
+        # What is staged again takes the place of what was there.
+        await store.stage(b"", b"")
+        assert await store.changed() == ([], [])
+
+
+@pytest.mark.parametrize("column", ["revision", "open_minor"])
+async def test_a_row_that_changes_at_last_is_not_closed_as_it_was(world: World, column: str) -> None:
+    found = await stored(world, expected=[10_000], incoming=[10_000], matches=[])
+    async with committing(world) as (connection, store):
+        await store.stage(taken(found.expected[0], 10_000, 10_000), taken(found.incoming[0], 10_000, 10_000))
+        change = f"UPDATE incoming_open SET {column} = {column} + 1"  # noqa: S608 - our own names
+        await connection.execute(change.encode())
+        with pytest.raises(AlreadyMatchedError):
+            await store.close(expected=1, incoming=1)
+        await connection.execute(b"ROLLBACK")
+        await connection.execute(b"BEGIN")
+    assert len(await world.sql("SELECT 1 FROM expected_open UNION ALL SELECT 1 FROM incoming_open")) == 2
+
+
+async def test_nobody_gives_a_reason_for_a_row_on_which_somebody_works(world: World) -> None:
+    found = await stored(world, expected=[10_000, 20_000], incoming=[], matches=[])
+    reasons = "".join(f"1\t{name}\t1\n" for name in found.expected).encode()
+    database = world.service.factory.context.database
+    async with database.tenant(world.scope) as other:
+        await other.execute(b"SELECT 1 FROM expected_open WHERE transaction_id = %s FOR UPDATE", (found.expected[0],))
+        async with committing(world) as (_, store):
+            await store.give_reasons(reasons, filtered=False)
+    rows = await world.sql("SELECT reason FROM expected_open ORDER BY transaction_id")
+    assert [row["reason"] for row in rows] == [None, 1]
+
+
+async def test_a_copy_that_fails_on_the_way_leaves_the_connection_usable(world: World) -> None:
+    async with world.service.factory.context.database.tenant(world.scope) as connection:
+        await connection.execute(b"SAVEPOINT before")
+        with pytest.raises(Exception, match="division by zero"):
+            await copy_out(connection, "COPY (SELECT 1 / (g - 5000) FROM generate_series(1, 9999) g) TO STDOUT")
+        await connection.execute(b"ROLLBACK TO before")
+        assert await copy_out(connection, "COPY (SELECT 'a' FROM generate_series(1, 3)) TO STDOUT") == b"a\n" * 3
