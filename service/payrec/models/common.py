@@ -178,6 +178,23 @@ class Page(Public, Generic[T]):
     next_cursor: str | None
 
 
+class BulkResult(Public):
+    """What became of one item of a bulk request."""
+
+    index: int
+    """Place of the item in the request, from 0."""
+    status: int
+    """The HTTP status that a request of the item alone would have got."""
+    id: UUID | None = Field(default=None, exclude_if=lambda v: v is None)
+    problem: dict[str, Any] | None = Field(default=None, exclude_if=lambda v: v is None)
+
+
+class BulkResults(Public):
+    """What became of the items of a bulk request, in its order."""
+
+    results: list[BulkResult]
+
+
 class ListQuery(BaseModel):
     """The parameters that every list has. Unknown ones are refused: a typo must not widen a result."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
+from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from payrec.domain.money import format_minor
 from payrec.errors import AlreadyMatchedError, ConflictError, NotFoundError, StaleProposalError
 from payrec.models.common import Page
 from payrec.models.matches import MatchAccept, MatchPublic, MatchQuery
+from payrec.services.match_ends import ENDS, taken_of
 from payrec.services.match_rendering import rendered
 from payrec.services.paging import Pager
 from payrec.services.validation import check_version, identifier
@@ -126,10 +128,11 @@ class MatchService:
 
     async def _decide(self, unit: Unit, row: dict[str, Any], given: MatchAccept) -> None:
         store = MatchStore(unit.connection)
+        taken = taken_of(row)
         locked = await store.lock_with_rivals(
             row["id"],
-            expected=list({leg["expected_id"] for leg in row["legs"]}),
-            incoming=list({leg["incoming_id"] for leg in row["legs"]}),
+            expected=[t.transaction_id for t in taken if t.side is Side.EXPECTED],
+            incoming=[t.transaction_id for t in taken if t.side is Side.INCOMING],
         )
         if row["id"] not in locked:
             raise _DecidedMeanwhileError
@@ -139,7 +142,7 @@ class MatchService:
             actor=unit.caller.principal.actor,
             at=unit.now,
             reason=given.reason,
-            effective_on=max(leg["booking_on"] for leg in row["legs"]),
+            effective_on=_effective_on(row),
         )
         unit.record(
             Record(
@@ -156,29 +159,30 @@ class MatchService:
             unit.record(Record(action="match.superseded", resource_id=rival, after={"supersededBy": str(row["id"])}))
 
     async def _allocate(self, unit: Unit, row: dict[str, Any]) -> None:
-        takes = []
-        for leg in row["legs"]:
-            takes.append(
-                Take(
-                    side=Side.EXPECTED,
-                    transaction_id=leg["expected_id"],
-                    amount_minor=leg["expected_minor"],
-                    taken_minor=leg["settled_minor"],
-                )
+        takes = [
+            Take(
+                side=taken.side,
+                transaction_id=taken.transaction_id,
+                amount_minor=taken.whole_minor,
+                taken_minor=taken.minor,
             )
-            takes.append(
-                Take(
-                    side=Side.INCOMING,
-                    transaction_id=leg["incoming_id"],
-                    amount_minor=leg["incoming_minor"],
-                    taken_minor=leg["amount_minor"],
-                )
-            )
+            for taken in taken_of(row)
+        ]
         await AllocationStore(unit.connection).take(takes, at=unit.now)
 
 
 class _DecidedMeanwhileError(Exception):
     """The match was a proposal when it was read, and is not any more: the transaction is given up."""
+
+
+def _effective_on(row: Mapping[str, Any]) -> date | None:
+    """Return the last booking day of the lines; items alone have none."""
+    days = [leg["booking_on"] for leg in row["legs"] if not leg["incoming_contra"]]
+    days += [leg["due_on"] for leg in row["legs"] if leg["expected_contra"]]
+    return max(days, default=None)
+
+
+_CLOSED: Final = frozenset({"void", "ignored", "classified", "reversed", "linked"})
 
 
 def _check_acceptable(row: dict[str, Any]) -> None:
@@ -191,17 +195,16 @@ def _check_acceptable(row: dict[str, Any]) -> None:
     for leg in row["legs"]:
         if leg["pending"]:
             raise ConflictError("a pending transaction is not booked yet, so nothing can be accepted against it")
-        if leg["expected_status"] == "void" or leg["incoming_status"] in {"ignored", "classified", "reversed"}:
+        if _CLOSED & {leg["expected_status"], leg["incoming_status"]}:
             raise ConflictError("a transaction of the match is not open any more")
-    for side, taken in (("expected", "settled_minor"), ("incoming", "amount_minor")):
-        _check_left(row["legs"], side, taken)
+    _check_left(row)
 
 
 def _check_unchanged(row: dict[str, Any]) -> None:
     changed = {
         leg[f"{side}_id"]: None
         for leg in row["legs"]
-        for side in ("expected", "incoming")
+        for side, _ in ENDS
         if leg[f"{side}_revision"] != leg[f"{side}_revision_now"]
     }
     if changed:
@@ -211,15 +214,9 @@ def _check_unchanged(row: dict[str, Any]) -> None:
         )
 
 
-def _check_left(legs: list[dict[str, Any]], side: str, taken: str) -> None:
-    """Raise unless all that the legs take of each transaction of a side together is left of it."""
-    wanted: Counter[UUID] = Counter()
-    for leg in legs:
-        wanted[leg[f"{side}_id"]] += leg[taken]
-    for leg in legs:
-        left = leg[f"{side}_minor"] - leg[f"{side}_allocated_minor"]
-        if wanted[leg[f"{side}_id"]] > left:
-            currency = leg[f"{side}_currency"]
-            raise AlreadyMatchedError(
-                f"only {format_minor(left, currency)} {currency} is left of the {side} transaction"
-            )
+def _check_left(row: dict[str, Any]) -> None:
+    """Raise unless all that legs and adjustments take of each transaction together is left of it."""
+    for taken in taken_of(row):
+        if taken.minor > taken.left_minor:
+            left = f"{format_minor(taken.left_minor, taken.currency)} {taken.currency}"
+            raise AlreadyMatchedError(f"only {left} is left of the {taken.name} transaction")

@@ -51,6 +51,9 @@ _TAKE: Final = """
         updated_at = EXCLUDED.updated_at
     RETURNING side, transaction_id, amount_minor - allocated_minor AS open_minor, version
 """
+_DECISIONS_LOCK: Final = 0x6D61_7463
+"""Key of the advisory lock that those who take amounts share, and that a run has alone while it commits."""
+
 _LOCK: Final = "SELECT 1 FROM {table} WHERE transaction_id = ANY(%s) ORDER BY transaction_id FOR UPDATE"
 _CLOSE: Final = "DELETE FROM {table} WHERE transaction_id = ANY(%s)"
 _REDUCE: Final = """
@@ -58,6 +61,17 @@ _REDUCE: Final = """
     FROM unnest(%s::uuid[], %s::bigint[]) AS t (id, open_minor) WHERE o.transaction_id = t.id
 """
 OPEN_TABLES: Final = {Side.EXPECTED: "expected_open", Side.INCOMING: "incoming_open"}
+
+
+async def hold_decisions(connection: Connection, *, alone: bool) -> None:
+    """Take part in deciding until the end of the transaction, before any other lock.
+
+    A run decides alone. So nobody takes an amount while its proposals are written but cannot be seen yet: who takes one
+    afterwards sees them and supersedes them. And no two of its locks can be part of a circle with somebody else's.
+    """
+    kind = "" if alone else "_shared"
+    query = f"SELECT pg_advisory_xact_lock{kind}(%s, hashtext(current_schema()))"
+    await connection.execute(query.encode(), (_DECISIONS_LOCK,))
 
 
 class AllocationStore:
@@ -74,6 +88,7 @@ class AllocationStore:
         AlreadyMatchedError
             Through the constraint ``allocation_within_amount``: a transaction would be allocated beyond its amount.
         """
+        await hold_decisions(self._connection, alone=False)
         rows = await fetch_all(
             self._connection,
             _TAKE,

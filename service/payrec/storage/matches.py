@@ -16,28 +16,73 @@ from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.rows import columns_of, fetch_all, fetch_one
 from payrec.tables.matches import Match
 
-_COLUMNS: Final = columns_of(Match, "m")
-_LEGS: Final = """
-    SELECT l.match_id, l.ordinal, l.expected_id, l.incoming_id, l.amount_minor, l.settled_minor, l.settled_currency,
-           l.expected_revision, l.incoming_revision,
-           e.amount_minor - e.settled_before_minor AS expected_minor, e.currency AS expected_currency,
-           e.revision AS expected_revision_now, e.due_on, e.expected_from_on, e.expected_to_on, e.reference,
-           e.end_to_end_id AS expected_end_to_end_id, e.counterparty_name AS expected_name,
-           e.counterparty_account AS expected_account, e.account AS expected_own_account, e.external_id,
-           e.group_key AS expected_group_key, i.group_key AS incoming_group_key,
-           coalesce(ea.status, 'open') AS expected_status, coalesce(ea.allocated_minor, 0) AS expected_allocated_minor,
-           i.amount_minor AS incoming_minor, i.currency AS incoming_currency, i.revision AS incoming_revision_now,
-           i.booking_on, i.remittance, i.structured_reference, i.end_to_end_id AS incoming_end_to_end_id,
-           i.counterparty_name AS incoming_name, i.counterparty_account AS incoming_account,
-           i.account AS incoming_own_account, i.pending, coalesce(ia.status, 'unmatched') AS incoming_status,
-           coalesce(ia.allocated_minor, 0) AS incoming_allocated_minor
-    FROM leg l
-    LEFT JOIN expected_transaction e ON e.id = l.expected_id
-    LEFT JOIN incoming_transaction i ON i.id = l.incoming_id
-    LEFT JOIN allocation ea ON ea.side = 1 AND ea.transaction_id = l.expected_id
-    LEFT JOIN allocation ia ON ia.side = 2 AND ia.transaction_id = l.incoming_id
-    WHERE l.match_id = ANY(%s) ORDER BY l.match_id, l.ordinal
+_CORRECTIONS: Final = """
+    (SELECT c.corrections FROM calibration c WHERE c.version = nullif(split_part(m.created_by, '+', 2), '')::bigint)
 """
+"""What the calibration of a match has added to the weights."""
+
+_COLUMNS: Final = f"{columns_of(Match, 'm')}, {_CORRECTIONS} AS corrections"
+# A leg has two ends, called by what they nearly always are. Where both are of one side, the contra transaction is at
+# the end of the other side: it has the amount that the other would have.
+_ENDS: Final = """
+           l.expected_contra, l.incoming_contra,
+           coalesce(e.amount_minor - e.settled_before_minor, ci.amount_minor) AS expected_minor,
+           coalesce(e.currency, ci.currency) AS expected_currency,
+           coalesce(e.revision, ci.revision) AS expected_revision_now,
+           coalesce(e.due_on, ci.booking_on) AS due_on, e.expected_from_on, e.expected_to_on,
+           coalesce(e.reference, ci.structured_reference) AS reference,
+           coalesce(e.end_to_end_id, ci.end_to_end_id) AS expected_end_to_end_id,
+           coalesce(e.counterparty_name, ci.counterparty_name) AS expected_name,
+           coalesce(e.counterparty_account, ci.counterparty_account) AS expected_account,
+           coalesce(e.account, ci.account) AS expected_own_account,
+           coalesce(e.external_id, ci.external_id) AS external_id,
+           coalesce(e.group_key, ci.group_key) AS expected_group_key,
+           coalesce(ea.status, 'open') AS expected_status, coalesce(ea.allocated_minor, 0) AS expected_allocated_minor,
+           coalesce(ea.amount_minor - ea.allocated_minor, e.amount_minor - e.settled_before_minor, ci.amount_minor)
+               AS expected_left_minor,
+           coalesce(i.amount_minor, ce.amount_minor - ce.settled_before_minor) AS incoming_minor,
+           coalesce(i.currency, ce.currency) AS incoming_currency,
+           coalesce(i.revision, ce.revision) AS incoming_revision_now,
+           coalesce(i.booking_on, ce.due_on) AS booking_on, i.remittance,
+           coalesce(i.structured_reference, ce.reference) AS structured_reference,
+           coalesce(i.end_to_end_id, ce.end_to_end_id) AS incoming_end_to_end_id,
+           coalesce(i.counterparty_name, ce.counterparty_name) AS incoming_name,
+           coalesce(i.counterparty_account, ce.counterparty_account) AS incoming_account,
+           coalesce(i.account, ce.account) AS incoming_own_account,
+           coalesce(i.group_key, ce.group_key) AS incoming_group_key,
+           coalesce(i.pending, false) OR coalesce(ci.pending, false) AS pending,
+           coalesce(ia.status, 'unmatched') AS incoming_status,
+           coalesce(ia.allocated_minor, 0) AS incoming_allocated_minor,
+           coalesce(ia.amount_minor - ia.allocated_minor, i.amount_minor, ce.amount_minor - ce.settled_before_minor)
+               AS incoming_left_minor
+"""
+_OF_ENDS: Final = """
+    LEFT JOIN expected_transaction e ON e.id = l.expected_id AND NOT l.expected_contra
+    LEFT JOIN incoming_transaction ci ON ci.id = l.expected_id AND l.expected_contra
+    LEFT JOIN incoming_transaction i ON i.id = l.incoming_id AND NOT l.incoming_contra
+    LEFT JOIN expected_transaction ce ON ce.id = l.incoming_id AND l.incoming_contra
+    LEFT JOIN allocation ea ON ea.transaction_id = l.expected_id AND ea.side = 1 + l.expected_contra::int
+    LEFT JOIN allocation ia ON ia.transaction_id = l.incoming_id AND ia.side = 2 - l.incoming_contra::int
+"""
+_LEGS: Final = f"""
+    SELECT l.match_id, l.ordinal, l.expected_id, l.incoming_id, l.amount_minor, l.settled_minor, l.settled_currency,
+           l.expected_revision, l.incoming_revision, {_ENDS}
+    FROM (
+        SELECT match_id, ordinal, amount_minor, settled_minor, settled_currency,
+            coalesce(expected_id, contra_incoming_id) AS expected_id, expected_id IS NULL AS expected_contra,
+            CASE WHEN expected_id IS NULL THEN contra_revision ELSE expected_revision END AS expected_revision,
+            coalesce(incoming_id, contra_expected_id) AS incoming_id, incoming_id IS NULL AS incoming_contra,
+            CASE WHEN incoming_id IS NULL THEN contra_revision ELSE incoming_revision END AS incoming_revision
+        FROM leg WHERE match_id = ANY(%s)
+    ) l {_OF_ENDS} ORDER BY l.match_id, l.ordinal
+"""  # noqa: S608 - our own text
+_PAIRS: Final = f"""
+    SELECT l.expected_id, l.incoming_id, {_ENDS}
+    FROM (
+        SELECT *, false AS expected_contra, false AS incoming_contra
+        FROM unnest(%s::uuid[], %s::uuid[]) WITH ORDINALITY u (expected_id, incoming_id, place)
+    ) l {_OF_ENDS} ORDER BY l.place
+"""  # noqa: S608 - our own text
 _ACCEPT: Final = """
     WITH decided AS (
         UPDATE match SET status = 'accepted', decided_by = %(actor)s, decided_at = %(at)s, decision_reason = %(reason)s,
@@ -46,30 +91,58 @@ _ACCEPT: Final = """
     )
     UPDATE leg SET valid_from = %(change_id)s FROM decided WHERE match_id = decided.id
 """
-_LOCK: Final = """
-    SELECT m.id FROM match m WHERE m.status = 'proposed' AND (m.id = %(id)s OR m.id IN (
-        SELECT l.match_id FROM leg l LEFT JOIN expected_open o ON o.transaction_id = l.expected_id
-        WHERE l.expected_id = ANY(%(expected)s) GROUP BY l.match_id, l.expected_id, o.open_minor
-        HAVING sum(l.settled_minor) > coalesce(o.open_minor, 0)
+# What matches take of some transactions: legs at either end, and what is adjusted.
+_PARTS: Final = """
+    legs AS (
+        SELECT match_id, 1 AS side, expected_id AS id, settled_minor AS minor, valid_from, valid_to
+        FROM leg WHERE expected_id = ANY(%(expected)s)
         UNION ALL
-        SELECT l.match_id FROM leg l LEFT JOIN incoming_open o ON o.transaction_id = l.incoming_id
-        WHERE l.incoming_id = ANY(%(incoming)s) GROUP BY l.match_id, l.incoming_id, o.open_minor
-        HAVING sum(l.amount_minor) > coalesce(o.open_minor, 0)
-    )) ORDER BY m.id FOR UPDATE
+        SELECT match_id, 1, contra_expected_id, amount_minor, valid_from, valid_to
+        FROM leg WHERE contra_expected_id = ANY(%(expected)s)
+        UNION ALL
+        SELECT match_id, 2, incoming_id, amount_minor, valid_from, valid_to
+        FROM leg WHERE incoming_id = ANY(%(incoming)s)
+        UNION ALL
+        SELECT match_id, 2, contra_incoming_id, settled_minor, valid_from, valid_to
+        FROM leg WHERE contra_incoming_id = ANY(%(incoming)s)
+    ), parts AS (
+        SELECT match_id, side, id, minor FROM legs WHERE {which}
+        UNION ALL
+        SELECT l.match_id, l.side, l.id, a.minor
+        FROM (SELECT DISTINCT match_id, side, id FROM legs WHERE {which}) l JOIN match m ON m.id = l.match_id
+        CROSS JOIN LATERAL jsonb_to_recordset(m.adjustments) AS a (side text, id uuid, minor bigint)
+        WHERE a.id = l.id AND a.side = CASE l.side WHEN 1 THEN 'expected' ELSE 'incoming' END
+    )
 """
+_LOCK: Final = f"""
+    WITH {_PARTS.format(which="valid_from IS NULL")}
+    SELECT m.id FROM match m WHERE m.status = 'proposed' AND (m.id = %(id)s OR m.id IN (
+        SELECT p.match_id FROM parts p
+        LEFT JOIN expected_open e ON p.side = 1 AND e.transaction_id = p.id
+        LEFT JOIN incoming_open i ON p.side = 2 AND i.transaction_id = p.id
+        GROUP BY p.match_id, p.side, p.id, e.open_minor, i.open_minor
+        HAVING sum(p.minor) > coalesce(e.open_minor, i.open_minor, 0)
+    )) ORDER BY m.id FOR UPDATE
+"""  # noqa: S608 - our own text
 _SUPERSEDE: Final = """
     UPDATE match SET status = 'superseded', superseded_by = %s, updated_at = %s, version = version + 1
     WHERE id = ANY(%s)
 """
-_STANDING: Final = """
-    SELECT 'expected' AS side, expected_id AS id, sum(settled_minor)::bigint AS minor,
-           coalesce(sum(settled_minor) FILTER (WHERE match_id = %(id)s), 0)::bigint AS own_minor
-    FROM leg WHERE expected_id = ANY(%(expected)s) AND valid_from IS NOT NULL AND valid_to IS NULL GROUP BY expected_id
-    UNION ALL
-    SELECT 'incoming', incoming_id, sum(amount_minor)::bigint,
-           coalesce(sum(amount_minor) FILTER (WHERE match_id = %(id)s), 0)::bigint
-    FROM leg WHERE incoming_id = ANY(%(incoming)s) AND valid_from IS NOT NULL AND valid_to IS NULL GROUP BY incoming_id
-"""
+# A return releases what a match settled; what it takes of an open amount is as little left as what is matched.
+_STANDING: Final = f"""
+    WITH {_PARTS.format(which="valid_from IS NOT NULL AND valid_to IS NULL")}, returned AS (
+        SELECT 1 AS side, expected_id AS id, settled_minor AS minor FROM reversal_link
+        WHERE expected_id = ANY(%(expected)s) AND match_id IS NOT NULL
+        UNION ALL
+        SELECT 2, incoming_id, amount_minor FROM reversal_link
+        WHERE incoming_id = ANY(%(incoming)s) AND match_id IS NOT NULL
+    )
+    SELECT p.side, p.id, sum(p.minor)::bigint - coalesce((
+            SELECT sum(r.minor) FROM returned r WHERE r.side = p.side AND r.id = p.id
+        ), 0)::bigint AS minor,
+        coalesce(sum(p.minor) FILTER (WHERE p.match_id = %(id)s), 0)::bigint AS own_minor
+    FROM parts p GROUP BY p.side, p.id
+"""  # noqa: S608 - our own text
 _NAMED_ITEMS: Final = """
     SELECT o.transaction_id AS id, o.open_minor, e.created_at
     FROM incoming_open c
@@ -99,11 +172,14 @@ def conditions(query: MatchQuery) -> list[Condition]:
         query, {"status": "m.status", "kind": "m.kind", "confidence": "m.confidence", "run_id": "m.run_id"}
     )
     found += ranges(query, {"created_from": "m.created_at >=", "created_to": "m.created_at <="})
+    if query.confidence is not None:
+        # What is withheld cannot be asked for either.
+        found.append(("NOT (m.sampled AND m.status = 'proposed')", {}))
     for name, column in (("expected_transaction_id", "expected_id"), ("incoming_transaction_id", "incoming_id")):
         value = getattr(query, name)
         if value is not None:
-            leg = f"m.id IN (SELECT match_id FROM leg WHERE {column} = %({name})s)"  # noqa: S608 - our own text
-            found.append((leg, {name: value}))
+            legs = [f"SELECT match_id FROM leg WHERE {end} = %({name})s" for end in (column, f"contra_{column}")]  # noqa: S608 - our own text
+            found.append((f"m.id IN ({' UNION ALL '.join(legs)})", {name: value}))
     return found
 
 
@@ -137,6 +213,10 @@ class MatchStore:
         """Return the legs of matches, each with both of its transactions and their state."""
         return await fetch_all(self._connection, _LEGS, (list(match_ids),))
 
+    async def pairs(self, expected: Sequence[UUID], incoming: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return what ``legs`` tells of both of its transactions, of pairs that no match joins, in the order given."""
+        return await fetch_all(self._connection, _PAIRS, (list(expected), list(incoming)))
+
     async def accept(
         self,
         match_id: UUID,
@@ -162,23 +242,27 @@ class MatchStore:
         return cursor.rowcount > 0
 
     async def lock_with_rivals(
-        self, match_id: UUID, *, expected: Sequence[UUID], incoming: Sequence[UUID]
+        self, match_id: UUID | None, *, expected: Sequence[UUID], incoming: Sequence[UUID]
     ) -> list[UUID]:
-        """Lock a proposal and those for which nothing is left on one of their sides, in one order for everybody.
+        """Lock a proposal, if there is one, and those for which too little is left on one of their sides.
 
-        Called when the amounts are allocated. A match that is no proposal any more is not among the ids returned.
+        In one order for everybody. Called when the amounts are allocated. A match that is no proposal any more is not
+        among the ids returned.
         """
         parameters = {"id": match_id, "expected": list(expected), "incoming": list(incoming)}
         return [row["id"] for row in await fetch_all(self._connection, _LOCK, parameters)]
 
-    async def supersede(self, match_ids: Sequence[UUID], *, by: UUID, at: datetime) -> None:
-        """Supersede proposals that were locked before, by the match that has taken their amounts."""
+    async def supersede(self, match_ids: Sequence[UUID], *, by: UUID | None, at: datetime) -> None:
+        """Supersede proposals that were locked before, by the match that has taken their amounts, if one has."""
         await self._connection.execute(_SUPERSEDE, (by, at, list(match_ids)))
 
     async def standing(
         self, match_id: UUID, *, expected: Sequence[UUID], incoming: Sequence[UUID]
     ) -> list[dict[str, Any]]:
-        """Return what counts of transactions: ``side, id, minor`` of all matches, ``own_minor`` of this one."""
+        """Return what counts of transactions, adjustments included: ``side`` (1 or 2) and ``id``.
+
+        ``minor`` is that of all matches less what was returned, ``own_minor`` that of this one.
+        """
         parameters = {"id": match_id, "expected": list(expected), "incoming": list(incoming)}
         return await fetch_all(self._connection, _STANDING, parameters)
 

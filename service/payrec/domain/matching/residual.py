@@ -1,7 +1,8 @@
 """What is proposed when nothing better is left: equal amounts of anybody, near amounts of the counterparty.
 
-Proposals only, for a person to decide. Of a near amount the line's leg is what was paid, at most what is open on the
-item; the difference stays open. A line for which any item of equal amount is left is never given to another one.
+Proposals only, for a person to decide. Of a near amount the leg is what was paid, at most what is open on the item;
+whether the difference is adjusted or stays open is for ``adjustments`` to say. A line for which any item of equal
+amount is left is never given to another one.
 """
 
 from __future__ import annotations
@@ -10,17 +11,16 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.matching.adjustments import less_a_fee, overpaid, rounded, units
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, amount_pairs, distinct, equal_pairs, keyed, unquoted
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, competed
+from payrec.domain.matching.names_alike import by_word, named_alike
 from payrec.domain.matching.reasons import alike, forbidden, lost
 from payrec.domain.matching.rules import (
-    FEE_UNITS_MAX,
     KEY_ITEMS_MAX,
     KEY_LINES_MAX,
     RESIDUAL_CANDIDATES_MAX,
-    ROUNDING_MINOR_MAX,
     DateLevel,
     EndToEndLevel,
     MatchingRules,
@@ -36,8 +36,6 @@ _LESS_A_FEE: Final = 2
 _PART: Final = 3
 """How near the amounts are; the nearer of two candidates is meant."""
 
-_DEFAULT_DIGITS: Final = 2
-
 
 def residual(
     sides: Sides, pairs: pl.DataFrame, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
@@ -47,11 +45,9 @@ def residual(
     ``pairs`` are those that were scored already, ``rejected`` the ``code`` of those never to propose.
     """
     equal, findings = _by_amount(sides, busy, found, rejected, rules)
-    busy = Taken(
-        pl.concat([busy.items, equal.filter("chosen")["e"]]).unique(),
-        # With or without a proposal: too many items of the line's amount are no reason to take one of another amount.
-        pl.concat([busy.lines, equal["i"], findings.filter("fits")["i"]]).unique(),
-    )
+    # With or without a proposal: too many items of the line's amount are no reason to take one of another amount.
+    lines = pl.concat([equal["i"], findings.filter("fits")["i"]])
+    busy = busy.joined(equal.filter("chosen")["e"], lines)
     return pl.concat([equal, _near(sides, pairs, busy, found, rejected, rules)]), findings
 
 
@@ -59,10 +55,13 @@ def _by_amount(
     sides: Sides, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Propose by amount and date alone."""
-    equal = amount_pairs(*busy.left(sides))
-    pairs = scored(without(equal.pairs, rejected), sides, rules)
+    items, lines = busy.left(sides)
+    equal = distinct(pl.concat([amount_pairs(items, lines).pairs, unquoted(by_word(items, lines, sides))]))
+    pairs = named_alike(scored(without(equal, rejected), sides, rules), sides)
     fitting = pairs.filter(pl.col("fault") == 0)
     few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
+    # A name tells equal amounts apart.
+    few |= pl.col("name_level") == NameLevel.SIMILAR.value
     fitting = fitting.with_columns(few=few)
     pairs_few = competed(fitting.filter("few").drop("few"), found, rules, busy)
     findings = pl.concat([forbidden(pairs), alike(fitting.filter(~pl.col("few"))), lost(pairs_few)])
@@ -70,14 +69,11 @@ def _by_amount(
 
 
 def _of_party(sides: Sides, busy: Taken) -> pl.DataFrame:
-    """Return the pairs of one counterparty, of lines that quote nothing.
+    """Return the pairs of one counterparty.
 
-    What quotes something that no open item has is about something else; the payer's own end-to-end id is no quotation.
+    What a line quotes does not matter: nearly every text has a number that is no item's, of a customer or a day.
     """
     items, lines = busy.left(sides)
-    keys = pl.col("reference_keys").list
-    own = keys.contains(pl.col("end_to_end_key")).fill_null(value=False).cast(pl.UInt32)
-    lines = lines.filter(keys.len().fill_null(0) <= own)
     joins = [
         equal_pairs(keyed(items, name), keyed(lines, its_name), items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX)
         for name, its_name in PARTY_KEYS
@@ -92,20 +88,17 @@ def _nearness(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     """
     items = sides.expected.select("currency", banded=pl.any_horizontal(pl.col("min_minor", "max_minor").is_not_null()))
     of_pairs = items[pairs["e"]]
-    digits = of_pairs["currency"].replace_strict(dict(MINOR_UNITS), default=_DEFAULT_DIGITS, return_dtype=pl.Int64)
-    asked, paid, unit = pl.col("e_amount_minor"), pl.col("i_amount_minor"), pl.col("unit")
-    less, gap = asked - paid, (asked - paid).abs()
-    rounded = (gap <= ROUNDING_MINOR_MAX) | ((gap < unit) & (paid % unit == 0))
-    fee = (less > 0) & ((less <= asked // 100 * 3) | ((less <= FEE_UNITS_MAX * unit) & (less <= asked // 5)))
-    part = ((less > 0) & (less <= asked // 5 * 2)) | ((less < 0) & (gap <= asked // 5))
+    asked, paid = pl.col("e_amount_minor"), pl.col("i_amount_minor")
+    less = asked - paid
+    part = ((less > 0) & (less <= asked // 5 * 2)) | overpaid()
     return (
-        pairs.with_columns(unit=pl.lit(10, dtype=pl.Int64).pow(digits), banded=of_pairs["banded"])
+        pairs.with_columns(unit=units(of_pairs["currency"]), banded=of_pairs["banded"])
         .with_columns(
             near=pl.when("banded")
             .then(None)
-            .when(rounded & (gap <= asked // 10))
+            .when(rounded())
             .then(_ROUNDED)
-            .when(fee)
+            .when(less_a_fee())
             .then(_LESS_A_FEE)
             .when(part)
             .then(_PART)

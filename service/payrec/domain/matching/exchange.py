@@ -1,0 +1,253 @@
+"""Foreign exchange: an item and a line of different currencies, where a rate of about the day makes them equal.
+
+Proposals only: that a converted amount lies near another one proves nothing. What is compared shares a reference, an
+end-to-end id, an account or a name; the amount of the line, converted, must lie within the tolerance of the item's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import polars as pl
+
+from payrec.constants import AMOUNT_MINOR_MAX, FX_RATE_DIGITS_MAX, FX_RATE_PLACES_MAX
+from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.fx_rates import DERIVED_PLACES_MAX, FxRate
+from payrec.domain.matching.block import PARTY_KEYS, Candidates, candidates, distinct, equal_pairs, keyed, unquoted
+from payrec.domain.matching.columns import ColumnsError, Sides, checked
+from payrec.domain.matching.compete import Taken, competed
+from payrec.domain.matching.reasons import finding, lost, no_findings
+from payrec.domain.matching.rules import (
+    BASIS_POINTS,
+    KEY_ITEMS_MAX,
+    KEY_LINES_MAX,
+    AmountLevel,
+    DateLevel,
+    MatchingRules,
+    NameLevel,
+    PartyLevel,
+    Reason,
+)
+from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, score_milli, scored, without
+
+RATES_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
+    {
+        "day": pl.Int32(),  # since 1970-01-01
+        "base": pl.String(),
+        "quote": pl.String(),
+        "mantissa": pl.Int64(),  # units of ``quote`` for one of ``base``, without the decimal point
+        "places": pl.Int8(),  # digits after it
+    }
+)
+"""Exchange rates, one of each day, base and quote."""
+
+FX_DAYS_MAX: Final = 5
+"""Days between a line and the exchange rate that is used for it."""
+
+_TRIPLE: Final = ("day", "paid_in", "asked_in")
+_PRICED: Final = {"mantissa": pl.Int64(), "places": pl.Int8(), "rate": pl.String()}
+_POWERS: Final = pl.lit(pl.Series([10**n for n in range(DERIVED_PLACES_MAX + 5)], dtype=pl.Int128))
+_RATE_BOUNDS: Final = {"mantissa": (1, 10**FX_RATE_DIGITS_MAX - 1), "places": (0, FX_RATE_PLACES_MAX)}
+_DIRECT, _INVERSE, _CROSS = 0, 1, 2
+
+
+class RateBook:
+    """Finds the rate of a day: the nearest day's, of one day the direct one before those derived from others.
+
+    ``rates`` have been checked.
+    """
+
+    def __init__(self, rates: pl.DataFrame, *, base_currency: str) -> None:
+        self._base_currency = base_currency
+        self._days: dict[tuple[str, str], list[int]] = {}
+        self._rates: dict[tuple[str, str], list[FxRate]] = {}
+        for day, base, quote, mantissa, places in rates.sort("base", "quote", "day").iter_rows():
+            self._days.setdefault((base, quote), []).append(day)
+            self._rates.setdefault((base, quote), []).append(FxRate(mantissa, places))
+
+    def rate(self, day: int, paid_in: str, asked_in: str) -> FxRate | None:
+        """Return how many units of ``asked_in`` one of ``paid_in`` is worth; None without a rate near the day.
+
+        Of rates of equal distance the direct one is taken before the inverse one, and that before the one through the
+        base currency; of two days of equal distance the earlier.
+        """
+        found = min(self._candidates(day, paid_in, asked_in), key=lambda f: f[:2], default=None)
+        return found[2] if found is not None else None
+
+    def _candidates(self, day: int, paid_in: str, asked_in: str) -> Iterator[tuple[int, int, FxRate]]:
+        yield from self._given(day, paid_in, asked_in)
+        if self._base_currency in {paid_in, asked_in}:
+            return
+        first = min(self._given(day, paid_in, self._base_currency), key=lambda f: f[:2], default=None)
+        second = min(self._given(day, self._base_currency, asked_in), key=lambda f: f[:2], default=None)
+        if first is not None and second is not None:
+            rate = first[2].times(second[2])
+            if rate is not None:
+                yield max(first[0], second[0]), _CROSS, rate
+
+    def _given(self, day: int, paid_in: str, asked_in: str) -> Iterator[tuple[int, int, FxRate]]:
+        direct = self._nearest(day, paid_in, asked_in)
+        if direct is not None:
+            yield direct[0], _DIRECT, direct[1]
+        turned = self._nearest(day, asked_in, paid_in)
+        rate = turned[1].inverse if turned is not None else None
+        if turned is not None and rate is not None:
+            yield turned[0], _INVERSE, rate
+
+    def _nearest(self, day: int, base: str, quote: str) -> tuple[int, FxRate] | None:
+        """Return the distance and the rate of the nearest day, the earlier of two."""
+        days = self._days.get((base, quote), [])
+        at = bisect_left(days, day)
+        near = [(abs(days[n] - day), n) for n in (at - 1, at) if 0 <= n < len(days)]
+        distance, place = min(near, default=(FX_DAYS_MAX + 1, -1))
+        return (distance, self._rates[base, quote][place]) if distance <= FX_DAYS_MAX else None
+
+
+def checked_rates(rates: pl.DataFrame) -> pl.DataFrame:
+    """Return the rates in the columns of ``RATES_SCHEMA``.
+
+    Raises
+    ------
+    ColumnsError
+        A column is missing or has another type, or a rate is not one that ``parse_rate`` could have read.
+
+    """
+    found = checked(rates, RATES_SCHEMA)
+    for name, (least, most) in _RATE_BOUNDS.items():
+        if found[name].null_count() or not found[name].is_between(least, most).all():
+            raise ColumnsError(name, f"must be {least} to {most}")
+    return found.drop_nulls()
+
+
+def exchanged(
+    sides: Sides, busy: Taken, rates: pl.DataFrame, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Propose across currencies among the rows that are not ``busy``; returns competed pairs, and findings.
+
+    ``found`` are the candidates of one currency, ``rejected`` the ``code`` of pairs never to propose. To the columns of
+    competed pairs come ``settled_minor`` (the line's amount in the item's currency) and ``rate``.
+    """
+    rates = checked_rates(rates)
+    if rates.is_empty():
+        return _none(found, sides, rules, busy), no_findings()
+    one = _of_one_currency(*busy.left(sides))
+    found = candidates(one, rules)
+    pairs = _priced(without(_foreign(one, found, sides), rejected), sides, rates, rules)
+    if pairs.is_empty():
+        return _none(found, sides, rules, busy), no_findings()
+    near = _settled(scored(pairs, sides, rules), pairs, sides, rules)
+    near = near.filter(_allowed(rules))
+    in_time = pl.col("date_level") != DateLevel.OUTSIDE.value
+    close = pl.col("gap_minor") <= _tolerance(rules)
+    chosen = near.filter(in_time & close).drop("gap_minor")
+    # Nobody quoted anything: of several that are near by chance none is meant.
+    only = (pl.len().over("e") == 1) & (pl.len().over("i") == 1)
+    chosen = chosen.filter((pl.col("rank") >= RANK_HINT) | only)
+    result = competed(chosen, found, rules, busy).with_columns(leg_minor="i_amount_minor")
+    reason = pl.when(in_time).then(Reason.AMOUNT_MISMATCH.value).otherwise(Reason.DATE_OUT_OF_WINDOW.value)
+    # Another amount of another currency is no neighbour, unless the line quotes the item.
+    beyond = near.filter((pl.col("rank") >= RANK_HINT) & ~(in_time & close)).with_columns(
+        reason=reason, fits=pl.lit(value=False)
+    )
+    return result, pl.concat([finding(beyond), lost(result)])
+
+
+def _none(found: Candidates, sides: Sides, rules: MatchingRules, busy: Taken) -> pl.DataFrame:
+    empty = scored(found.pairs.clear(), sides, rules).with_columns(
+        settled_minor=pl.lit(None, dtype=pl.Int64), rate=pl.lit(None, dtype=pl.String)
+    )
+    return competed(empty, found, rules, busy)
+
+
+def _of_one_currency(items: pl.DataFrame, lines: pl.DataFrame) -> Sides:
+    """Return both with keys that are salted by the direction alone, so that they join across currencies."""
+    salt = pl.when(pl.col("direction") > 0).then(0).otherwise(2).cast(pl.Int64)
+    return Sides(items.with_columns(salt=salt), lines.with_columns(salt=salt))
+
+
+def _foreign(one: Sides, found: Candidates, sides: Sides) -> pl.DataFrame:
+    """Return the pairs of two currencies that share a reference or the counterparty."""
+    joins = [
+        equal_pairs(
+            keyed(one.expected, name), keyed(one.incoming, its_name), items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX
+        ).pairs
+        for name, its_name in PARTY_KEYS
+    ]
+    quoted = found.pairs.filter((pl.col("reference") > 0) | (pl.col("end_to_end") > 0))
+    pairs = distinct(pl.concat([quoted, *(unquoted(join) for join in joins)]))
+    other = sides.expected["part"].gather(pairs["e"]) != sides.incoming["part"].gather(pairs["i"])
+    return pairs.filter(other)
+
+
+def _priced(pairs: pl.DataFrame, sides: Sides, rates: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
+    """Add the rate of the line's day from its currency into the item's; pairs without one are left out."""
+    lines = sides.incoming.select("day", paid_in="currency")[pairs["i"]]
+    items = sides.expected.select(asked_in="currency")[pairs["e"]]
+    pairs = pl.concat([pairs, lines, items], how="horizontal").drop_nulls("day")
+    wanted = pairs.select(_TRIPLE).unique()
+    currencies = [*wanted["paid_in"].unique(), *wanted["asked_in"].unique(), rules.base_currency]
+    of_these = rates.filter(pl.col("base").is_in(currencies) & pl.col("quote").is_in(currencies))
+    book = RateBook(of_these, base_currency=rules.base_currency)
+    known = [book.rate(*triple) for triple in wanted.iter_rows()]
+    prices = pl.DataFrame(
+        [(r.mantissa, r.places, str(r)) if r is not None else (None, None, None) for r in known],
+        schema=_PRICED,
+        orient="row",
+    )
+    priced = pl.concat([wanted, prices], how="horizontal").drop_nulls("mantissa")
+    return pairs.join(priced, on=_TRIPLE).sort("e", "i")
+
+
+def _settled(pairs: pl.DataFrame, priced: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
+    """Compare the converted amount with the item's; what is beyond any amount is left out.
+
+    Converted in 128 bits: an amount of 63 bits times a rate of 50 times 10,000 is less.
+    """
+    digits = [
+        side["currency"].gather(pairs[end]).replace_strict(dict(MINOR_UNITS), default=2, return_dtype=pl.Int64)
+        for side, end in ((sides.expected, "e"), (sides.incoming, "i"))
+    ]
+    up, down = pl.max_horizontal("more", 0), pl.max_horizontal(0 - pl.col("more"), 0)
+    divisor = _POWERS.gather(pl.col("places") + down)
+    # Rounded half up, without doubling a numerator that may fill the bits.
+    product = pl.col("i_amount_minor").cast(pl.Int128) * pl.col("mantissa").cast(pl.Int128) * _POWERS.gather(up)
+    whole, rest = product // divisor, product % divisor
+    minor = whole + (2 * rest >= divisor).cast(pl.Int128)
+    asked = pl.col("e_amount_minor")
+    frame = (
+        pairs.with_columns(mantissa=priced["mantissa"], places=priced["places"], rate=priced["rate"])
+        .with_columns(more=digits[0] - digits[1])
+        .with_columns(wide=minor)
+        .filter(pl.col("wide").is_between(1, AMOUNT_MINOR_MAX))
+        .with_columns(settled_minor=pl.col("wide").cast(pl.Int64))
+        .with_columns(
+            difference_minor=pl.col("settled_minor") - asked, gap_minor=(pl.col("settled_minor") - asked).abs()
+        )
+        .drop("mantissa", "places", "more", "wide")
+    )
+    return frame.with_columns(
+        amount_level=pl.lit(AmountLevel.CONVERTED.value, dtype=pl.Int8), equal=pl.lit(value=False)
+    ).with_columns(score_milli=score_milli(rules))
+
+
+def _tolerance(rules: MatchingRules) -> pl.Expr:
+    """Return by how much a converted amount may differ; rounded up, as an amount is rounded when it is converted."""
+    asked, points = pl.col("e_amount_minor"), rules.fx_tolerance_basis_points
+    part = (asked % BASIS_POINTS) * points
+    return (asked // BASIS_POINTS) * points + (part + BASIS_POINTS - 1) // BASIS_POINTS
+
+
+def _allowed(rules: MatchingRules) -> pl.Expr:
+    """Tell which pairs have evidence enough besides the amount."""
+    name = pl.col("name_level")
+    contradicted = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (name == NameLevel.DIFFERENT.value)
+    named = pl.col("payer") | (name == NameLevel.SIMILAR.value)
+    timely = pl.col("date_level").is_in([DateLevel.NEAR, DateLevel.CLOSE])
+    hinted = pl.col("rank") >= RANK_HINT
+    by_party = named & timely & ~hinted
+    if rules.require_reference:
+        by_party = pl.lit(value=False)
+    return (pl.col("rank") == RANK_PROOF) | ((hinted | by_party) & ~contradicted)

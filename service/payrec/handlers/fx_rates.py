@@ -1,0 +1,42 @@
+"""``/fx-rates``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+
+from payrec.errors import InvalidCursorError, ValidationFailedError
+from payrec.handlers.context import Context, problems, query_of, query_parameters, respond, respond_page
+from payrec.handlers.routing import GatedRoute
+from payrec.models.common import BulkResults, Page
+from payrec.models.fx_rates import FxRatePublic, FxRateQuery, FxRatesPut
+
+FxRateList = Annotated[FxRateQuery, Depends(query_of(FxRateQuery))]
+
+router = APIRouter(tags=["exchange rates"], route_class=GatedRoute)
+
+
+@router.put(
+    "/fx-rates",
+    summary="Store exchange rates",
+    response_model=BulkResults,
+    responses=problems(ValidationFailedError),
+)
+async def put(context: Context, given: FxRatesPut) -> Response:
+    """Store rates, in the place of those of the same day and currencies; each item succeeds or fails by itself."""
+    return respond(await context.factory.create_fx_rate_service().put(context.caller, given))
+
+
+@router.get(
+    "/fx-rates",
+    summary="List exchange rates",
+    response_model=Page[FxRatePublic],
+    responses=problems(InvalidCursorError, ValidationFailedError),
+    openapi_extra=query_parameters(FxRateQuery),
+)
+async def list_(context: Context, query: FxRateList) -> Response:
+    """List exchange rates, the last stored first unless sorted otherwise."""
+    page = await context.factory.create_fx_rate_service().page(context.caller, query)
+    return respond_page(context, page, query)

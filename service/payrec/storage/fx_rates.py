@@ -1,0 +1,122 @@
+"""Exchange rates: stored as sets, read as lists by people and whole by matching runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.models.fx_rates import FxRateQuery
+from payrec.storage.database import Connection
+from payrec.storage.filters import equalities, ranges
+from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
+from payrec.storage.rows import copy_out, fetch_all
+
+RATE_COLUMNS: Final = ["day", "base", "quote", "mantissa", "places"]
+"""Columns of the rates that a run reads, in the order of the CSV."""
+
+_COLUMNS: Final = "id, created_at, updated_at, version, rated_on AS date, base, quote, mantissa, places"
+_DAY_AFTER: Final = "%(after_value)s::date"
+
+SORTS: Final = {
+    **BY_CREATION,
+    "date": SortKey(expression="rated_on", descending=False, name="date", parameter=_DAY_AFTER),
+    "-date": SortKey(expression="rated_on", descending=True, name="date", parameter=_DAY_AFTER),
+}
+"""The orders that the interface names, each with its index."""
+
+_PUT: Final = """
+    WITH given AS (
+        SELECT * FROM unnest(%(ids)s::uuid[], %(days)s::date[], %(bases)s::text[], %(quotes)s::text[],
+            %(mantissas)s::bigint[], %(places)s::smallint[]) AS g (id, rated_on, base, quote, mantissa, places)
+    ), before AS (
+        SELECT r.id, r.mantissa, r.places FROM fx_rate r JOIN given g USING (base, quote, rated_on)
+    ), stored AS (
+        INSERT INTO fx_rate AS r (id, change_id, mantissa, created_at, updated_at, rated_on, places, base, quote)
+        SELECT id, %(change_id)s, mantissa, %(at)s, %(at)s, rated_on, places, base, quote
+        FROM given ORDER BY base, quote, rated_on
+        ON CONFLICT (base, quote, rated_on) DO UPDATE SET mantissa = EXCLUDED.mantissa, places = EXCLUDED.places,
+            (change_id, updated_at, version) = (
+                SELECT EXCLUDED.change_id, EXCLUDED.updated_at, r.version + 1
+                WHERE (r.mantissa, r.places) <> (EXCLUDED.mantissa, EXCLUDED.places)
+                UNION ALL SELECT r.change_id, r.updated_at, r.version
+                WHERE (r.mantissa, r.places) = (EXCLUDED.mantissa, EXCLUDED.places)
+            )
+        RETURNING r.id, r.rated_on, r.base, r.quote, r.version, r.change_id = %(change_id)s AS changed
+    )
+    SELECT s.rated_on AS date, s.base, s.quote, s.id, s.changed, s.changed AND s.version = 1 AS is_new,
+        b.mantissa AS mantissa_before, b.places AS places_before
+    FROM stored s LEFT JOIN before b ON b.id = s.id
+"""
+# Of other days no open line can be compared. Who has no rates does not look for the days.
+_READ: Final = """
+    COPY (
+        WITH days AS MATERIALIZED (
+            SELECT DATE '1970-01-01' + min(booking_day) - {days} AS first,
+                DATE '1970-01-01' + max(booking_day) + {days} AS last
+            FROM incoming_open WHERE EXISTS (SELECT 1 FROM fx_rate)
+        )
+        SELECT r.rated_on - DATE '1970-01-01', r.base, r.quote, r.mantissa, r.places
+        FROM days JOIN fx_rate r ON r.rated_on BETWEEN days.first AND days.last
+    ) TO STDOUT (FORMAT CSV)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatePut:
+    """One rate to store, with the id that it gets where there is none of its day and currencies yet."""
+
+    id: UUID
+    rated_on: date
+    base: str
+    quote: str
+    mantissa: int
+    places: int
+
+
+class FxRateStore:
+    """``fx_rate`` of one tenant environment."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def put(self, rates: Sequence[RatePut], *, change_id: UUID, at: datetime) -> list[dict[str, Any]]:
+        """Store rates, each day, base and quote once, in one order for everybody so that nobody waits in a circle.
+
+        Return for each ``date, base, quote, id, changed, is_new`` and ``mantissa_before, places_before`` of what it
+        replaces.
+        """
+        parameters = {
+            "ids": [r.id for r in rates],
+            "days": [r.rated_on for r in rates],
+            "bases": [r.base for r in rates],
+            "quotes": [r.quote for r in rates],
+            "mantissas": [r.mantissa for r in rates],
+            "places": [r.places for r in rates],
+            "change_id": change_id,
+            "at": at,
+        }
+        return await fetch_all(self._connection, _PUT, parameters)
+
+    async def page(self, page: PageRequest, query: FxRateQuery) -> tuple[Sequence[dict[str, Any]], bool]:
+        """Return a page of rates."""
+        selection = Selection(columns=_COLUMNS, source="fx_rate", id_column="id")
+        found = equalities(query, {"base": "base", "quote": "quote"})
+        found += ranges(
+            query,
+            {
+                "date_from": "rated_on >=",
+                "date_to": "rated_on <=",
+                "created_from": "created_at >=",
+                "created_to": "created_at <=",
+            },
+        )
+        for condition, parameters in found:
+            selection.where(condition, **parameters)
+        return await select_page(self._connection, selection, page)
+
+    async def read(self, *, days: int) -> bytes:
+        """Return the rates within ``days`` of the open lines as CSV without header, in the order of RATE_COLUMNS."""
+        return await copy_out(self._connection, _READ.format(days=days))

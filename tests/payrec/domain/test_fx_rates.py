@@ -1,0 +1,67 @@
+"""Exchange rates: exact, and the same however they are written."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from payrec.constants import AMOUNT_MINOR_MAX, FX_RATE_DIGITS_MAX, FX_RATE_PLACES_MAX
+from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.fx_rates import DERIVED_DIGITS, FxRate, FxRateError, converted, parse_rate, ratio
+
+MANTISSAS = st.integers(1, 10**FX_RATE_DIGITS_MAX - 1)
+PLACES = st.integers(0, FX_RATE_PLACES_MAX)
+CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD", "CLF", "USD"])
+
+
+def value(rate: FxRate) -> Fraction:
+    return Fraction(rate.mantissa, 10**rate.places)
+
+
+@given(MANTISSAS, PLACES)
+def test_what_is_written_is_read_again(mantissa: int, places: int) -> None:
+    written = str(FxRate(mantissa, places))
+    read = parse_rate(written)
+    assert value(read) == Fraction(mantissa, 10**places)
+    assert parse_rate(str(read)) == read
+    assert not (read.places and read.mantissa % 10 == 0)
+
+
+@pytest.mark.parametrize("text", ["", ".", "1.", ".5", "+1", "-1", " 1", "1 ", "1,5", "1e3", "00", "01", "٣", "1.5.2"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(FxRateError) as refused:
+        parse_rate(text)
+    assert refused.value.code == "rate_malformed"
+
+
+@given(MANTISSAS, PLACES)
+def test_the_other_way_round_is_right_to_its_digits(mantissa: int, places: int) -> None:
+    exact = Fraction(10**places, mantissa)
+    rate = FxRate(mantissa, places).inverse
+    assert rate is not None
+    assert abs(value(rate) - exact) <= exact * Fraction(1, 10 ** (DERIVED_DIGITS - 1))
+
+
+@given(st.integers(1, 10**30), st.integers(1, 10**30))
+def test_a_quotient_is_rounded_or_none(numerator: int, denominator: int) -> None:
+    exact, rate = Fraction(numerator, denominator), ratio(numerator, denominator)
+    if rate is None:
+        assert exact >= 10**FX_RATE_DIGITS_MAX - 1 or exact < Fraction(1, 10**26)
+    else:
+        assert abs(value(rate) - exact) <= max(exact * Fraction(1, 10 ** (DERIVED_DIGITS - 1)), Fraction(1, 10**27))
+
+
+@given(st.integers(1, AMOUNT_MINOR_MAX), CURRENCIES, MANTISSAS, PLACES, CURRENCIES)
+def test_an_amount_is_converted_exactly_or_refused(
+    minor: int, source: str, mantissa: int, places: int, into: str
+) -> None:
+    exact = Fraction(minor, 10 ** MINOR_UNITS[source]) * Fraction(mantissa, 10**places) * 10 ** MINOR_UNITS[into]
+    rate = FxRate(mantissa, places)
+    if exact >= AMOUNT_MINOR_MAX + Fraction(1, 2):
+        with pytest.raises(FxRateError, match="at most"):
+            converted(minor, source, rate, into)
+    else:
+        assert -Fraction(1, 2) < converted(minor, source, rate, into) - exact <= Fraction(1, 2)
