@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from payrec.domain.matching.rules import KEY_ITEMS_MAX, Confidence, MatchingRules, MatchKind, Reason, Uniqueness
+from support.matching_frames import Item, Line, only, run, sure
+
+AUTO_HIGH = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
+INVOICE = Item("invoice", reference="INV-10001", name="Alpha", iban="DE1")
+NOTE = Item("note", amount=2_000, direction=-1, reference="CN-10001", group="INV-10001", name="Alpha", due=20_620)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"group": None, "reference": "INV-10001"},
+        {"group": None, "end_to_end_id": "INV-10001"},
+        {"name": None, "iban": "DE1"},
+    ],
+)
+def test_a_credit_note_that_names_its_invoice_settles_a_part_of_it(changes: dict[str, Any]) -> None:
+    outcome = run([INVOICE, replace(NOTE, **changes)], [], AUTO_HIGH)
+    match = only(outcome)
+    assert (match.kind, match.legs) == (MatchKind.CREDIT_NOTE, (("invoice", "note", 2_000),))
+    # It moves no money, so a person says that it is so.
+    assert sure(match) == (Confidence.HIGH, Uniqueness.UNIQUE, False)
+    assert not outcome.items
+    leg = outcome.proposals.legs.row(0, named=True)
+    assert (leg["expected"], leg["contra_expected"]) == (0, 1)
+    assert (leg["incoming"], leg["contra_incoming"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"group": None},
+        {"group": "INV", "reference": "INV"},
+        {"name": None},
+        {"name": "Beta"},
+        {"currency": "USD"},
+        {"direction": 1},
+    ],
+)
+def test_what_is_no_credit_note(changes: dict[str, Any]) -> None:
+    outcome = run([INVOICE, replace(NOTE, **changes)], [], AUTO_HIGH)
+    assert not outcome.matches
+    assert {reason for reason, *_ in outcome.items.values()} == {Reason.NO_CANDIDATE}
+
+
+def test_equal_claims_are_ambiguous_and_a_crowd_is_left_alone() -> None:
+    assert sure(only(run([INVOICE, NOTE, replace(NOTE, id="again")], [], AUTO_HIGH))) == (
+        Confidence.LOW,
+        Uniqueness.AMBIGUOUS,
+        False,
+    )
+    crowd = [replace(INVOICE, id=f"e{at}", group="PROJECT-7") for at in range(KEY_ITEMS_MAX + 1)]
+    assert not run([*crowd, replace(NOTE, group="PROJECT-7")], [], AUTO_HIGH).matches
+
+
+def test_a_payment_is_preferred() -> None:
+    line = Line("i", text="INV-10001", iban="DE1")
+    outcome = run([INVOICE, NOTE], [line], AUTO_HIGH)
+    assert set(outcome.pairs) == {("invoice", "i")}
+    assert list(outcome.items) == ["note"]
+
+
+def test_what_a_payment_leaves_open_is_settled_by_the_credit_note() -> None:
+    line = Line("i", amount=8_000, text="INV-10001 less CN-10001", iban="DE1")
+    first = run([INVOICE, NOTE], [line], AUTO_HIGH)
+    assert only(first).legs == (("invoice", "i", 8_000),)
+    left = replace(INVOICE, amount=2_000, total=10_000)
+    match = only(run([left, NOTE], [], AUTO_HIGH))
+    assert (match.kind, match.legs) == (MatchKind.CREDIT_NOTE, (("invoice", "note", 2_000),))

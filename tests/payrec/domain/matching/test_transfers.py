@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from payrec.domain.matching.rules import (
+    KEY_ITEMS_MAX,
+    TRANSFER_DAYS_MAX,
+    Confidence,
+    MatchingRules,
+    MatchKind,
+    Reason,
+    Uniqueness,
+)
+from support.matching_frames import Item, Line, only, run, sure
+
+AUTO_HIGH = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
+OUT = Line("out", direction=-1, account="GIRO", iban="SAVINGS")
+IN = Line("in", account="SAVINGS", iban="GIRO")
+PAYOUT = Line("payout", direction=-1, account="PSP-EUR", group="PO-2026-7")
+DEPOSIT = Line("deposit", account="GIRO", text="Payout PO-2026-7", name="Pay Provider", day=20_602)
+
+
+@pytest.mark.parametrize(
+    ("out", "back"),
+    [
+        (OUT, IN),
+        (replace(OUT, iban=None), IN),
+        (OUT, replace(IN, iban=None)),
+        (OUT, replace(IN, day=20_600 + TRANSFER_DAYS_MAX)),
+        (OUT, replace(IN, day=20_600 - TRANSFER_DAYS_MAX)),
+        (replace(OUT, account=None, iban="SAVINGS"), replace(IN, iban=None)),
+    ],
+)
+def test_two_own_accounts_that_name_each_other_are_a_transfer(out: Line, back: Line) -> None:
+    outcome = run([], [out, back], AUTO_HIGH)
+    match = only(outcome)
+    assert (match.kind, match.legs) == (MatchKind.TRANSFER, (("in", "out", 10_000),))
+    assert sure(match) == (Confidence.HIGH, Uniqueness.UNIQUE, True)
+    assert not outcome.lines
+    leg = outcome.proposals.legs.row(0, named=True)
+    assert (leg["incoming"], leg["contra_incoming"]) == (1, 0)
+    assert (leg["expected"], leg["contra_expected"], leg["settled_minor"]) == (None, None, 10_000)
+
+
+def test_an_account_alone_is_no_proving_reference() -> None:
+    assert sure(only(run([], [OUT, IN], MatchingRules(auto_accept=True)))) == (
+        Confidence.HIGH,
+        Uniqueness.UNIQUE,
+        False,
+    )
+
+
+@pytest.mark.parametrize("end_to_end_id", ["TRF-20260310", None])
+def test_an_end_to_end_id_proves_a_transfer_and_nothing_said_proves_none(end_to_end_id: str | None) -> None:
+    lines = [replace(line, iban=None, end_to_end_id=end_to_end_id) for line in (OUT, IN)]
+    outcome = run([], lines, AUTO_HIGH)
+    if end_to_end_id is None:
+        assert not outcome.matches
+        assert {reason for reason, *_ in outcome.lines.values()} == {Reason.NO_CANDIDATE}
+    else:
+        assert sure(only(outcome)) == (Confidence.EXACT, Uniqueness.UNIQUE, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("in", {"currency": "USD"}),
+        ("in", {"amount": 9_999}),
+        ("in", {"day": 20_600 + TRANSFER_DAYS_MAX + 1}),
+        ("in", {"iban": "DE-SOMEBODY"}),
+        ("out", {"iban": "DE-SOMEBODY"}),
+        ("in", {"account": "GIRO"}),
+        ("in", {"reversal": True}),
+        ("out", {"duplicate": True}),
+        ("out", {"direction": 1}),
+        ("in", {"day": None}),
+    ],
+)
+def test_what_differs_is_no_transfer(line: str, changes: dict[str, Any]) -> None:
+    lines = [replace(one, **changes) if one.id == line else one for one in (OUT, IN)]
+    assert not run([], lines, AUTO_HIGH).matches
+
+
+def test_an_end_to_end_id_of_one_own_account_and_an_unknown_one_proves_nothing() -> None:
+    out, back = (replace(line, iban=None, end_to_end_id="TRF-20260310") for line in (OUT, IN))
+    unknown = only(run([], [out, replace(back, account=None)], AUTO_HIGH))
+    assert (unknown.kind, unknown.auto) == (MatchKind.REFUND, False)
+    assert not run([], [replace(out, iban="DE-SOMEBODY"), back], AUTO_HIGH).matches
+    # Nothing moves from an account to itself, whatever the bank writes as the counterparty's.
+    same = [replace(line, iban="GIRO", account="GIRO") for line in (out, back)]
+    assert only(run([], same, AUTO_HIGH)).kind is MatchKind.REFUND
+
+
+def test_equal_claims_are_ambiguous_and_nearer_days_are_not() -> None:
+    again = [replace(OUT, id="out2"), replace(IN, id="in2")]
+    same = run([], [OUT, IN, *again], AUTO_HIGH)
+    assert [sure(match) for match in same.matches] == [(Confidence.LOW, Uniqueness.AMBIGUOUS, False)] * 2
+    later = [replace(line, day=20_603) for line in again]
+    apart = run([], [OUT, IN, *later], AUTO_HIGH)
+    assert set(apart.pairs) == {("in", "out"), ("in2", "out2")}
+    assert {sure(match) for match in apart.matches} == {(Confidence.MEDIUM, Uniqueness.CONTESTED, False)}
+    one = run([], [OUT, IN, replace(IN, id="in2")], AUTO_HIGH)
+    assert sure(only(one)) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
+    assert [reason for reason, *_ in one.lines.values()] == [Reason.AMBIGUOUS]
+
+
+def test_a_proof_is_better_than_an_account() -> None:
+    proof = [replace(line, end_to_end_id="TRF-20260310") for line in (OUT, IN)]
+    outcome = run([], [*proof, replace(OUT, id="other")], AUTO_HIGH)
+    assert (list(outcome.pairs), sure(only(outcome))) == (
+        [("in", "out")],
+        (Confidence.EXACT, Uniqueness.UNIQUE, True),
+    )
+
+
+def test_a_pending_end_waits() -> None:
+    match = only(run([], [OUT, replace(IN, pending=True)], AUTO_HIGH))
+    assert (match.confidence, match.auto) == (Confidence.HIGH, False)
+
+
+def test_many_alike_are_proposed_none() -> None:
+    lines = [replace(line, id=f"{line.id}{at}") for line in (OUT, IN) for at in range(KEY_ITEMS_MAX + 1)]
+    outcome = run([], lines, AUTO_HIGH)
+    assert not outcome.matches
+    assert {reason for reason, *_ in outcome.lines.values()} == {Reason.AMBIGUOUS}
+    # A standing order of many months is no crowd: only what is near in time competes.
+    months = [replace(line, id=f"{line.id}{at}", day=20_000 + 30 * at) for line in (OUT, IN) for at in range(40)]
+    assert {sure(match) for match in run([], months, AUTO_HIGH).matches} == {(Confidence.HIGH, Uniqueness.UNIQUE, True)}
+
+
+def test_without_a_reference_where_one_is_required() -> None:
+    strict = replace(AUTO_HIGH, require_reference=True)
+    outcome = run([], [OUT, IN], strict)
+    assert not outcome.matches
+    assert {reason for reason, *_ in outcome.lines.values()} == {Reason.MISSING_REFERENCE}
+    assert run([], [PAYOUT, DEPOSIT], strict).matches
+
+
+@pytest.mark.parametrize(
+    "deposit",
+    [
+        DEPOSIT,
+        replace(DEPOSIT, text=None, end_to_end_id="PO-2026-7"),
+        replace(DEPOSIT, text=None, group="PO-2026-7"),
+        replace(DEPOSIT, iban="IE-OF-THE-PSP"),
+        replace(DEPOSIT, account=None),
+    ],
+)
+def test_a_payout_is_matched_with_its_deposit(deposit: Line) -> None:
+    match = only(run([], [PAYOUT, deposit], AUTO_HIGH))
+    assert (match.kind, match.legs) == (MatchKind.TRANSFER, (("deposit", "payout", 10_000),))
+    assert sure(match) == (Confidence.EXACT, Uniqueness.UNIQUE, True)
+
+
+def test_what_a_payment_service_takes_back_is_matched_as_well() -> None:
+    taken = [replace(PAYOUT, direction=1), replace(DEPOSIT, direction=-1)]
+    assert only(run([], taken, AUTO_HIGH)).legs == (("payout", "deposit", 10_000),)
+
+
+def test_a_deposit_that_names_the_account_of_the_payment_service() -> None:
+    deposit = replace(DEPOSIT, text=None, iban="PSP-EUR")
+    assert only(run([], [replace(PAYOUT, group=None), deposit], AUTO_HIGH)).confidence is Confidence.HIGH
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"amount": 9_990}, Reason.AMOUNT_MISMATCH),
+        ({"day": 20_650}, Reason.DATE_OUT_OF_WINDOW),
+        ({"text": "Payout PO-2026-8"}, Reason.AMOUNT_MISMATCH),
+    ],
+)
+def test_a_deposit_without_its_payout_says_why(changes: dict[str, Any], reason: Reason) -> None:
+    other = Line("other", direction=-1, amount=77, account="PSP-EUR", group="PO-2026-8")
+    outcome = run([], [PAYOUT, other, replace(DEPOSIT, **changes)], AUTO_HIGH)
+    assert not outcome.matches
+    assert outcome.lines["deposit"] == (reason, None, None, None)
+
+
+ITEM = Item("e", name="Pay Provider", iban="GIRO", reference="INV-10001", end_to_end_id="E2E-100001")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        replace(IN, text="INV-10001"),
+        replace(IN, end_to_end_id="E2E-100001"),
+        replace(IN, name="Pay Provider"),
+        replace(IN, amount=9_900, name="Pay Provider"),
+        replace(IN, name=None),
+    ],
+)
+def test_own_money_pays_no_item_at_any_stage(line: Line) -> None:
+    for items in ([ITEM], [replace(ITEM, iban=None)]):
+        outcome = run(items, [line, Line("elsewhere", amount=1, account="GIRO")], AUTO_HIGH)
+        assert not outcome.matches
+        assert outcome.lines["in"] == (Reason.NO_CANDIDATE, None, None, None)
+        # The very same line from somebody else pays.
+        other = replace(line, iban="DE-SOMEBODY" if line.text or line.end_to_end_id else None)
+        assert run(items, [other, Line("elsewhere", amount=1, account="GIRO")], AUTO_HIGH).matches
+
+
+def test_own_money_is_in_no_blind_group() -> None:
+    items = [Item(f"e{at}", amount=1_000 * at + 7, name="Alpha", due=20_600 + at) for at in range(1, 5)]
+    line = replace(IN, amount=sum(item.amount for item in items[:3]), name="Alpha")
+    other = Line("elsewhere", amount=1, account="GIRO")
+    assert run(items, [replace(line, iban=None), other]).groups
+    assert not run(items, [line, other]).matches
+
+
+def test_a_deposit_pays_no_item_unless_the_items_carry_its_group_id() -> None:
+    named = replace(DEPOSIT, name="Alpha", text="PO-2026-7 INV-10001")
+    other = replace(PAYOUT, amount=77)
+    assert not run([Item("e", name="Alpha", reference="INV-10001")], [other, named], AUTO_HIGH).matches
+    items = [
+        Item(f"e{at}", amount=amount, reference=f"INV-1000{at}", group="PO-2026-7")
+        for at, amount in enumerate((4_000, 6_000))
+    ]
+    outcome = run(items, [PAYOUT, replace(DEPOSIT, group="PO-2026-7", text=None)], AUTO_HIGH)
+    assert only(outcome).ends == (frozenset({"e0", "e1"}), frozenset({"deposit"}))
+    assert list(outcome.lines) == ["payout"]
+
+
+def test_what_a_payment_service_collected_pays_the_items_and_its_payout_is_a_transfer() -> None:
+    amounts = {"a": 4_000, "b": 6_100}
+    items = [Item(name, amount=amount, reference=f"INV-1000{name}") for name, amount in amounts.items()]
+    charges = [
+        Line(f"charge-{name}", amount=amount, text=f"INV-1000{name}", account="PSP-EUR", group="PO-2026-7")
+        for name, amount in amounts.items()
+    ]
+    back = Line("back", amount=100, direction=-1, text="INV-1000r", account="PSP-EUR", group="PO-2026-7")
+    owed = Item("r", amount=100, direction=-1, reference="INV-1000r")
+    outcome = run([*items, owed], [*charges, back, PAYOUT, DEPOSIT], AUTO_HIGH)
+    assert set(outcome.pairs) == {("a", "charge-a"), ("b", "charge-b"), ("r", "back"), ("deposit", "payout")}
+    assert {match.confidence for match in outcome.matches} == {Confidence.EXACT}
+    assert {match.auto for match in outcome.matches} == {True}
+
+
+def test_an_item_is_preferred_to_a_transfer_of_which_one_end_says_nothing() -> None:
+    item = Item("e", direction=-1, reference="INV-10001")
+    silent = replace(OUT, iban=None)
+    outcome = run([item], [replace(silent, text="INV-10001"), IN], AUTO_HIGH)
+    assert list(outcome.pairs) == [("e", "out")]
+    assert outcome.lines == {"in": (Reason.AMBIGUOUS, None, None, None)}
+    # Neither by amount alone nor by an amount that comes near.
+    assert only(run([replace(item, reference=None)], [silent, IN], AUTO_HIGH)).kind is MatchKind.TRANSFER
+
+
+def test_own_accounts_are_those_of_lines_and_of_items() -> None:
+    item = Item("e", reference="INV-10001")
+    line = replace(IN, text="INV-10001")
+    assert run([item], [line], AUTO_HIGH).matches
+    assert not run([item, Item("f", amount=5, account="GIRO")], [line], AUTO_HIGH).matches
+    # A bank that writes the own account into both fields names nobody.
+    assert run([item], [replace(line, iban="SAVINGS")], AUTO_HIGH).matches
