@@ -41,6 +41,9 @@ _LEG = """
     INSERT INTO leg (match_id, ordinal, expected_id, incoming_id, amount_minor, settled_minor, settled_currency)
     VALUES (%(match)s, %(ordinal)s, %(expected)s, %(incoming)s, %(amount)s, %(amount)s, 'EUR')
 """
+_ADJUSTED = """(SELECT coalesce(sum(x.minor), 0) FROM match m
+            CROSS JOIN LATERAL jsonb_to_recordset(m.adjustments) AS x (side text, id uuid, minor bigint)
+            WHERE m.status = 'accepted' AND x.side = '{side}' AND x.id = {id})"""
 _INVARIANTS = {
     "allocated beyond the amount": """
         SELECT transaction_id FROM allocation WHERE NOT allocated_minor BETWEEN 0 AND amount_minor
@@ -49,18 +52,25 @@ _INVARIANTS = {
         SELECT a.transaction_id FROM allocation a
         LEFT JOIN expected_transaction e ON a.side = 1 AND e.id = a.transaction_id
         LEFT JOIN incoming_transaction i ON a.side = 2 AND i.id = a.transaction_id
-        WHERE a.amount_minor IS DISTINCT FROM coalesce(e.amount_minor - e.settled_before_minor, i.amount_minor)
+        WHERE a.amount_minor IS DISTINCT FROM coalesce(e.amount_minor - e.settled_before_minor, i.amount_minor - (
+            SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r WHERE i.id IN (r.reversal_id, r.incoming_id)
+        ))
     """,
-    "legs of the expected do not add up to its allocation": """
+    "legs of the expected do not add up to its allocation": f"""
         SELECT e.id FROM expected_transaction e LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id
         WHERE coalesce(a.allocated_minor, 0) <> (SELECT coalesce(sum(l.settled_minor), 0) FROM leg l
             WHERE l.expected_id = e.id AND l.valid_from IS NOT NULL AND l.valid_to IS NULL)
-    """,
-    "legs of the incoming do not add up to its allocation": """
+            + {_ADJUSTED.format(side="expected", id="e.id")}
+            - (SELECT coalesce(sum(r.settled_minor), 0) FROM reversal_link r WHERE r.expected_id = e.id)
+    """,  # noqa: S608 - our own text
+    "legs of the incoming do not add up to its allocation": f"""
         SELECT i.id FROM incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
         WHERE coalesce(a.allocated_minor, 0) <> (SELECT coalesce(sum(l.amount_minor), 0) FROM leg l
             WHERE l.incoming_id = i.id AND l.valid_from IS NOT NULL AND l.valid_to IS NULL)
-    """,
+            + {_ADJUSTED.format(side="incoming", id="i.id")}
+            - (SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r
+                WHERE r.incoming_id = i.id AND r.match_id IS NOT NULL)
+    """,  # noqa: S608 - our own text
     "open amount of the expected is not what is left": """
         SELECT e.id FROM expected_transaction e LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id
         FULL JOIN expected_open o ON o.transaction_id = e.id
@@ -71,14 +81,26 @@ _INVARIANTS = {
         SELECT i.id FROM incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
         FULL JOIN incoming_open o ON o.transaction_id = i.id
         WHERE coalesce(o.open_minor, 0) IS DISTINCT FROM i.amount_minor - coalesce(a.allocated_minor, 0)
+            - (SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r
+                WHERE i.id IN (r.reversal_id, r.incoming_id))
     """,
     "an open row with nothing open": """
         SELECT transaction_id FROM expected_open WHERE open_minor <= 0
         UNION ALL SELECT transaction_id FROM incoming_open WHERE open_minor <= 0
     """,
     "status of an allocation does not say how much is allocated": """
-        SELECT transaction_id FROM allocation WHERE (status = 'matched') <> (allocated_minor = amount_minor)
+        SELECT transaction_id FROM allocation
+        WHERE (status IN ('matched', 'reversed', 'linked')) <> (allocated_minor = amount_minor)
+            OR (status = 'matched') <> (allocated_minor = amount_minor AND amount_minor > 0)
             OR (status = 'partially_matched') <> (allocated_minor BETWEEN 1 AND amount_minor - 1)
+    """,
+    "more has come back of a match than it has, or not what its links say": """
+        SELECT m.id FROM match m WHERE m.returned_minor <> (
+            SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r WHERE r.match_id = m.id
+        ) OR m.returned_minor > (SELECT sum(l.amount_minor) FROM leg l WHERE l.match_id = m.id) + (
+            SELECT coalesce(sum(x.minor), 0) FROM jsonb_to_recordset(m.adjustments) AS x (side text, minor bigint)
+            WHERE x.side = 'incoming'
+        )
     """,
     "a match is accepted and its legs do not count, or the other way round": """
         SELECT m.id FROM match m JOIN leg l ON l.match_id = m.id

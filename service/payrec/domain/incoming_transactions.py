@@ -8,6 +8,7 @@ from uuid import UUID
 
 from payrec.domain.identity import identity_key
 from payrec.domain.matching.keys import incoming_keys
+from payrec.domain.returns import takes_back
 from payrec.domain.statements import Entry, Money
 
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
@@ -40,6 +41,7 @@ STORED_COLUMNS: Final = (
 
 KEY_COLUMNS: Final = (
     "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "group_key", "tie_key",
+    "reversal",
 )  # fmt: skip
 """Columns of ``incoming_open`` that are computed; the others repeat the transaction."""
 
@@ -88,7 +90,7 @@ def stored_values(entry: Entry, *, transaction_id: UUID | str, identity: bytes) 
 
 
 def key_values(entry: Entry, *, identity: bytes) -> tuple[Any, ...]:
-    """Return the values of KEY_COLUMNS: what matching joins on."""
+    """Return the values of KEY_COLUMNS: what matching joins on, and whether it takes a payment back."""
     batch = entry.batch
     keys = incoming_keys(
         remittance=entry.remittance,
@@ -99,8 +101,13 @@ def key_values(entry: Entry, *, identity: bytes) -> tuple[Any, ...]:
         account=entry.account,
         group=batch.group_key if batch is not None else None,
     )
+    reversal = takes_back(
+        reversal=entry.reversal,
+        bank_transaction_code=entry.bank_transaction_code,
+        return_reason=entry.return_reason,
+    )
     # The identity is a hash of content already: half of it orders what is otherwise equal.
-    return (*keys, int.from_bytes(identity[:8], "big", signed=True))
+    return (*keys, int.from_bytes(identity[:8], "big", signed=True), reversal)
 
 
 def stored_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str, Any]:
@@ -120,7 +127,6 @@ def open_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str
         "value_day": day_number(entry.value_on),
         "direction": 1 if entry.direction == "credit" else -1,
         "pending": entry.status != "booked",
-        "reversal": entry.reversal,
         "currency": entry.currency,
     }
 

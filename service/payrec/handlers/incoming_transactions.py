@@ -8,15 +8,27 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
+    AmountExceedsOpenError,
+    ConflictError,
     DuplicateExternalIdError,
     InvalidCursorError,
     NotFoundError,
     PayloadTooLargeError,
     UnreadableFileError,
     ValidationFailedError,
+    VersionMismatchError,
 )
 from payrec.handlers.bodies import uploaded
-from payrec.handlers.context import Context, ResourceId, problems, query_of, query_parameters, respond, respond_page
+from payrec.handlers.context import (
+    Context,
+    IfMatch,
+    ResourceId,
+    problems,
+    query_of,
+    query_parameters,
+    respond,
+    respond_page,
+)
 from payrec.handlers.routing import GatedRoute
 from payrec.models.common import Page
 from payrec.models.imports import ImportPublic, UploadOptions
@@ -24,6 +36,7 @@ from payrec.models.incoming_transactions import (
     IncomingTransactionCreate,
     IncomingTransactionPublic,
     IncomingTransactionQuery,
+    ReversalLinkCreate,
 )
 
 _OPTIONS = UploadOptions.model_json_schema(by_alias=True)["properties"]
@@ -106,3 +119,19 @@ async def get(context: Context, transaction_id: ResourceId) -> Response:
     """Return one incoming transaction and what became of it."""
     found = await context.factory.create_incoming_transaction_service().get(context.caller, transaction_id)
     return respond(found, headers={"ETag": found.headers["ETag"]})
+
+
+@router.post(
+    "/incoming-transactions/{transaction_id}/link-reversal",
+    summary="Link a return to its payment",
+    response_model=IncomingTransactionPublic,
+    responses=problems(
+        NotFoundError, VersionMismatchError, ConflictError, AmountExceedsOpenError, ValidationFailedError
+    ),
+)
+async def link_reversal(
+    context: Context, transaction_id: ResourceId, given: ReversalLinkCreate, if_match: IfMatch = None
+) -> Response:
+    """Say which payment a return takes back: that amount of what it settled is open again."""
+    linked = await context.factory.create_return_service().link(context.caller, transaction_id, given, if_match)
+    return respond(linked, headers={"ETag": linked.headers["ETag"]})

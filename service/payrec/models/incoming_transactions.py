@@ -8,6 +8,8 @@ from uuid import UUID
 
 from pydantic import Field
 
+from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.domain.returns import ReturnKind
 from payrec.models.common import (
     BoundedMinor,
     Currency,
@@ -25,7 +27,9 @@ from payrec.models.common import (
     Text,
 )
 
-IncomingStatus = Literal["pending", "unmatched", "partially_matched", "matched", "ignored", "classified", "reversed"]
+IncomingStatus = Literal[
+    "pending", "unmatched", "partially_matched", "matched", "ignored", "classified", "reversed", "linked"
+]
 
 
 class ChargeGiven(Request):
@@ -72,6 +76,14 @@ class MoneyPublic(Public):
     direction: Direction | None = None
 
 
+class ReversalOf(Public):
+    """An amount that a return takes back of a payment, and what it reopens."""
+
+    incoming_transaction_id: UUID
+    expected_transaction_id: UUID | None
+    amount_minor: int
+
+
 class IncomingTransactionPublic(Resource):
     """An incoming transaction and what became of it."""
 
@@ -102,6 +114,9 @@ class IncomingTransactionPublic(Resource):
     uetr: str | None
     purpose_code: str | None
     return_reason: str | None
+    return_kind: ReturnKind | None
+    """What kind of return it is by its codes; null for a payment, and where only a flag says that it is one."""
+    reversal_of: list[ReversalOf]
     charges: list[MoneyPublic]
     net: MoneyPublic | None
     original: MoneyPublic | None
@@ -111,6 +126,16 @@ class IncomingTransactionPublic(Resource):
     matched_amount_minor: int
     open_amount_minor: int
     reason_code: str | None
+
+
+class ReversalLinkCreate(Request):
+    """The payment that a return takes back, and how much of it."""
+
+    incoming_transaction_id: Annotated[UUID, Field(strict=False)]
+    expected_transaction_id: Annotated[UUID, Field(strict=False)] | None = None
+    """Of several that the payment settles, the one whose amount is open again."""
+    amount_minor: Annotated[int, Field(ge=1, le=AMOUNT_MINOR_MAX)] | None = None
+    """All that is open of the return, unless less is given."""
 
 
 class IncomingTransactionQuery(ListQuery):

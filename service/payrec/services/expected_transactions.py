@@ -8,8 +8,7 @@ from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
-from payrec.domain.incoming_transactions import day_number
-from payrec.domain.matching.keys import expected_keys, tie_key
+from payrec.domain.expected_transactions import open_row
 from payrec.domain.money import format_minor
 from payrec.domain.scope import today
 from payrec.errors import FieldError, NotFoundError, ValidationFailedError
@@ -46,7 +45,7 @@ class ExpectedTransactionService:
         transaction_id = self._work.ids.new()
         async with self._work.tenant(caller) as unit:
             row = _row(given, amount_minor, transaction_id, unit)
-            await ExpectedTransactionStore(unit.connection).add(row, _open_row(row))
+            await ExpectedTransactionStore(unit.connection).add(row, open_row(row))
             public = _created(row, today(caller.tenant, unit.now))
             unit.record(
                 Record(
@@ -137,38 +136,6 @@ def _row(given: ExpectedTransactionCreate, amount_minor: int, transaction_id: UU
         "description": given.description,
         "metadata": given.metadata,
     }
-
-
-def _open_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what matching reads of an expected transaction that was just stored."""
-    keys = expected_keys(
-        reference=row["reference"],
-        end_to_end_id=row["end_to_end_id"],
-        counterparty_name=row["counterparty_name"],
-        counterparty_account=row["counterparty_account"],
-        account=row["account"],
-        group=row["group_key"],
-    )
-    return {
-        "transaction_id": row["id"],
-        "open_minor": row["amount_minor"],
-        "total_minor": row["amount_minor"],
-        "min_minor": row["min_amount_minor"],
-        "max_minor": row["max_amount_minor"],
-        **keys._asdict(),
-        "tie_key": tie_key(row["external_id"]) if row["external_id"] else _content_key(row),
-        "due_day": day_number(row["due_on"]),
-        "from_day": day_number(row["expected_from_on"]),
-        "to_day": day_number(row["expected_to_on"]),
-        "direction": 1 if row["direction"] == "credit" else -1,
-        "currency": row["currency"],
-    }
-
-
-def _content_key(row: dict[str, Any]) -> int:
-    """Return a key of what the transaction says, for ties between transactions without an externalId."""
-    texts = ("reference", "end_to_end_id", "counterparty_name", "counterparty_account", "account", "description")
-    return tie_key(row["amount_minor"], row["currency"], str(row["due_on"]), *(row[t] for t in texts))
 
 
 def _created(row: dict[str, Any], day: date) -> ExpectedTransactionPublic:

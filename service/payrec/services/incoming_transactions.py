@@ -9,6 +9,7 @@ from payrec.domain.changes import Record
 from payrec.domain.identity import fingerprint
 from payrec.domain.incoming_transactions import identity_of, open_row, stored_row
 from payrec.domain.money import format_minor
+from payrec.domain.returns import return_kind
 from payrec.domain.statements import Batch, Entry, Money
 from payrec.errors import NotFoundError
 from payrec.models.common import Page
@@ -140,6 +141,8 @@ def _shaped(row: dict[str, Any]) -> dict[str, Any]:
     """Add what the wire groups differently from the table."""
     row["amount"] = format_minor(row["amount_minor"], row["currency"])
     row["charges"] = row["charges"] or []
+    row["return_kind"] = return_kind(row["bank_transaction_code"], row["return_reason"])
+    row["reversal_of"] = row["reversal_of"] or []
     net, original = row["net_minor"], row["original_minor"]
     row["net"] = (
         None

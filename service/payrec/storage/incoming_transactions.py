@@ -31,8 +31,11 @@ COLUMNS: Final = f"""
     i.group_key, i.reversal, i.mandate_id, i.instruction_id, i.transaction_id, i.uetr, i.purpose_code, i.return_reason,
     i.charges, i.net_minor, i.net_currency, i.original_minor, i.original_currency, i.exchange_rate, i.batch,
     i.metadata, {_REASON} AS reason_code, coalesce(a.allocated_minor, 0) AS matched_amount_minor,
-    CASE WHEN a.status IN ('ignored', 'classified', 'reversed') THEN 0
-         ELSE i.amount_minor - coalesce(a.allocated_minor, 0) END AS open_amount_minor"""
+    CASE WHEN a.status IN ('ignored', 'classified') THEN 0
+         ELSE coalesce(a.amount_minor - a.allocated_minor, i.amount_minor) END AS open_amount_minor,
+    (SELECT jsonb_agg(jsonb_build_object('incoming_transaction_id', r.incoming_id,
+         'expected_transaction_id', r.expected_id, 'amount_minor', r.amount_minor) ORDER BY r.ordinal)
+     FROM reversal_link r WHERE r.reversal_id = i.id) AS reversal_of"""  # noqa: S608 - our own text
 _JOINED: Final = (
     "incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
     " LEFT JOIN incoming_open o ON o.transaction_id = i.id"

@@ -98,9 +98,9 @@ _INSERT: Final = f"""
         RETURNING id, amount_minor
     ), opened AS (
         INSERT INTO incoming_open (transaction_id, open_minor, total_minor, booking_day, value_day, direction, pending,
-            reversal, currency, {_KEYS})
+            currency, {_KEYS})
         SELECT s.id, s.amount_minor, s.amount_minor, s.booking_on - date '1970-01-01', s.value_on - date '1970-01-01',
-            CASE s.direction WHEN 'credit' THEN 1 ELSE -1 END, s.pending, s.reversal, s.currency, {_KEYS_STAGED}
+            CASE s.direction WHEN 'credit' THEN 1 ELSE -1 END, s.pending, s.currency, {_KEYS_STAGED}
         FROM stored JOIN staged s ON s.id = stored.id WHERE stored.amount_minor > 0
     ), ignored AS (
         INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, Index
+from sqlalchemy import CheckConstraint
 from sqlmodel import Field
 
 from payrec.tables.base import TenantTable, column, integer
@@ -24,15 +24,14 @@ class Allocation(TenantTable, table=True):
         CheckConstraint("allocated_minor BETWEEN 0 AND amount_minor", name="allocation_within_amount"),
         CheckConstraint(
             "status IN ('open', 'unmatched', 'pending', 'partially_matched', 'matched', 'void', 'ignored',"
-            " 'classified', 'reversed')",
+            " 'classified', 'reversed', 'linked')",
             name="allocation_status_known",
         ),
-        Index("allocation_by_status", "side", "status", "transaction_id"),
     )
 
     transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
     amount_minor: int = Field(sa_column=column(int))
-    """What may be allocated: the amount less what was settled before."""
+    """What may be allocated: the amount less what was settled before, and less what a return has taken back."""
     allocated_minor: int = Field(sa_column=column(int, default="0"))
     """The interface's ``matchedAmountMinor``."""
     updated_at: datetime = Field(sa_column=column(datetime))

@@ -30,6 +30,11 @@ class IncomingTransaction(TenantTable, table=True):
         Index("incoming_transaction_by_fingerprint", "fingerprint"),
         Index("incoming_transaction_by_booking", "booking_on", "id"),
         Index("incoming_transaction_by_amount", "amount_minor", "id"),
+        Index(
+            "incoming_transaction_by_end_to_end",
+            "end_to_end_id",
+            postgresql_where=text("end_to_end_id IS NOT NULL AND end_to_end_id <> 'NOTPROVIDED'"),
+        ),
         Index("incoming_transaction_pending", "id", postgresql_where=text("pending")),
         Index("incoming_transaction_by_import", "import_id", "id", postgresql_where=text("import_id IS NOT NULL")),
     )
@@ -88,6 +93,7 @@ class IncomingOpen(TenantTable, table=True):
     """One row for each incoming transaction with an open amount: what a matching run reads, and no more."""
 
     __tablename__ = "incoming_open"
+    __table_args__ = (Index("incoming_open_reversal", "transaction_id", postgresql_where=text("reversal")),)
 
     transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
     open_minor: int = Field(sa_column=column(int))

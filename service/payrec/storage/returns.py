@@ -1,0 +1,251 @@
+"""Returns: what they could take back, and what they took, as sets.
+
+Everybody who decides locks in one order: decisions, allocations, open rows, then matches, each by side and id. ``lock``
+takes the first two; ``reopen`` and ``close`` the open rows, ``return_matches`` the matches that were accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.models.incoming_transactions import IncomingTransactionQuery
+from payrec.storage import incoming_transactions
+from payrec.storage.allocations import hold_decisions
+from payrec.storage.database import Connection
+from payrec.storage.rows import adapt, column_names, fetch_all
+from payrec.tables.expected_transactions import ExpectedOpen
+
+_LINE: Final = """
+    i.id, i.amount_minor, i.currency, i.direction, i.booking_on - date '1970-01-01' AS booking_day, i.account,
+    i.end_to_end_id, i.bank_reference, i.transaction_id, i.instruction_id, i.uetr, i.mandate_id,
+    i.structured_reference, i.remittance, i.counterparty_name, i.counterparty_account"""
+_RETURNS: Final = f"""
+    SELECT {_LINE}, o.open_minor AS left_minor FROM incoming_open o
+    JOIN incoming_transaction i ON i.id = o.transaction_id
+    LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
+    WHERE o.reversal AND NOT o.pending AND NOT o.duplicate{{where}}
+    ORDER BY o.booking_day DESC, o.tie_key, o.transaction_id LIMIT %(limit)s
+"""  # noqa: S608 - our own text
+# Equal amounts may be many: the newest are looked at, through the index.
+_PAYMENTS: Final = f"""
+    WITH found AS (
+        SELECT c.id, array_agg(DISTINCT r.id) AS return_ids FROM incoming_transaction r CROSS JOIN LATERAL (
+            (SELECT p.id FROM incoming_transaction p
+             WHERE p.end_to_end_id = r.end_to_end_id AND p.end_to_end_id <> 'NOTPROVIDED'
+             ORDER BY p.id DESC LIMIT %(limit)s)
+            UNION ALL
+            (SELECT p.id FROM incoming_transaction p WHERE p.amount_minor = r.amount_minor
+             ORDER BY p.id DESC LIMIT %(limit)s)
+        ) c WHERE r.id = ANY(%(ids)s) GROUP BY c.id
+    )
+    SELECT {_LINE}, f.return_ids, coalesce(a.amount_minor, i.amount_minor) AS left_minor,
+        i.reversal, i.bank_transaction_code, i.return_reason,
+        o.transaction_id IS NOT NULL AND o.reason IS NULL
+            AND NOT EXISTS (SELECT 1 FROM leg l WHERE l.incoming_id = i.id) AS waits
+    FROM found f JOIN incoming_transaction i ON i.id = f.id
+    LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
+    LEFT JOIN incoming_open o ON o.transaction_id = i.id
+    WHERE NOT i.pending AND NOT coalesce(o.duplicate, false) AND coalesce(a.status, '') NOT IN ('ignored', 'classified')
+"""  # noqa: S608 - our own text
+_CROWDED: Final = """
+    SELECT r.id FROM incoming_transaction r WHERE r.id = ANY(%(ids)s) AND (
+        SELECT count(*) FROM (
+            SELECT FROM incoming_transaction p WHERE p.amount_minor = r.amount_minor LIMIT %(limit)s + 1
+        ) n
+    ) > %(limit)s
+"""
+_ITEMS: Final = """
+    SELECT DISTINCT expected_id AS id FROM leg
+    WHERE incoming_id = ANY(%s) AND expected_id IS NOT NULL AND valid_from IS NOT NULL AND valid_to IS NULL
+"""
+_LOCK_ITEMS: Final = """
+    SELECT transaction_id AS id FROM allocation WHERE side = 1 AND transaction_id = ANY(%s)
+    ORDER BY transaction_id FOR UPDATE
+"""
+_LOCK_LINES: Final = """
+    INSERT INTO allocation AS a (side, transaction_id, amount_minor, status, version, updated_at)
+    SELECT 2, id, amount_minor, CASE WHEN pending THEN 'pending' ELSE 'unmatched' END, 1, %s
+    FROM incoming_transaction WHERE id = ANY(%s) ORDER BY id
+    ON CONFLICT (transaction_id, side) DO UPDATE SET version = a.version
+    RETURNING transaction_id AS id, amount_minor AS left_minor, allocated_minor, status, version
+"""
+_PARTS: Final = """
+    SELECT l.incoming_id, l.expected_id, l.match_id, l.amount_minor - coalesce(r.amount_minor, 0) AS amount_minor,
+        l.settled_minor - coalesce(r.settled_minor, 0) AS settled_minor, l.contra
+    FROM (
+        SELECT incoming_id, expected_id, match_id, sum(amount_minor)::bigint AS amount_minor,
+            sum(settled_minor)::bigint AS settled_minor, expected_id IS NULL AS contra
+        FROM leg WHERE incoming_id = ANY(%(ids)s) AND valid_from IS NOT NULL AND valid_to IS NULL
+        GROUP BY incoming_id, expected_id, match_id
+    ) l LEFT JOIN (
+        SELECT incoming_id, expected_id, match_id, sum(amount_minor)::bigint AS amount_minor,
+            sum(settled_minor)::bigint AS settled_minor
+        FROM reversal_link WHERE incoming_id = ANY(%(ids)s) GROUP BY incoming_id, expected_id, match_id
+    ) r USING (incoming_id, expected_id, match_id)
+    ORDER BY l.match_id, l.expected_id
+"""
+_LINK: Final = """
+    INSERT INTO reversal_link (reversal_id, ordinal, incoming_id, expected_id, match_id, change_id, amount_minor,
+        settled_minor, created_at, created_by)
+    SELECT t.reversal_id, coalesce(max(r.ordinal), 0) + t.place, t.incoming_id, t.expected_id, t.match_id,
+        %(change_id)s, t.amount_minor, t.settled_minor, %(at)s, %(actor)s
+    FROM (
+        SELECT u.*, row_number() OVER (PARTITION BY reversal_id ORDER BY nr) AS place
+        FROM unnest(%(returns)s::uuid[], %(payments)s::uuid[], %(items)s::uuid[], %(matches)s::uuid[],
+            %(amounts)s::bigint[], %(settled)s::bigint[]) WITH ORDINALITY
+            AS u (reversal_id, incoming_id, expected_id, match_id, amount_minor, settled_minor, nr)
+    ) t LEFT JOIN reversal_link r ON r.reversal_id = t.reversal_id
+    GROUP BY t.reversal_id, t.place, t.incoming_id, t.expected_id, t.match_id, t.amount_minor, t.settled_minor
+"""
+# By what is taken and not to what is left, so that the constraint decides whatever was read before.
+_ALLOCATE: Final = """
+    UPDATE allocation a SET amount_minor = a.amount_minor - t.taken, allocated_minor = a.allocated_minor - t.released,
+        status = CASE
+            WHEN a.status = 'void' THEN 'void'
+            WHEN a.side = 2 AND a.amount_minor = t.taken THEN CASE WHEN t.returns THEN 'linked' ELSE 'reversed' END
+            WHEN a.allocated_minor - t.released = a.amount_minor - t.taken THEN 'matched'
+            WHEN a.allocated_minor > t.released THEN 'partially_matched'
+            WHEN a.side = 1 THEN 'open' ELSE 'unmatched' END,
+        version = a.version + 1, reason_code = NULL, updated_at = %(at)s
+    FROM (
+        SELECT side, id, sum(taken)::bigint AS taken, sum(released)::bigint AS released, bool_or(returns) AS returns
+        FROM (
+            SELECT 1 AS side, item AS id, 0 AS taken, settled AS released, false AS returns
+            FROM {rows} WHERE item IS NOT NULL AND settled > 0
+            UNION ALL
+            SELECT 2, payment, amount, CASE WHEN match IS NULL THEN 0 ELSE amount END, false FROM {rows}
+            UNION ALL
+            SELECT 2, return, amount, 0, true FROM {rows}
+        ) n GROUP BY side, id
+    ) t WHERE a.side = t.side AND a.transaction_id = t.id
+    RETURNING a.side, a.transaction_id AS id, a.status, a.amount_minor - a.allocated_minor AS open_minor,
+        t.taken, t.released, t.returns
+""".replace(
+    "{rows}",
+    "unnest(%(returns)s::uuid[], %(payments)s::uuid[], %(items)s::uuid[], %(matches)s::uuid[], %(amounts)s::bigint[],"
+    " %(settled)s::bigint[]) AS u (return, payment, item, match, amount, settled)",
+)
+_STATED: Final = """
+    SELECT e.*, e.amount_minor - e.settled_before_minor - a.allocated_minor AS open_minor
+    FROM expected_transaction e JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id WHERE e.id = ANY(%s)
+    ORDER BY e.id
+"""
+_HOLD: Final = """
+    SELECT transaction_id FROM incoming_open WHERE transaction_id = ANY(%s) ORDER BY transaction_id FOR UPDATE
+"""
+_CLOSE: Final = """
+    WITH wanted AS (
+        SELECT id, sum(minor)::bigint AS minor FROM unnest(%s::uuid[], %s::bigint[]) AS u (id, minor) GROUP BY id
+    ), closed AS (
+        DELETE FROM incoming_open o USING wanted w WHERE o.transaction_id = w.id AND o.open_minor = w.minor
+    )
+    UPDATE incoming_open o SET open_minor = o.open_minor - w.minor, total_minor = o.total_minor - w.minor, reason = NULL
+    FROM wanted w WHERE o.transaction_id = w.id AND o.open_minor <> w.minor
+"""
+_LOCK_MATCHES: Final = "SELECT 1 FROM match WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
+_RETURNED: Final = """
+    UPDATE match m SET returned_minor = m.returned_minor + t.minor, updated_at = %s, version = m.version + 1
+    FROM (SELECT id, sum(minor)::bigint AS minor FROM unnest(%s::uuid[], %s::bigint[]) AS u (id, minor) GROUP BY id) t
+    WHERE m.id = t.id RETURNING m.id, m.returned_minor, t.minor
+"""
+
+
+class ReturnStore:
+    """``reversal_link``, and what returns change of allocations, open rows and matches."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def open_returns(self, query: IncomingTransactionQuery | None, *, limit: int) -> list[dict[str, Any]]:
+        """Return open booked lines that take money back, the newest first, of those that the query asks for."""
+        found = incoming_transactions.conditions(query) if query is not None else []
+        where = "".join(f" AND {condition}" for condition, _ in found)
+        parameters = {name: value for _, more in found for name, value in more.items()}
+        return await fetch_all(self._connection, _RETURNS.format(where=where), {**parameters, "limit": limit})
+
+    async def payments(self, return_ids: Sequence[UUID], *, limit: int) -> list[dict[str, Any]]:
+        """Return booked lines with the end-to-end id or the amount of returns, the newest of each, at most ``limit``.
+
+        With the ids of the returns. ``waits`` are those that no run has looked at.
+        """
+        return await fetch_all(self._connection, _PAYMENTS, {"ids": list(return_ids), "limit": limit})
+
+    async def crowded(self, return_ids: Sequence[UUID], *, limit: int) -> set[UUID]:
+        """Return those of the returns of whose amount there are more lines than ``limit``."""
+        rows = await fetch_all(self._connection, _CROWDED, {"ids": list(return_ids), "limit": limit})
+        return {row["id"] for row in rows}
+
+    async def items(self, payment_ids: Sequence[UUID]) -> set[UUID]:
+        """Return the items that payments settle."""
+        return {row["id"] for row in await fetch_all(self._connection, _ITEMS, (list(payment_ids),))}
+
+    async def lock(self, *, items: Sequence[UUID], lines: Sequence[UUID], at: datetime) -> dict[UUID, dict[str, Any]]:
+        """Hold the allocations of items and lines until the commit; return those of the lines by id.
+
+        ``left_minor`` is what may still be taken back, ``allocated_minor`` what is matched of it.
+        """
+        await hold_decisions(self._connection, alone=False)
+        await self._connection.execute(_LOCK_ITEMS, (list(items),))
+        rows = await fetch_all(self._connection, _LOCK_LINES, (at, list(lines)))
+        return {row["id"]: row for row in rows}
+
+    async def parts(self, payment_ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return what of payments is left with each match and item; ``contra`` where other money is in the way."""
+        return await fetch_all(self._connection, _PARTS, {"ids": list(payment_ids)})
+
+    async def link(
+        self, takes: Sequence[dict[str, Any]], *, change_id: UUID, actor: str, at: datetime
+    ) -> list[dict[str, Any]]:
+        """Store links and change the allocations, which ``lock`` holds, by them; return those as they are now.
+
+        ``takes`` has ``return_id, payment_id, expected_id, match_id, amount_minor, settled_minor``.
+
+        Raises
+        ------
+        AlreadyMatchedError
+            Through the constraint ``allocation_within_amount``: more would be taken back than there is.
+        """
+        parameters = {
+            "returns": [t["return_id"] for t in takes],
+            "payments": [t["payment_id"] for t in takes],
+            "items": [t["expected_id"] for t in takes],
+            "matches": [t["match_id"] for t in takes],
+            "amounts": [t["amount_minor"] for t in takes],
+            "settled": [t["settled_minor"] for t in takes],
+            "change_id": change_id,
+            "actor": actor,
+            "at": at,
+        }
+        await self._connection.execute(_LINK, parameters)
+        return await fetch_all(self._connection, _ALLOCATE, parameters)
+
+    async def stated(self, item_ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return what items say, in the order of their ids, with ``open_minor``."""
+        return await fetch_all(self._connection, _STATED, (list(item_ids),))
+
+    async def reopen(self, open_rows: Sequence[dict[str, Any]]) -> None:
+        """Put items back among what is open, in the order given: that of their ids."""
+        if not open_rows:
+            return
+        names = [name for name in column_names(ExpectedOpen) if name in open_rows[0]]
+        query = (
+            f"INSERT INTO expected_open ({', '.join(names)}) VALUES ({', '.join(f'%({n})s' for n in names)})"  # noqa: S608 - columns of our own
+            " ON CONFLICT (transaction_id) DO UPDATE SET open_minor = EXCLUDED.open_minor, reason = NULL"
+        )
+        async with self._connection.cursor() as cursor:
+            await cursor.executemany(query.encode(), [adapt(ExpectedOpen, row) for row in open_rows])
+
+    async def close(self, line_ids: Sequence[UUID], amounts_minor: Sequence[int]) -> None:
+        """Take amounts of lines out of what is open."""
+        await self._connection.execute(_HOLD, (list(line_ids),))
+        await self._connection.execute(_CLOSE, (list(line_ids), list(amounts_minor)))
+
+    async def return_matches(
+        self, match_ids: Sequence[UUID], amounts_minor: Sequence[int], *, at: datetime
+    ) -> list[dict[str, Any]]:
+        """Add amounts to what has come back of matches; return these with ``returned_minor`` and what was added."""
+        await self._connection.execute(_LOCK_MATCHES, (list(match_ids),))
+        return await fetch_all(self._connection, _RETURNED, (at, list(match_ids), list(amounts_minor)))
