@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.block import Candidates
+from payrec.domain.matching.certificate import acceptable, certified
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.rules import (
     PARTS_PER_MILLION,
@@ -41,6 +42,10 @@ class Taken:
         if self.items.is_empty() and self.lines.is_empty():
             return pl.lit(value=False)
         return pl.col("e").is_in(self.items.implode()) | pl.col("i").is_in(self.lines.implode())
+
+    def joined(self, items: pl.Series, lines: pl.Series) -> Taken:
+        """Return these rows and others."""
+        return Taken(pl.concat([self.items, items]).unique(), pl.concat([self.lines, lines]).unique())
 
     def left(self, sides: Sides) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the items and the payments that nothing has."""
@@ -147,7 +152,7 @@ def _with_bounds(pairs: pl.DataFrame, found: Candidates) -> pl.DataFrame:
     crowded, crowded_full = pl.col("crowded").fill_null(0), pl.col("crowded_full").fill_null(0)
     # A common reference that the item itself has speaks for no other item more than for this one.
     foreign = crowded > (pl.col("reference_level") == ReferenceLevel.COMMON.value).cast(pl.Int32)
-    capped = pl.col("i").is_in(found.capped_lines.implode())
+    capped = pl.col("e").is_in(found.capped_items.implode()) | pl.col("i").is_in(found.capped_lines.implode())
     alike = pl.col("e").is_in(found.alike_items.implode()) | pl.col("i").is_in(found.alike_lines.implode())
     return (
         pairs.join(found.crowded, on="i", how="left")
@@ -247,15 +252,19 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     similar = pl.col("name_level") == NameLevel.SIMILAR.value
     text = (pl.col("rank") >= RANK_HINT) | pl.col("payer") | similar
     ambiguous = pl.col("tied") | pl.col("twin")
-    unique = pl.when(proof).then(pl.col("proof_rivals") == 0).otherwise(pl.col("text_rivals") == 0)
+    # An item may name the payer by account and another by name, or be due when it is no rival: who has several items of
+    # one amount open does not tell by the amount which one is paid.
+    again = ~proof & pl.col("e").is_in(found.repeated.implode())
+    unique = pl.when(proof).then(pl.col("proof_rivals") == 0).otherwise((pl.col("text_rivals") == 0) & ~again)
     sure = pl.col("equal") & unique & ~pl.col("unbounded")
+    safe = acceptable(sure)
     status = standing(ambiguous, unique=unique)
     confidence = (
         pl.when(ambiguous | pl.col("duplicate") | ~text)
         .then(Confidence.LOW.value)
         .when(proof & sure)
         .then(Confidence.EXACT.value)
-        .when(pl.col("payer") & sure)
+        .when(safe & (pl.col("payer") | certified(rules)))
         .then(Confidence.HIGH.value)
         .otherwise(Confidence.MEDIUM.value)
     )
@@ -269,6 +278,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     )
     return pairs.with_columns(
         leg_minor=pl.min_horizontal("e_amount_minor", "i_amount_minor"),
+        rivals_expected=pl.max_horizontal("rivals_expected", again.cast(pl.Int32)),
         status=status.cast(pl.Int8),
         confidence=confidence.cast(pl.Int8),
     ).with_columns(auto=auto)

@@ -6,15 +6,15 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.adjustments import tolerated_fee
 from payrec.domain.matching.block import with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.rules import (
     BASIS_POINTS,
     CLOSE_DAYS,
+    CLOSE_EARLY_DAYS,
     FEATURES,
     NEAR_DAYS,
-    PRIOR_WEIGHT,
-    WEIGHTS,
     AmountLevel,
     DateLevel,
     EndToEndLevel,
@@ -26,6 +26,7 @@ from payrec.domain.matching.rules import (
     Reason,
     ReferenceLevel,
 )
+from payrec.domain.matching.weights import PRIOR_WEIGHT, weights_of
 
 LEVELS: Final = tuple(f"{feature}_level" for feature in FEATURES)
 """The level columns of a scored pair, in the order of the features."""
@@ -115,10 +116,13 @@ def _amount(rules: MatchingRules) -> pl.Expr:
         & (line >= pl.coalesce("e_min_minor", "e_amount_minor"))
         & (line <= pl.coalesce("e_max_minor", "e_amount_minor"))
     )
+    # What a proving reference says is short of the item, a bank on the way has kept.
+    quoted = (pl.col("reference") == ReferenceLevel.FULL.value) | (pl.col("end_to_end") == EndToEndLevel.EQUAL.value)
+    fee = quoted & tolerated_fee(rules.fee_tolerance_minor)
     return (
         pl.when(difference == 0)
         .then(AmountLevel.EQUAL.value)
-        .when(difference.abs() <= tolerance)
+        .when((difference.abs() <= tolerance) | fee)
         .then(AmountLevel.TOLERANCE.value)
         .when(in_band)
         .then(AmountLevel.BAND.value)
@@ -135,8 +139,11 @@ def span(prefix: str = "") -> tuple[pl.Expr, pl.Expr]:
     return first, last
 
 
-def _days(rules: MatchingRules) -> tuple[pl.Expr, pl.Expr]:
-    """Return the days beside the item's span, and the days outside the window; null when a side has no date."""
+def _days(rules: MatchingRules) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
+    """Return the days beside the item's span, whether they are before it, and the days outside the window.
+
+    The numbers of days are null when a side has no date.
+    """
     day = pl.col("i_day").cast(pl.Int64)
     first, last = span("e_")
     known = day.is_not_null() & (first.is_not_null() | last.is_not_null())
@@ -144,7 +151,7 @@ def _days(rules: MatchingRules) -> tuple[pl.Expr, pl.Expr]:
     late = (day - last).fill_null(0)
     beside = pl.max_horizontal(early, late, 0)
     outside = pl.max_horizontal(early - rules.date_window_days_before, late - rules.date_window_days_after, 0)
-    return pl.when(known).then(beside), pl.when(known).then(outside)
+    return pl.when(known).then(beside), early > 0, pl.when(known).then(outside)
 
 
 def _date() -> pl.Expr:
@@ -155,7 +162,7 @@ def _date() -> pl.Expr:
         .then(DateLevel.OUTSIDE.value)
         .when(pl.col("days_beside") <= NEAR_DAYS)
         .then(DateLevel.NEAR.value)
-        .when(pl.col("days_beside") <= CLOSE_DAYS)
+        .when(pl.col("days_beside") <= pl.when("is_early").then(CLOSE_EARLY_DAYS).otherwise(CLOSE_DAYS))
         .then(DateLevel.CLOSE.value)
         .otherwise(DateLevel.WITHIN.value)
     )
@@ -197,10 +204,11 @@ def without(pairs: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     return with_code(pairs).join(rejected, on="code", how="anti").drop("code").sort("e", "i")
 
 
-def score_milli() -> pl.Expr:
+def score_milli(rules: MatchingRules) -> pl.Expr:
     """Return the log-odds of the level columns, in thousandths (Int32)."""
     weights = [
-        pl.lit(pl.Series(WEIGHTS[feature], dtype=pl.Int32)).gather(pl.col(f"{feature}_level")) for feature in FEATURES
+        pl.lit(pl.Series(weights_of(feature, rules.calibration), dtype=pl.Int32)).gather(pl.col(f"{feature}_level"))
+        for feature in FEATURES
     ]
     return (pl.sum_horizontal(weights) + PRIOR_WEIGHT).cast(pl.Int32)
 
@@ -213,12 +221,13 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
     both open amounts, ``pending``, ``duplicate`` and ``twin``.
     """
-    beside, outside = _days(rules)
+    beside, is_early, outside = _days(rules)
     frame = (
         _gathered(pairs, sides)
         .with_columns(
             difference_minor=pl.col("i_amount_minor") - pl.col("e_amount_minor"),
             days_beside=beside,
+            is_early=is_early,
             days_outside=outside,
         )
         .with_columns(
@@ -241,7 +250,7 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     )
     return (
         frame.with_columns(
-            score_milli=score_milli(),
+            score_milli=score_milli(rules),
             rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
             payer=(pl.col("account_level") == PartyLevel.EQUAL.value) | (pl.col("name_level") == NameLevel.EQUAL.value),
             equal=pl.col("amount_level").is_in([AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND]),

@@ -1,0 +1,91 @@
+"""What decisions have taught, shown and reset. The API reads it as well, so nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from payrec.domain.caller import Caller
+from payrec.domain.changes import Record
+from payrec.domain.matching.rules import FEATURES, PARTS_PER_MILLION
+from payrec.domain.matching.weights import PRECISION_PPM_MIN, WEIGHTS, Calibration, correction_of
+from payrec.models.calibration import CalibrationPublic, CorrectionPublic
+from payrec.services.work import Work
+from payrec.storage.calibration import CalibrationStore
+
+
+class CalibrationService:
+    """Shows and resets what was learned in the caller's tenant environment."""
+
+    def __init__(self, *, work: Work) -> None:
+        self._work = work
+        self._logger = structlog.get_logger("payrec.calibration")
+
+    async def get(self, caller: Caller) -> CalibrationPublic:
+        """Return the version in force; version 0 when nothing was learned yet."""
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            row = await CalibrationStore(connection).current()
+        return _public(row)
+
+    async def reset(self, caller: Caller) -> None:
+        """Forget what was learned, and all decisions so far: the weights are those by hand again. Again is the same."""
+        async with self._work.tenant(caller) as unit:
+            store = CalibrationStore(unit.connection)
+            row = await store.current()
+            if row is None:
+                return
+            # A version of its own, because the matches of the one before name that.
+            version = row["version"] + 1
+            await store.add({"version": version, "created_at": unit.now, "since": unit.now})
+            before = {"version": row["version"], "decisions": row["decisions"]}
+            unit.record(Record(action="calibration.reset", before=before, after={"version": version}))
+        self._logger.info("calibration.reset", version=version)
+
+
+def calibration_of(row: dict[str, Any] | None) -> Calibration | None:
+    """Return a stored version, None when there is none or nothing is in it."""
+    if row is None or not row["corrections"]:
+        return None
+    return Calibration(
+        version=row["version"],
+        corrections={feature: tuple(levels) for feature, levels in row["corrections"].items()},
+        curve=tuple((score, ppm) for score, ppm in row["curve"]),
+        threshold_milli=row["threshold_milli"],
+        reviewed=row["reviewed"],
+        wrong=row["wrong"],
+        bound_ppm=row["bound_ppm"],
+    )
+
+
+def _public(row: dict[str, Any] | None) -> CalibrationPublic:
+    calibration = calibration_of(row)
+    found = row or {}
+    threshold = found.get("threshold_milli")
+    return CalibrationPublic(
+        version=found.get("version", 0),
+        created_at=found.get("created_at"),
+        forgotten_until=found.get("since"),
+        decisions=found.get("decisions", 0),
+        reviewed=found.get("reviewed", 0),
+        wrong=found.get("wrong", 0),
+        precision_bound=found.get("bound_ppm", 0) / PARTS_PER_MILLION,
+        precision_required=PRECISION_PPM_MIN / PARTS_PER_MILLION,
+        threshold=None if threshold is None else threshold / 1000,
+        corrections=[] if calibration is None else _corrections(calibration),
+    )
+
+
+def _corrections(calibration: Calibration) -> list[CorrectionPublic]:
+    """Return what differs from the weights by hand."""
+    return [
+        CorrectionPublic(
+            feature=feature,
+            level=level.name.lower(),
+            weight=WEIGHTS[feature][level] / 1000,
+            correction=correction_of(feature, level, calibration.corrections) / 1000,
+        )
+        for feature, kind in FEATURES.items()
+        for level in kind
+        if correction_of(feature, level, calibration.corrections)
+    ]

@@ -1,0 +1,94 @@
+"""What decisions taught, and the decisions themselves as rows to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.storage.database import Connection
+from payrec.storage.rows import columns_of, copy_out, fetch_one, insert
+from payrec.tables.calibration import CalibrationVersion
+
+DECISION_COLUMNS: Final = [
+    "levels",
+    "uniqueness",
+    "rival_milli",
+    "is_right",
+    "fold_key",
+    "statement_name",
+    "counterparty_name",
+]
+"""Columns of the decisions, in the order of the CSV."""
+
+_COLUMNS: Final = columns_of(CalibrationVersion)
+_CURRENT: Final = f"SELECT {_COLUMNS} FROM calibration ORDER BY version DESC LIMIT 1"  # noqa: S608 - our own text
+_BY_PERSONS: Final = "left(decided_by, 7) <> 'engine:' AND decided_at > coalesce(%(since)s::timestamptz, '-infinity')"
+_COUNT: Final = f"SELECT count(*) AS count FROM match WHERE {_BY_PERSONS}"  # noqa: S608 - our own text
+# The newest first, and no more than are asked for; where in time they came decides nothing else. The fold is drawn of
+# what both sides say, never of an id.
+_READ: Final = f"""
+    COPY (
+        SELECT array_to_string(m.levels, ' '), m.uniqueness,
+            (SELECT max((a ->> 'score')::integer) FROM jsonb_array_elements(m.alternatives) a),
+            m.status = 'accepted',
+            hashtextextended(concat_ws('|', e.external_id, e.reference, e.amount_minor, e.due_on,
+                i.booking_on, i.amount_minor, i.remittance, encode(i.identity, 'hex')), 0),
+            i.counterparty_name, e.counterparty_name
+        FROM (
+            SELECT id, levels, uniqueness, alternatives, status FROM match
+            WHERE {_BY_PERSONS} AND kind = 'one_to_one' AND levels IS NOT NULL
+                AND status IN ('accepted', 'rejected', 'reversed')
+            ORDER BY decided_at DESC, id DESC LIMIT %(limit)s
+        ) m
+        JOIN leg l ON l.match_id = m.id
+        JOIN expected_transaction e ON e.id = l.expected_id
+        JOIN incoming_transaction i ON i.id = l.incoming_id
+    ) TO STDOUT (FORMAT CSV)
+"""  # noqa: S608 - our own text
+
+_WITHHOLD: Final = """
+    UPDATE match m SET sampled = true, version = version + (run_id IS DISTINCT FROM %(run_id)s)::int
+    FROM leg l, unnest(%(expected)s::uuid[], %(incoming)s::uuid[]) AS s (expected_id, incoming_id)
+    WHERE l.expected_id = s.expected_id AND l.incoming_id = s.incoming_id AND m.id = l.match_id
+        AND m.status = 'proposed' AND m.kind = 'one_to_one' AND NOT m.sampled
+"""
+
+
+class CalibrationStore:
+    """``calibration`` of one tenant environment."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def current(self) -> dict[str, Any] | None:
+        """Return the version in force."""
+        return await fetch_one(self._connection, _CURRENT)
+
+    async def add(self, values: Mapping[str, Any]) -> None:
+        """Add a version, which is in force from now on.
+
+        Raises
+        ------
+        IntegrityError
+            Somebody else has added this very version.
+        """
+        await insert(self._connection, CalibrationVersion, values)
+
+    async def count_decisions(self, *, since: datetime | None) -> int:
+        """Return how many matches persons have decided after an instant."""
+        row = await fetch_one(self._connection, _COUNT, {"since": since}) or {"count": 0}
+        return int(row["count"])
+
+    async def withhold(self, run_id: UUID, *, expected: Sequence[str], incoming: Sequence[str]) -> None:
+        """Mark proposals of one item and one line, named by both in turn, as drawn for a review."""
+        parameters = {"run_id": run_id, "expected": list(expected), "incoming": list(incoming)}
+        await self._connection.execute(_WITHHOLD, parameters)
+
+    async def read_decisions(self, *, since: datetime | None, limit: int) -> bytes:
+        """Return the newest decisions of persons on proposals of one item and one line, as CSV without header.
+
+        In the order of DECISION_COLUMNS; ``levels`` is one text with blanks between.
+        """
+        return await copy_out(self._connection, _READ, {"since": since, "limit": limit})

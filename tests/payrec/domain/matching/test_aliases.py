@@ -1,0 +1,42 @@
+"""Names that were learned: they resemble the counterparty's, and prove nothing."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from payrec.domain.matching.keys import name_key
+from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
+from payrec.domain.matching.rules import Confidence, MatchingRules, NameLevel
+from support.matching_frames import Item, Line, run
+
+
+def key(name: str) -> int:
+    found = name_key(name)
+    assert found is not None
+    return found
+
+
+RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high", aliases={key("Factor Bank"): key("Alpha")})
+
+
+def test_an_alias_makes_a_foreign_name_resemble_the_counterparty_s() -> None:
+    items, lines = [Item("e", name="Alpha")], [Line("i", name="Factor Bank")]
+    assert not run(items, lines).pairs
+    taught = run(items, lines, RULES)
+    assert taught.levels("e", "i")["name"] == NameLevel.SIMILAR
+    assert taught.pairs["e", "i"].confidence == Confidence.MEDIUM
+    assert not taught.pairs["e", "i"].auto
+
+
+def test_a_name_that_an_item_has_means_that_item() -> None:
+    items = [Item("e", name="Alpha"), Item("own", name="Factor Bank")]
+    assert list(run(items, [Line("i", name="Factor Bank")], RULES).pairs) == [("own", "i")]
+    keys = pl.Series([key("Alpha"), key("Factor Bank")])
+    texts = pl.DataFrame(schema=dict(NAMES_SCHEMA))
+    assert resolved(keys, pl.Series([key("Factor Bank")]), normalised(texts), RULES.aliases).is_empty()
+    assert resolved(keys.head(1), pl.Series([key("Factor Bank")]), normalised(texts), RULES.aliases).height == 1
+
+
+def test_an_alias_of_nobody_who_is_here_changes_nothing() -> None:
+    items, lines = [Item("e", name="Beta")], [Line("i", name="Factor Bank")]
+    assert run(items, lines, RULES).pairs == run(items, lines).pairs
