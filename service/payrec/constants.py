@@ -19,6 +19,18 @@ JSON_BODY_BYTES_MAX: Final = 1024 * 1024
 JSON_DEPTH_MAX: Final = 32
 """Nesting of a request body."""
 
+BULK_BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes of the JSON body of a request that brings many items."""
+
+BULK_ITEMS_MAX: Final = 10_000
+"""Items of such a request."""
+
+FX_RATE_DIGITS_MAX: Final = 15
+"""Significant digits of an exchange rate, so that a rate times an amount fits 128 bits."""
+
+FX_RATE_PLACES_MAX: Final = 12
+"""Digits after the point of an exchange rate."""
+
 UPLOAD_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of an uploaded file as it comes over the wire."""
 
@@ -307,6 +319,15 @@ REMITTANCE_KEYS_MAX: Final = 64
 
 REMITTANCE_WORDS_MAX: Final = 2_000
 """Words of a remittance text that are looked at."""
+
+DECISIONS_READ_MAX: Final = 100_000
+"""Decisions of persons that are learned of, the newest ones."""
+
+ALIASES_MAX: Final = 100_000
+"""Names on statements that a tenant environment remembers."""
+
+ALIASES_TAUGHT_MAX: Final = 1_000
+"""Names that one run or one lesson may add, those that were explained most often."""
 
 EXPLANATION_MEMBERS_MAX: Final = 6
 """Members of a group that an explanation or a piece of evidence names; of the others it says how many they are."""

@@ -19,21 +19,26 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from payrec.config import Config
 from payrec.domain.caller import Clock, IdSource
 from payrec.metrics import Metrics
+from payrec.services.aliases import AliasService
 from payrec.services.api_key_expiry import ApiKeyExpiryService
 from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.api_keys import ApiKeyService
 from payrec.services.authentication import Authenticator
+from payrec.services.calibration import CalibrationService
 from payrec.services.expected_transactions import ExpectedTransactionService
+from payrec.services.fx_rates import FxRateService
 from payrec.services.identity_provider import IdentityProviderClient, ProviderDiscovery
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.imports import ImportService
 from payrec.services.incoming_transactions import IncomingTransactionService
 from payrec.services.jobs import JobService
 from payrec.services.limits import RequestLimits
+from payrec.services.match_candidates import MatchCandidateService
 from payrec.services.match_runs import MatchRunService
 from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
 from payrec.services.paging import Pager
+from payrec.services.returns import ReturnService
 from payrec.services.tenants import PasswordHasher, TenantService
 from payrec.services.tokens import AttemptCounter, TokenService
 from payrec.services.users import UserService
@@ -256,6 +261,10 @@ class Factory:
         """Make the service of ``/incoming-transactions``."""
         return IncomingTransactionService(work=self._work, pager=self._pager)
 
+    def create_return_service(self) -> ReturnService:
+        """Make what links returns to the payments that they take back."""
+        return ReturnService(work=self._work)
+
     def create_import_service(self) -> ImportService:
         """Make the service of uploads and ``/imports``."""
         return ImportService(work=self._work, pager=self._pager, processor=self.create_import_processor())
@@ -263,6 +272,10 @@ class Factory:
     def create_import_processor(self) -> ImportProcessor:
         """Make what reads uploaded files, for requests and for jobs."""
         return ImportProcessor(work=self._work, metrics=self.context.metrics)
+
+    def create_match_candidate_service(self) -> MatchCandidateService:
+        """Make what compares one open transaction with others."""
+        return MatchCandidateService(work=self._work)
 
     def create_match_service(self) -> MatchService:
         """Make the service of ``/matches``."""
@@ -275,6 +288,18 @@ class Factory:
     def create_match_run_service(self) -> MatchRunService:
         """Make the service of ``/matches/match``."""
         return MatchRunService(work=self._work)
+
+    def create_calibration_service(self) -> CalibrationService:
+        """Make the service of ``/matching/calibration``."""
+        return CalibrationService(work=self._work)
+
+    def create_alias_service(self) -> AliasService:
+        """Make the service of ``/matching/aliases``."""
+        return AliasService(work=self._work, pager=self._pager)
+
+    def create_fx_rate_service(self) -> FxRateService:
+        """Make the service of ``/fx-rates``."""
+        return FxRateService(work=self._work, pager=self._pager)
 
     def create_job_service(self) -> JobService:
         """Make the service of ``/jobs``."""

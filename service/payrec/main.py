@@ -29,13 +29,17 @@ from payrec.errors import (
 from payrec.factory import Factory
 from payrec.gate.gate import CLIENT_CLOSED_REQUEST, Gate
 from payrec.handlers import (
+    aliases,
     api_keys,
+    calibration,
     docs,
     expected_transactions,
+    fx_rates,
     health,
     imports,
     incoming_transactions,
     jobs,
+    match_candidates,
     matches,
     tenants,
     tokens,
@@ -52,7 +56,11 @@ ROUTERS = (
     expected_transactions.router,
     incoming_transactions.router,
     imports.router,
+    match_candidates.router,
     matches.router,
+    calibration.router,
+    aliases.router,
+    fx_rates.router,
     jobs.router,
 )
 

@@ -55,10 +55,13 @@ standard    PATCH   /tenants/{tenant_id}/settings                settings:manage
 standard    POST    /expected-transactions                       write
 standard    GET     /expected-transactions                       read
 standard    GET     /expected-transactions/{transaction_id}      read
+standard    GET     /expected-transactions/{transaction_id}/candidates  read
 standard    POST    /incoming-transactions                       write
 standard    GET     /incoming-transactions                       read
 standard    POST    /incoming-transactions/upload                write
 standard    GET     /incoming-transactions/{transaction_id}      read
+standard    GET     /incoming-transactions/{transaction_id}/candidates  read
+standard    POST    /incoming-transactions/{transaction_id}/link-reversal  matches:accept
 standard    GET     /imports                                     read
 standard    GET     /imports/{import_id}                         read
 standard    GET     /imports/{import_id}/errors                  read
@@ -66,6 +69,12 @@ standard    POST    /matches/match                               write
 standard    GET     /matches                                     read
 standard    GET     /matches/{match_id}                          read
 standard    POST    /matches/{match_id}/accept                   matches:accept
+standard    GET     /matching/calibration                        read
+standard    DELETE  /matching/calibration                        settings:manage
+standard    GET     /matching/aliases                            read
+standard    DELETE  /matching/aliases/{alias_id}                 matches:accept
+standard    PUT     /fx-rates                                    matches:accept
+standard    GET     /fx-rates                                    read
 standard    GET     /jobs                                        read
 standard    POST    /jobs                                        write
 standard    GET     /jobs/{job_id}                               read

@@ -18,6 +18,8 @@ class Example:
     incoming: tuple[Row, ...]
     settings: Row = field(default_factory=dict)
     """Of matching, beside automatic acceptance from ``high``."""
+    rates: tuple[tuple[str, str, str], ...] = ()
+    """Exchange rates of 2026-03-10: base, quote and rate."""
     uploaded: bool = False
     """Whether the lines come in files, one after the other, which is where duplicates are flagged."""
 
@@ -61,7 +63,7 @@ EXAMPLES = (
     Example(
         key="too_much",
         expected=({"amount": "1000.00", "reference": "INV-2026-0501"},),
-        incoming=({"amount": "1010.00", "remittance": "INV-2026-0501"},),
+        incoming=({"amount": "1400.00", "remittance": "INV-2026-0501"},),
     ),
     Example(
         key="weak_reference",
@@ -112,6 +114,34 @@ EXAMPLES = (
         key="near_amount",
         expected=({"amount": "1500.00", **IBAN},),
         incoming=({"amount": "1488.00", **IBAN},),
+    ),
+    # differences that are settled without money
+    Example(
+        key="fee",
+        expected=({"amount": "1500.00", "reference": "INV-2026-0510"},),
+        incoming=({"amount": "1485.00", "remittance": "INV-2026-0510"},),
+    ),
+    Example(
+        key="tolerated_fee",
+        expected=({"amount": "1500.00", "reference": "INV-2026-0511"},),
+        incoming=({"amount": "1485.00", "remittance": "INV-2026-0511"},),
+        settings={"feeToleranceMinor": 2_000},
+    ),
+    Example(
+        key="rounding",
+        expected=({"amount": "99.97", "reference": "INV-2026-0512"},),
+        incoming=({"amount": "100.00", "remittance": "INV-2026-0512"},),
+    ),
+    Example(
+        key="over_payment",
+        expected=({"amount": "1000.00", "reference": "INV-2026-0513"},),
+        incoming=({"amount": "1010.00", "remittance": "INV-2026-0513"},),
+    ),
+    Example(
+        key="another_currency",
+        expected=({"amount": "100.00", "reference": "INV-2026-0514"},),
+        incoming=({"amount": "108.56", "currency": "USD", "remittance": "INV-2026-0514"},),
+        rates=(("EUR", "USD", "1.08"),),
     ),
     Example(key="amount_alone", expected=({"amount": "87.65"},), incoming=({"amount": "87.65"},)),
     # the others
@@ -199,6 +229,52 @@ EXAMPLES = (
             {"amount": "100.00", "bookingDate": day, "remittance": "as agreed", **BOLT}
             for day in ("2026-03-02", "2026-04-01", "2026-05-04")
         ),
+    ),
+    # money against money
+    Example(
+        key="transfer",
+        expected=(),
+        incoming=(
+            {"amount": "2500.00", "direction": "debit", "account": "GIRO", "counterpartyAccount": "SAVINGS"},
+            {"amount": "2500.00", "account": "SAVINGS", "counterpartyAccount": "GIRO"},
+        ),
+    ),
+    Example(
+        key="payout",
+        expected=({"amount": "99.00", "reference": "INV-2026-1070"},),
+        incoming=(
+            {"amount": "99.00", "remittance": "INV-2026-1070", "account": "PSP", "groupKey": "PO-2026-8"},
+            {"amount": "96.50", "direction": "debit", "account": "PSP", "groupKey": "PO-2026-8"},
+            {"amount": "96.50", "remittance": "Payout PO-2026-8", "account": "GIRO", "bookingDate": "2026-03-14"},
+        ),
+    ),
+    Example(
+        key="refund",
+        expected=(),
+        incoming=(
+            {"amount": "75.00", "remittance": "ORDER-2026-31", **BOLT},
+            {
+                "amount": "75.00",
+                "direction": "debit",
+                "remittance": "refund of ORDER-2026-31",
+                "bookingDate": "2026-03-20",
+                **BOLT,
+            },
+        ),
+    ),
+    Example(
+        key="credit_note",
+        expected=(
+            {"amount": "100.00", "reference": "INV-2026-1080", **BOLT},
+            {
+                "amount": "20.00",
+                "direction": "debit",
+                "reference": "CN-2026-3",
+                "groupKey": "INV-2026-1080",
+                **BOLT,
+            },
+        ),
+        incoming=(),
     ),
     # what stays open
     Example(

@@ -137,7 +137,7 @@ class Proposal:
     """One proposal by names."""
 
     legs: tuple[tuple[str, str, int], ...]
-    """Item, line and amount, in content order."""
+    """Item, line and amount, in content order; of money against money, what comes in, what goes out and the amount."""
     kind: MatchKind
     amount: int
     confidence: Confidence
@@ -199,6 +199,13 @@ class Outcome:
         return self.matches, self.items, self.lines, self.alternatives, self.proposals.counts
 
 
+def _ends(leg: dict[str, int | None], items: Sequence[Item], lines: Sequence[Line]) -> tuple[str, str]:
+    """Return the ids of the two that a leg joins, items before lines and the contra side last."""
+    columns = {"expected": items, "incoming": lines, "contra_expected": items, "contra_incoming": lines}
+    one, other = (rows[at].id for name, rows in columns.items() if (at := leg[name]) is not None)
+    return one, other
+
+
 def run(
     items: Sequence[Item],
     lines: Sequence[Line],
@@ -219,7 +226,7 @@ def run(
     )
     legs: list[list[tuple[str, str, int]]] = [[] for _ in range(result.matches.height)]
     for leg in result.legs.iter_rows(named=True):
-        legs[leg["proposal"]].append((items[leg["expected"]].id, lines[leg["incoming"]].id, leg["amount_minor"]))
+        legs[leg["proposal"]].append((*_ends(leg, items, lines), leg["amount_minor"]))
     matches = [
         Proposal(
             legs=tuple(of_match),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from payrec.domain.matching import rules
+from payrec.domain.matching.weights import PRIOR_WEIGHT, WEIGHTS
 from payrec.domain.money import format_minor, parse_decimal
 from support.matching_examples import Example, Row
 from support.matching_world import World
@@ -45,10 +46,11 @@ LEVEL_WORDS: Final = {
         "BAND": "lies within the limits that the item names",
         "SMALLER": "is less than what is open",
         "LARGER": "is more than what is open",
+        "CONVERTED": "is in another currency, and at the rate of about the day nearly what is open",
     },
     "date": {
         "NEAR": f"is at most {rules.NEAR_DAYS} days beside the due date",
-        "CLOSE": f"is at most {rules.CLOSE_DAYS} days beside it",
+        "CLOSE": f"is at most {rules.CLOSE_DAYS} days after it or {rules.CLOSE_EARLY_DAYS} before",
         "WITHIN": "is further away, but within the date window",
         "OUTSIDE": "is outside of the date window: never proposed",
     },
@@ -113,7 +115,7 @@ def weights() -> str:
     AssertionError
         A feature or a level has no words: it would be missing on the page.
     """
-    rows = [("Before anything is known", "", _points(rules.PRIOR_WEIGHT))]
+    rows = [("Before anything is known", "", _points(PRIOR_WEIGHT))]
     for feature, kind in rules.FEATURES.items():
         words = LEVEL_WORDS.get(feature, {})
         levels = {level.name: level for level in kind if level != 0}
@@ -122,7 +124,7 @@ def weights() -> str:
         gone = words.keys() - levels.keys()
         assert not gone, f"there are words for levels of {feature} that there are not: {sorted(gone)}"
         for at, (name, level) in enumerate(levels.items()):
-            weight = rules.WEIGHTS[feature][level]
+            weight = WEIGHTS[feature][level]
             rows.append((FEATURE_WORDS[feature] if at == 0 else "", words[name], _points(weight)))
     return _table(("Evidence", "what is found", "weight"), rows)
 
@@ -150,6 +152,8 @@ class Told:
 async def told(world: World, example: Example) -> Told:
     """Store the rows of an example in an empty world, run matching, and tell what comes of it."""
     await world.set(autoAccept=True, autoAcceptMinConfidence="high", **example.settings)
+    for rate in example.rates:
+        await world.rate(*rate)
     items = [await world.expect(**row) for row in example.expected]
     if example.uploaded:
         for row in example.incoming:
@@ -177,6 +181,7 @@ def _block(
     lines = [_table(titles, rows)]
     if example.settings:
         lines.append(f"With {', '.join(f'`{name}` {_setting(value)}' for name, value in example.settings.items())}.")
+    lines += [f"With a rate of {rate} {quote} for 1 {base}." for base, quote, rate in example.rates]
     for match in matches:
         done = "accepted at once" if match["status"] == "accepted" else "waits for a person"
         lines.append(f"> {match['explanation']}\n>\n> **{match['confidence']}**, {done}")
@@ -202,7 +207,8 @@ def _sides(side: str, rows: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
 def _amount(row: Row) -> str:
     minor = parse_decimal(row["amount"], row["currency"])
     whole, _, rest = format_minor(minor, row["currency"]).partition(".")
-    text = f"{int(whole):,}.{rest} {row['currency']}"
+    sign = "-" if row["direction"] == "debit" else ""
+    text = f"{sign}{int(whole):,}.{rest} {row['currency']}"
     limits = [row.get(name) for name in ("minAmountMinor", "maxAmountMinor")]
     if any(limit is not None for limit in limits):
         text += f" ({' to '.join(format_minor(limit, row['currency']) for limit in limits if limit is not None)})"
@@ -225,6 +231,7 @@ def _says(row: Row) -> str:
     texts = [row.get("reference"), row.get("remittance")]
     texts += [f"end-to-end id {row['endToEndId']}" if row["endToEndId"] else None]
     texts += [f"group {row['groupKey']}" if row["groupKey"] else None]
+    texts += [f"on {row['account']}" if row["account"] else None]
     texts += ["a reversal" if row.get("reversal") else None]
     text = ", ".join(text for text in texts if text)
     return text if len(text) <= _TEXT_LENGTH_MAX else f"{text[:_TEXT_LENGTH_MAX]}…"

@@ -20,11 +20,14 @@ ENVIRONMENT = "production"
 DECISIONS = ("allocation", "leg", "match")
 TABLES = (
     *DECISIONS,
+    "alias",
     "audit_record",
     "blob_chunk",
+    "calibration",
     "change",
     "expected_open",
     "expected_transaction",
+    "fx_rate",
     "idempotency",
     "import_problem",
     "statement",
@@ -33,6 +36,7 @@ TABLES = (
     "incoming_transaction",
     "job",
     "outbox",
+    "reversal_link",
 )
 
 
@@ -69,6 +73,13 @@ class World:
             answer = await tenant.post(path, {k: v for k, v in body.items() if v is not None})
             assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
+
+    async def rate(self, base: str, quote: str, rate: str, date: str = "2026-03-10") -> None:
+        """Store an exchange rate in both environments."""
+        item = {"date": date, "base": base, "quote": quote, "rate": rate}
+        for tenant in (self.bystander, self.tenant):
+            answer = await tenant.request("PUT", "/fx-rates", json={"items": [item]})
+            assert {result["status"] for result in answer.json()["results"]} <= {200, 201}, answer.text
 
     async def set(self, **matching: Any) -> None:
         """Change the matching settings."""

@@ -18,7 +18,6 @@ from uuid import UUID
 
 import polars as pl
 
-from payrec.bench.codes import is_reversal
 from payrec.constants import (
     AMOUNT_MINOR_MAX,
     METADATA_ENTRIES_MAX,
@@ -54,8 +53,8 @@ _EXPECTED_OPEN: Final = (
 )  # fmt: skip
 _INCOMING: Final = (*STORED_COLUMNS, *_COMMON)
 _INCOMING_OPEN: Final = (
-    "transaction_id", "open_minor", "total_minor", "booking_day", "value_day", "direction", "pending", "reversal",
-    "currency", *KEY_COLUMNS,
+    "transaction_id", "open_minor", "total_minor", "booking_day", "value_day", "direction", "pending", "currency",
+    *KEY_COLUMNS,
 )  # fmt: skip
 _IGNORED: Final = (
     "side", "transaction_id", "amount_minor", "status", "reason_code", "version", "updated_at",
@@ -229,7 +228,6 @@ def _incoming_rows(row: tuple[Any, ...], made: UUID, stamp: Stamp, left_out: Cou
         direction=_direction(amount),
         amount_minor=abs(amount),
         currency=currency,
-        reversal=is_reversal(code),
         booking_on=booked,
         value_on=value_on,
         external_id=str(number),
@@ -259,7 +257,6 @@ def _incoming_rows(row: tuple[Any, ...], made: UUID, stamp: Stamp, left_out: Cou
             day_number(value_on),
             1 if amount > 0 else -1,
             False,
-            entry.reversal,
             currency,
             *key_values(entry, identity=identity),
         ),

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from payrec.bench.codes import is_reversal
 from payrec.bench.dataset import UNKNOWN_CLASS, DataSet, Rates
 from payrec.domain.matching.keys import normalise_name, normalise_reference
+from payrec.domain.returns import return_kind
 
 CURVE_STEPS: Final = 20
 """Points of a risk-coverage curve."""
@@ -132,7 +132,7 @@ def measure(links: pl.DataFrame, data: DataSet) -> Measures:
 
 def check(links: pl.DataFrame, data: DataSet) -> Checks:
     """Count what must not be."""
-    reversals = data.incoming.filter(pl.col("tx_code").map_elements(is_reversal, return_dtype=pl.Boolean))["id"]
+    reversals = data.incoming.filter(pl.col("tx_code").map_elements(return_kind, return_dtype=pl.String).is_not_null())
     accepted = links.filter("auto")
     twice = 0
     for side, taken, frame in (
@@ -143,7 +143,7 @@ def check(links: pl.DataFrame, data: DataSet) -> Checks:
         sums = accepted.group_by(side).agg(taken=pl.col(taken).sum()).join(amounts, on=side)
         twice += sums.filter(pl.col("taken") > pl.col("whole")).height
     return Checks(
-        reversals_proposed=links.filter(pl.col("incoming_id").is_in(reversals.implode())).height,
+        reversals_proposed=links.filter(pl.col("incoming_id").is_in(reversals["id"].implode())).height,
         double_allocations=twice,
     )
 

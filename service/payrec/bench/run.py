@@ -18,12 +18,15 @@ from payrec import __version__
 from payrec.bench.dataset import DataSet, permuted
 from payrec.bench.load import Rendered, Stamp, render_expected, render_incoming
 from payrec.bench.process import Timing, run_in_process
+from payrec.bench.rates import rate_puts
 from payrec.bench.store import BenchStore
 from payrec.domain.caller import Caller
 from payrec.domain.scope import TenantScope
 from payrec.factory import Factory
 from payrec.models.tenants import TenantCreate
 from payrec.services.jobs import queued_job
+from payrec.services.learning import LearningService
+from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.jobs import JobStore
 
 SETTINGS: Final = {"matching": {"autoAccept": True, "autoAcceptMinConfidence": "high"}}
@@ -34,7 +37,7 @@ ENVIRONMENT: Final = "production"
 EARLIER: Final = timedelta(minutes=1)
 """How long before the new lines all others have come."""
 
-_LIBRARIES: Final = ("polars", "numba", "numpy", "psycopg")
+_LIBRARIES: Final = ("polars", "numpy", "psycopg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +105,8 @@ class Bench:
         self._tell = tell
         """Told what goes on: with a million rows, each step takes minutes."""
 
-    async def measure(self, data: DataSet, plan: Plan) -> Outcome:
-        """Load, run and read, as often as planned.
+    async def measure(self, data: DataSet, plan: Plan, past: DataSet | None = None) -> Outcome:
+        """Learn of the ``past``, a data set with its truth, where there is one; then load, run and read as planned.
 
         Raises
         ------
@@ -112,12 +115,16 @@ class Bench:
         """
         now = self._factory.context.clock.now()
         # What blocks is not given to a thread: nothing else goes on here, and an interruption ends it at once.
+        learned = await self._learned(past, now) if past is not None else {}
         self._tell("rendering the rows")
         expected, first, new = self._render(data, plan, now)
         timings, found = [], []
         server: dict[str, str] = {}
         for _ in range(plan.repeat):
-            async with self._tenant() as scope:
+            async with self._tenant(SETTINGS) as scope:
+                async with self._factory.context.database.tenant(scope) as connection:
+                    await BenchStore(connection).remember(learned)
+                await self._load_rates(scope, data, now=now)
                 timings.append(await self._run(scope, expected, first, new, now=now))
                 async with self._factory.context.database.tenant(scope, readonly=True) as connection:
                     store = BenchStore(connection)
@@ -156,12 +163,42 @@ class Bench:
             render_incoming(frames[2], self._folder / "new", ids=ids, stamp=later),
         )
 
+    async def _learned(self, past: DataSet, now: datetime) -> dict[str, bytes]:
+        """Match the past, have every proposal decided as its truth says, and return what that teaches.
+
+        In a tenant environment of its own, so that the timed run finds its own rows and no others.
+        """
+        assert past.truth is not None, "there is nothing to learn"
+        self._tell("learning of the past")
+        stamp = Stamp(at=now - EARLIER, change_id=self._factory.context.ids.new())
+        ids = self._factory.context.ids
+        expected = render_expected(past.expected, self._folder / "past-expected", ids=ids, stamp=stamp)
+        incoming = render_incoming(past.incoming, self._folder / "past-incoming", ids=ids, stamp=stamp)
+        pairs = (
+            past.truth.select("expected_id", "incoming_id")
+            .drop_nulls()
+            .unique(maintain_order=True)
+            .join(expected.ids.rename({"id": "expected_id", "uuid": "expected_uuid"}), on="expected_id")
+            .join(incoming.ids.rename({"id": "incoming_id", "uuid": "incoming_uuid"}), on="incoming_id")
+            .select("expected_uuid", "incoming_uuid")
+        )
+        database = self._factory.context.database
+        async with self._tenant({}) as scope:
+            await self._load_rates(scope, past, now=now)
+            await self._load(scope, expected, incoming)
+            await self._match(scope, {})
+            async with database.tenant(scope) as connection:
+                await BenchStore(connection).decide(pairs)
+            await LearningService(work=self._factory.work).learn(self._caller, scope)
+            async with database.tenant(scope, readonly=True) as connection:
+                return await BenchStore(connection).learned()
+
     @asynccontextmanager
-    async def _tenant(self) -> AsyncIterator[TenantScope]:
+    async def _tenant(self, settings: dict[str, Any]) -> AsyncIterator[TenantScope]:
         """Make a tenant for a while."""
         slug = f"bench-{self._factory.context.ids.new().hex[-12:]}"
         tenants = self._factory.create_tenant_service()
-        body = TenantCreate(name="Benchmark", slug=slug, environments=[ENVIRONMENT], settings=SETTINGS)
+        body = TenantCreate(name="Benchmark", slug=slug, environments=[ENVIRONMENT], settings=settings)
         await tenants.create(self._caller, body)
         try:
             yield await tenants.scope(slug, ENVIRONMENT)
@@ -177,6 +214,13 @@ class Bench:
         await self._match(scope, {})
         await self._load(scope, new)
         return await self._match(scope, {"incomingFilter": {"createdFrom": now.isoformat()}})
+
+    async def _load_rates(self, scope: TenantScope, data: DataSet, *, now: datetime) -> None:
+        ids = self._factory.context.ids
+        async with self._factory.context.database.tenant(scope) as connection:
+            store = FxRateStore(connection)
+            for puts in rate_puts(data.rates, data.incoming["booking_date"], ids):
+                await store.put(puts, change_id=ids.new(), at=now)
 
     async def _load(self, scope: TenantScope, *sides: Rendered) -> None:
         self._tell("loading")

@@ -46,6 +46,19 @@ _LINKS: Final = """
     ) TO STDOUT (FORMAT CSV)
 """
 
+_LEARNED: Final = ("calibration", "alias")
+_TRUE_PAIRS: Final = b"CREATE TEMPORARY TABLE true_pair (expected_id uuid, incoming_id uuid) ON COMMIT DROP"
+_DECIDE: Final = b"""
+    ANALYZE true_pair;
+    UPDATE match m SET decided_by = 'history', decided_at = m.created_at,
+        status = CASE WHEN judged.is_right THEN 'accepted' ELSE 'rejected' END
+    FROM (
+        SELECT l.match_id, bool_and(t.expected_id IS NOT NULL) AS is_right
+        FROM leg l LEFT JOIN true_pair t ON t.expected_id = l.expected_id AND t.incoming_id = l.incoming_id
+        GROUP BY l.match_id
+    ) judged WHERE judged.match_id = m.id
+"""
+
 
 class BenchStore:
     """A tenant environment that is there for a measurement alone, in the transaction of ``connection``."""
@@ -79,6 +92,23 @@ class BenchStore:
         schema = dict(LINK_SCHEMA)
         frame = pl.read_csv(io.BytesIO(data), has_header=False, schema=schema) if data else pl.DataFrame(schema=schema)
         return frame.with_columns(auto=pl.col("auto") == "t")
+
+    async def decide(self, pairs: pl.DataFrame) -> None:
+        """Decide every proposal as a person who knows the truth would: ``pairs`` are the true ones, by their uuids."""
+        await self._connection.execute(_TRUE_PAIRS, prepare=False)
+        async with self._connection.cursor() as cursor, cursor.copy(b"COPY true_pair FROM STDIN") as copy:
+            await copy.write(pairs.write_csv(include_header=False, separator="\t").encode())
+        await self._connection.execute(_DECIDE, prepare=False)
+
+    async def learned(self) -> dict[str, bytes]:
+        """Return what a tenant environment has learned, by table, as COPY text."""
+        return {table: await copy_out(self._connection, f"COPY {table} TO STDOUT") for table in _LEARNED}
+
+    async def remember(self, learned: Mapping[str, bytes]) -> None:
+        """Have learned what another one has: both stand for the same tenant, before and after."""
+        for table, rows in learned.items():
+            async with self._connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN".encode()) as copy:
+                await copy.write(rows)
 
     async def server(self) -> dict[str, str]:
         """Return the server's settings."""

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,13 +31,21 @@ from payrec.logs import configure_logging
 DATABASE_NAME: Final = "payrec"
 SECRET_BYTES: Final = 32
 
+BUFFERS_MIB_MAX: Final = 2_048
+"""Memory of the embedded server's page cache, where the machine has four times as much."""
+
+WAL_MIB_MAX: Final = 8_192
+"""What the embedded server may write between two checkpoints, where four times as much is free on the disk."""
+
+MEBIBYTE: Final = 1024 * 1024
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, and tell; 1 when the runs over the same rows differ."""
     interruptible()
-    data = _data(arguments)
+    data, past = _data(arguments)
     plan = Plan(new_lines=arguments.new_lines, permute=arguments.permute, repeat=arguments.repeat)
-    outcome = _measured(data, plan)
+    outcome = _measured(data, plan, past)
     measures = measure.measure(outcome.links, data) if data.truth is not None else None
     checks = measure.check(outcome.links, data)
     for section in report.sections(measures) if measures is not None else []:
@@ -51,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if outcome.repeatable else 1
 
 
-def _data(arguments: argparse.Namespace) -> DataSet:
-    """Return what to measure on, and look at everything that was given before anything is started."""
+def _data(arguments: argparse.Namespace) -> tuple[DataSet, DataSet | None]:
+    """Return what to measure on and its past, and look at everything that was given before anything is started."""
     try:
         if arguments.out is not None:
             arguments.out.mkdir(parents=True, exist_ok=True)
@@ -60,15 +69,13 @@ def _data(arguments: argparse.Namespace) -> DataSet:
         raise ConfigurationError(f"--out {arguments.out} cannot be made: {error.strerror}") from None
     if arguments.json is not None and not arguments.json.parent.is_dir():
         raise ConfigurationError(f"--json {arguments.json.parent} is no directory")
-    if arguments.history is not None:
-        past = dataset.read(arguments.history, truth_required=True)
-        say(f"--history: this version learns nothing from the past, so its {past.incoming.height:,} lines are not used")
+    past = dataset.read(arguments.history, truth_required=True) if arguments.history is not None else None
     if arguments.data is not None:
-        return dataset.read(arguments.data)
-    return generate(rows=arguments.rows, seed=arguments.seed, preset=arguments.preset)
+        return dataset.read(arguments.data), past
+    return generate(rows=arguments.rows, seed=arguments.seed, preset=arguments.preset), past
 
 
-def _measured(data: DataSet, plan: Plan) -> Outcome:
+def _measured(data: DataSet, plan: Plan, past: DataSet | None) -> Outcome:
     """Measure in the installation of the settings, else in an embedded server that goes away."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="payrec-bench-")))
@@ -78,7 +85,7 @@ def _measured(data: DataSet, plan: Plan) -> Outcome:
                 settings[name] = secrets.token_urlsafe(SECRET_BYTES)
         settle: Callable[[], None] = lambda: None  # noqa: E731 - nothing to do is the usual case
         if not os.environ.get("DATABASE_URL"):
-            postgres = EmbeddedPostgres(folder / "postgres")
+            postgres = EmbeddedPostgres(folder / "postgres", settings=_server_settings(folder))
             stack.callback(postgres.stop)
             postgres.start()
             database = postgres.database(DATABASE_NAME)
@@ -91,7 +98,7 @@ def _measured(data: DataSet, plan: Plan) -> Outcome:
         found: list[Outcome] = []
 
         async def work() -> int:
-            found.append(await _in_installation(config, data, plan, folder=folder / "rows", settle=settle))
+            found.append(await _in_installation(config, data, plan, past, folder=folder / "rows", settle=settle))
             return 0
 
         run_async(work())
@@ -99,7 +106,7 @@ def _measured(data: DataSet, plan: Plan) -> Outcome:
 
 
 async def _in_installation(
-    config: Config, data: DataSet, plan: Plan, *, folder: Path, settle: Callable[[], None]
+    config: Config, data: DataSet, plan: Plan, past: DataSet | None, *, folder: Path, settle: Callable[[], None]
 ) -> Outcome:
     async with opened(make_factory(config)) as factory:
         migrated = await migrate(factory)
@@ -107,7 +114,17 @@ async def _in_installation(
             raise PayrecError("the installation could not be migrated; payrec migrate tells more")
         # To standard error, where it is in nobody's way.
         bench = Bench(factory, caller=ADMINISTRATOR, folder=folder, settle=settle, tell=complain)
-        return await bench.measure(data, plan)
+        return await bench.measure(data, plan, past)
+
+
+def _server_settings(folder: Path) -> dict[str, str]:
+    """Return settings of a server that big runs are usual for, within what the machine has; they are told as well."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MEBIBYTE
+    free = shutil.disk_usage(folder).free // MEBIBYTE
+    return {
+        "shared_buffers": f"{min(BUFFERS_MIB_MAX, memory // 4)}MB",
+        "max_wal_size": f"{max(min(WAL_MIB_MAX, free // 4), 64)}MB",
+    }
 
 
 def _settling(url: str) -> Callable[[], None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from payrec.constants import JSON_BODY_BYTES_MAX, UPLOAD_BYTES_MAX
+from payrec.constants import BULK_BODY_BYTES_MAX, JSON_BODY_BYTES_MAX, UPLOAD_BYTES_MAX
 from payrec.domain.principal import Permission
 from payrec.errors import (
     BadRequestError,
@@ -166,8 +166,10 @@ def _route(
     access: Access = Access.STANDARD,
     reach: Reach = Reach.ENVIRONMENT,
     body: Body | None = None,
+    is_bulk: bool = False,
 ) -> Route:
     kind = body if body is not None else (Body.JSON if method in {"POST", "PATCH", "PUT"} else Body.NONE)
+    json_bytes_max = BULK_BODY_BYTES_MAX if is_bulk else JSON_BODY_BYTES_MAX
     media: dict[Body, tuple[str, ...]] = {
         Body.JSON: ("application/json", "application/merge-patch+json") if method == "PATCH" else ("application/json",),
         Body.FORM_OR_JSON: ("application/json", "application/x-www-form-urlencoded"),
@@ -181,7 +183,7 @@ def _route(
         permissions=frozenset(permissions),
         reach=Reach.NONE if access is Access.PUBLIC else reach,
         body=kind,
-        body_bytes_max=UPLOAD_BYTES_MAX if kind is Body.UPLOAD else JSON_BODY_BYTES_MAX,
+        body_bytes_max=UPLOAD_BYTES_MAX if kind is Body.UPLOAD else json_bytes_max,
         media_types=media.get(kind, ()),
         idempotent=method in {"POST", "PATCH"} and kind not in {Body.FORM, Body.FORM_OR_JSON},
         is_limited=access is not Access.PUBLIC or kind is Body.FORM_OR_JSON,
@@ -215,10 +217,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("POST", "/expected-transactions", _WRITE),
     _route("GET", "/expected-transactions", _READ),
     _route("GET", "/expected-transactions/{transaction_id}", _READ),
+    _route("GET", "/expected-transactions/{transaction_id}/candidates", _READ),
     _route("POST", "/incoming-transactions", _WRITE),
     _route("GET", "/incoming-transactions", _READ),
     _route("POST", "/incoming-transactions/upload", _WRITE, body=Body.UPLOAD),
     _route("GET", "/incoming-transactions/{transaction_id}", _READ),
+    _route("GET", "/incoming-transactions/{transaction_id}/candidates", _READ),
+    _route("POST", "/incoming-transactions/{transaction_id}/link-reversal", Permission.MATCHES_ACCEPT),
     _route("GET", "/imports", _READ),
     _route("GET", "/imports/{import_id}", _READ),
     _route("GET", "/imports/{import_id}/errors", _READ),
@@ -226,6 +231,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/matches", _READ),
     _route("GET", "/matches/{match_id}", _READ),
     _route("POST", "/matches/{match_id}/accept", Permission.MATCHES_ACCEPT),
+    _route("GET", "/matching/calibration", _READ),
+    _route("DELETE", "/matching/calibration", Permission.SETTINGS_MANAGE),
+    _route("GET", "/matching/aliases", _READ),
+    _route("DELETE", "/matching/aliases/{alias_id}", Permission.MATCHES_ACCEPT),
+    _route("PUT", "/fx-rates", Permission.MATCHES_ACCEPT, is_bulk=True),
+    _route("GET", "/fx-rates", _READ),
     _route("GET", "/jobs", _READ),
     _route("POST", "/jobs", _WRITE),
     _route("GET", "/jobs/{job_id}", _READ),

@@ -24,6 +24,7 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import PayrecError, UnavailableError
 from payrec.factory import Factory
 from payrec.problems import problem
+from payrec.services.learning import LearningService
 from payrec.services.matching import MatchingService
 from payrec.services.work import LostLeaseError
 from payrec.storage.jobs import LEASE, JobStore
@@ -55,7 +56,12 @@ class JobRunner:
         self._metrics = factory.context.metrics
         self._logger = structlog.get_logger("payrec.jobs")
         imports = factory.create_import_processor()
-        matching = MatchingService(work=factory.work, metrics=factory.context.metrics)
+        matching = MatchingService(
+            work=factory.work,
+            metrics=factory.context.metrics,
+            returns=factory.create_return_service(),
+            learning=LearningService(work=factory.work),
+        )
         self._kinds: dict[str, Work] = {"match": matching.run, "import": imports.process_job}
         self._failures: dict[str, Failure] = {"import": imports.fail_job}
 

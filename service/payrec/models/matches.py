@@ -12,6 +12,17 @@ from payrec.models.common import ListQuery, Public, Request, Resource
 
 MatchStatus = Literal["proposed", "pending_approval", "accepted", "rejected", "superseded", "reversed"]
 MatchKind = Literal["one_to_one", "one_to_many", "many_to_one", "many_to_many", "transfer", "refund", "credit_note"]
+AdjustmentType = Literal[
+    "fee",
+    "fx",
+    "rounding",
+    "write_off",
+    "over_payment",
+    "discount",
+    "withholding_tax",
+    "bank_charge",
+    "deduction",
+]
 Confidence = Literal["exact", "high", "medium", "low"]
 
 
@@ -56,13 +67,30 @@ class MatchRunPublic(Public):
 
 
 class LegPublic(Public):
-    """Two transactions that settle each other."""
+    """Two transactions that settle each other: an expected and an incoming one, or two of one side."""
 
     expected_transaction_id: UUID | None
+    contra_expected_transaction_id: UUID | None
     incoming_transaction_id: UUID | None
+    contra_incoming_transaction_id: UUID | None
     amount_minor: int
+    """Taken from the incoming one, in its currency."""
     settled_minor: int
+    """Settled on the expected one."""
     settled_currency: str
+
+
+class AdjustmentPublic(Public):
+    """What the match settles of one of its transactions without money."""
+
+    type: AdjustmentType
+    expected_transaction_id: UUID | None = Field(default=None, exclude_if=lambda v: v is None)
+    incoming_transaction_id: UUID | None = Field(default=None, exclude_if=lambda v: v is None)
+    amount_minor: int
+    """Signed: + counts as settled on the transaction."""
+    currency: str
+    rate: str | None = Field(default=None, exclude_if=lambda v: v is None)
+    """Of an exchange: units of the expected transaction's currency for one of the incoming one's."""
 
 
 class EvidencePublic(Public):
@@ -98,22 +126,24 @@ class MatchPublic(Resource):
 
     status: MatchStatus
     kind: MatchKind
-    score: float
-    """Log-odds that the transactions belong together."""
-    confidence: Confidence
+    score: float | None
+    """Log-odds that the transactions belong together. Null while a blind review waits, as the confidence and the
+    explanation; evidence and alternatives are empty then."""
+    confidence: Confidence | None
     currency: str
     amount_minor: int
     amount: str
     legs: list[LegPublic]
-    adjustments: list[dict[str, Any]]
+    adjustments: list[AdjustmentPublic]
     effective_on: date | None
     returned_amount_minor: int
     evidence: list[EvidencePublic]
-    explanation: str
+    explanation: str | None
     uniqueness: UniquenessPublic
     alternatives: list[AlternativePublic]
     superseded_by: UUID | None
     sampled: bool
+    """Drawn for a blind review: it would have been accepted without a person."""
     run_id: UUID | None
     created_by: str
     decided_by: str | None

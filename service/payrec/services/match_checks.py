@@ -6,8 +6,7 @@ right would always hear yes. Rows are those of ``MatchStore``, with the keys of 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -18,8 +17,6 @@ from payrec.domain.matching.rules import (
     ENGINE_VERSION,
     FEATURES,
     NEAR_DAYS,
-    PRIOR_WEIGHT,
-    WEIGHTS,
     AmountLevel,
     Confidence,
     DateLevel,
@@ -31,15 +28,14 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
     Uniqueness,
 )
+from payrec.domain.matching.weights import PRIOR_WEIGHT, weight_of
 from payrec.domain.money import format_minor
+from payrec.services.match_ends import ENDS, taken_of
 
 Row = Mapping[str, Any]
 
 ENGINE_ACTOR_PREFIX: Final = "engine:"
 """Begins the name of whoever made a match, when that was a run."""
-
-SIDES: Final = (("expected", "settled_minor"), ("incoming", "amount_minor"))
-"""Either side, and what of a leg is its part."""
 
 _PARTIES: Final = ("account", "name", "own_account")
 
@@ -68,7 +64,7 @@ class Joined:
     @property
     def changed(self) -> bool:
         """Whether one of its rows is not what the match was made for."""
-        return any(self.leg[f"{side}_revision"] != self.leg[f"{side}_revision_now"] for side, _ in SIDES)
+        return any(self.leg[f"{side}_revision"] != self.leg[f"{side}_revision_now"] for side, _ in ENDS)
 
     def quotes(self, key: int | None, *, proving: bool) -> bool:
         """Tell whether the line quotes a key, of a text that could prove or of one that could not."""
@@ -126,25 +122,20 @@ def levels_of(row: Row) -> tuple[dict[str, Level], Check]:
     for name, known in (("uniqueness", Uniqueness), ("confidence", Confidence)):
         if row[name].upper() not in known.__members__:
             faults.append(f"{name} {row[name]} is not known")
-    missing = [leg[f"{side}_id"] for leg in row["legs"] for side, _ in SIDES if leg[f"{side}_revision_now"] is None]
+    missing = [leg[f"{side}_id"] for leg in row["legs"] for side, _ in ENDS if leg[f"{side}_revision_now"] is None]
     faults += [f"there is no transaction {transaction_id}" for transaction_id in missing]
     if not row["legs"]:
         faults.append("it joins nothing")
     return levels, check("stored", faults, f"{sum(n != 0 for n in padded)} of {len(FEATURES)} features say something")
 
 
-def weight_of(feature: str, level: Level) -> int:
-    """Return the thousandths of log-odds of a level."""
-    return WEIGHTS[feature][level]
-
-
 def score(row: Row, levels: Mapping[str, Level]) -> Check:
     """Add up the weights."""
-    total = PRIOR_WEIGHT + sum(weight_of(feature, level) for feature, level in levels.items())
+    total = PRIOR_WEIGHT + sum(weight_of(feature, level, row["corrections"]) for feature, level in levels.items())
     faults = []
     if total != row["score"]:
         faults.append(f"prior and weights are {total / 1000:+.1f}, but {row['score'] / 1000:+.1f} is stored")
-        made_by = row["created_by"].removeprefix(ENGINE_ACTOR_PREFIX)
+        made_by = row["created_by"].removeprefix(ENGINE_ACTOR_PREFIX).partition("+")[0]
         if made_by != ENGINE_VERSION:
             faults.append(f"it was made by engine {made_by}, and the weights are those of engine {ENGINE_VERSION}")
     return check("score", faults, f"prior and weights are {total / 1000:+.1f}, as stored")
@@ -155,7 +146,9 @@ def confidence(row: Row, levels: Mapping[str, Level]) -> Check:
     status = Uniqueness[row["uniqueness"].upper()]
     stored = Confidence[row["confidence"].upper()]
     group = GroupLevel(levels["group"])
-    least, most = _of_pair(levels, status) if group is GroupLevel.UNKNOWN else _of_group(group, status)
+    calibrated = row["corrections"] is not None
+    pair = group is GroupLevel.UNKNOWN
+    least, most = _of_pair(levels, status, calibrated=calibrated) if pair else _of_group(group, status)
     faults = []
     if not least <= stored <= most:
         told = most.name.lower() if least is most else f"at most {most.name.lower()}"
@@ -167,7 +160,8 @@ def confidence(row: Row, levels: Mapping[str, Level]) -> Check:
     return check("confidence", faults, f"{stored.name.lower()}, as {status.name.lower()} evidence of this kind is{who}")
 
 
-def _of_pair(levels: Mapping[str, Level], status: Uniqueness) -> tuple[Confidence, Confidence]:
+def _of_pair(levels: Mapping[str, Level], status: Uniqueness, *, calibrated: bool) -> tuple[Confidence, Confidence]:
+    """Return the least and the greatest confidence of a pair; which scores were certified is not looked up again."""
     proof = levels["reference"] == ReferenceLevel.FULL or levels["end_to_end"] == EndToEndLevel.EQUAL
     hint = levels["reference"] >= ReferenceLevel.COMMON or levels["end_to_end"] >= EndToEndLevel.EQUAL
     payer = PartyLevel.EQUAL in {levels["account"], levels["name"]}
@@ -178,13 +172,15 @@ def _of_pair(levels: Mapping[str, Level], status: Uniqueness) -> tuple[Confidenc
         found = Confidence.LOW
     elif proof and sure:
         found = Confidence.EXACT
-    elif payer and sure:
+    elif payer and sure and levels["date"] in _TIMELY:
         found = Confidence.HIGH
     else:
-        found = Confidence.MEDIUM
+        certifiable = calibrated and sure and levels["date"] in _TIMELY
+        return Confidence.MEDIUM, Confidence.HIGH if certifiable else Confidence.MEDIUM
     return found, found
 
 
+_TIMELY: Final = frozenset({DateLevel.UNKNOWN, DateLevel.NEAR, DateLevel.CLOSE})
 _EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND})
 _SEARCHED: Final = frozenset({GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_SOME_INSTALMENTS})
 
@@ -264,68 +260,65 @@ def _days_beside(leg: Row) -> int:
 
 
 def sums(row: Row, levels: Mapping[str, Level]) -> Check:
-    """Add up the legs on either side, and compare them with the match and with the amounts of its transactions."""
+    """Add up the legs at either end, and compare them with the match and with the amounts of its transactions."""
     legs, faults, told = row["legs"], [], []
-    for side, taken in SIDES:
-        total = sum(leg[taken] for leg in legs)
-        ids = {leg[f"{side}_id"] for leg in legs}
-        told.append(f"{_money(total, row['currency'])} of {len(ids)} {side}")
-        if total != row["amount_minor"]:
-            faults.append(f"the {side} legs are {_money(total, row['currency'])}, not the match's {_amount(row)}")
-        if any(leg[f"{side}_currency"] != row["currency"] for leg in legs):
-            faults.append(f"a leg is in another currency than its {side} transaction")
-    if any(leg["settled_currency"] == row["currency"] and leg["settled_minor"] != leg["amount_minor"] for leg in legs):
+    for end, amount in ENDS:
+        total = sum(leg[amount] for leg in legs)
+        currency = legs[0][f"{end}_currency"]
+        told.append(f"{_money(total, currency)} of {len({leg[f'{end}_id'] for leg in legs})} {end}")
+        if currency == row["currency"] and total != row["amount_minor"]:
+            faults.append(f"the {end} legs are {_money(total, currency)}, not the match's {_amount(row)}")
+        if any(leg[f"{end}_currency"] != currency for leg in legs):
+            faults.append(f"the {end} legs are of several currencies")
+    if any(leg["settled_currency"] != leg["expected_currency"] for leg in legs):
+        faults.append("a leg is in another currency than its expected transaction")
+    same = [leg for leg in legs if leg["settled_currency"] == leg["incoming_currency"]]
+    if any(leg["settled_minor"] != leg["amount_minor"] for leg in same):
         faults.append("a leg settles another amount than it takes")
-    several = tuple(len({leg[f"{side}_id"] for leg in legs}) > 1 for side, _ in SIDES)
+    several = tuple(len({leg[f"{end}_id"] for leg in legs}) > 1 for end, _ in ENDS)
     if _KINDS.get(row["kind"], several) != several:
         faults.append(f"its legs do not make it {row['kind']}")
-    for side, transaction_id, taken_minor, leg in _of_transactions(legs):
-        limit = leg[f"{side}_minor"]
-        left = limit - leg[f"{side}_allocated_minor"]
-        if taken_minor > limit:
-            faults.append(f"{side} {transaction_id} has {_money(limit, row['currency'])} only")
-        elif row["status"] == "proposed" and taken_minor > left:
-            faults.append(f"of {side} {transaction_id} only {_money(left, row['currency'])} is left")
-        elif row["status"] == "proposed" and _whole(levels, side) and taken_minor != left:
-            faults.append(f"{side} {transaction_id} has {_money(left, row['currency'])} left, and not all is matched")
+    for taken in taken_of(row):
+        left = _money(taken.left_minor, taken.currency)
+        what = f"{taken.name} {taken.transaction_id}"
+        if taken.minor > taken.whole_minor:
+            faults.append(f"{what} has {_money(taken.whole_minor, taken.currency)} only")
+        elif row["status"] == "proposed" and taken.minor > taken.left_minor:
+            faults.append(f"of {what} only {left} is left")
+        elif row["status"] == "proposed" and _whole(row, levels, taken.end) and taken.minor != taken.left_minor:
+            faults.append(f"{what} has {left} left, and not all is matched")
     return check("sums", faults, f"{' and '.join(told)} to the minor unit")
 
 
-def _whole(levels: Mapping[str, Level], side: str) -> bool:
-    """Tell whether all that is open of a side's transactions is matched, as the level of the amount has it."""
-    sides = {AmountLevel.EQUAL: SIDES, AmountLevel.SMALLER: SIDES[1:], AmountLevel.LARGER: SIDES[:1]}
-    return side in dict(sides.get(AmountLevel(levels.get("amount", 0)), ()))
+def _whole(row: Row, levels: Mapping[str, Level], end: str) -> bool:
+    """Tell whether all that is open of an end's transactions is matched, as the level of the amount has it."""
+    both = {name for name, _ in ENDS}
+    sides = {AmountLevel.EQUAL: both, AmountLevel.SMALLER: {"incoming"}, AmountLevel.LARGER: {"expected"}}
+    level = AmountLevel(levels.get("amount", 0))
+    if level is AmountLevel.SMALLER and any(leg["expected_contra"] or leg["incoming_contra"] for leg in row["legs"]):
+        # Of two of one side, the smaller may stand at either end.
+        smallest = min(row["legs"][0][f"{name}_left_minor"] for name, _ in ENDS)
+        return bool(row["legs"][0][f"{end}_left_minor"] == smallest)
+    return end in (both if row["adjustments"] else sides.get(level, set()))
 
 
-def _of_transactions(legs: list[Row]) -> Iterator[tuple[str, UUID, int, Row]]:
-    """Go through all transactions: the side, the id, what all legs take of it, and one of them."""
-    for side, taken in SIDES:
-        wanted: Counter[UUID] = Counter()
-        for leg in legs:
-            wanted[leg[f"{side}_id"]] += leg[taken]
-        one_of = {leg[f"{side}_id"]: leg for leg in legs}
-        for transaction_id, minor in wanted.items():
-            yield side, transaction_id, minor, one_of[transaction_id]
-
-
-def allocations(row: Row, standing: Mapping[tuple[str, UUID], tuple[int, int]]) -> Check:
-    """Compare what is allocated with the legs that count: ``standing`` has those of all matches, and of this one."""
+def allocations(row: Row, standing: Mapping[tuple[int, UUID], tuple[int, int]]) -> Check:
+    """Compare what is allocated with what counts: ``standing`` has, by side and id, all matches', and this one's."""
     faults = []
     accepted = row["status"] == "accepted"
-    count = 0
-    for side, transaction_id, taken_minor, leg in _of_transactions(row["legs"]):
-        count += 1
-        counted, own = standing.get((side, transaction_id), (0, 0))
-        if leg[f"{side}_allocated_minor"] != counted:
-            allocated = _money(leg[f"{side}_allocated_minor"], row["currency"])
-            faults.append(
-                f"{allocated} of {side} {transaction_id} is allocated, legs are {_money(counted, row['currency'])}"
-            )
-        if own != (taken_minor if accepted else 0):
-            what = "do not count" if accepted else "count"
-            faults.append(f"the legs of {side} {transaction_id} {what}, though the match is {row['status']}")
+    everything = taken_of(row)
+    for taken in everything:
+        counted, own = standing.get((taken.side, taken.transaction_id), (0, 0))
+        what = f"{taken.name} {taken.transaction_id}"
+        if taken.allocated_minor != counted:
+            allocated = _money(taken.allocated_minor, taken.currency)
+            faults.append(f"{allocated} of {what} is allocated, legs are {_money(counted, taken.currency)}")
+        if own != (taken.minor if accepted else 0):
+            told = "do not count" if accepted else "count"
+            faults.append(f"the legs of {what} {told}, though the match is {row['status']}")
     holds = "holds all of it" if accepted else "holds nothing, as it is " + row["status"]
-    return check("allocations", faults, f"{count} transactions have allocated what legs say; this match {holds}")
+    found = f"{len(everything)} transactions have allocated what legs say; this match {holds}"
+    return check("allocations", faults, found)
 
 
 def _money(minor: int, currency: str) -> str:

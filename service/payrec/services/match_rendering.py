@@ -6,15 +6,34 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from payrec.constants import EXPLANATION_MEMBERS_MAX
-from payrec.domain.matching import explain, rules
+from payrec.domain.matching import explain, explain_money, rules
 from payrec.domain.money import format_minor
-from payrec.models.matches import AlternativePublic, EvidencePublic, LegPublic, MatchPublic, UniquenessPublic
+from payrec.models.matches import (
+    AdjustmentPublic,
+    AlternativePublic,
+    EvidencePublic,
+    LegPublic,
+    MatchPublic,
+    UniquenessPublic,
+)
 
 _FEATURES: Final = tuple(rules.FEATURES)
 
 
 def rendered(row: dict[str, Any]) -> MatchPublic:
-    """Return the resource of a stored match with its legs."""
+    """Return the resource of a stored match with its legs.
+
+    Of one that waits for a blind review, what the engine thinks of it is not told until it is decided.
+    """
+    public = _rendered(row)
+    if not (row["sampled"] and row["status"] == "proposed"):
+        return public
+    return public.model_copy(
+        update={"score": None, "confidence": None, "evidence": [], "explanation": None, "alternatives": []}
+    )
+
+
+def _rendered(row: dict[str, Any]) -> MatchPublic:
     # A match of an earlier engine has fewer features: it is silent on the others.
     levels = dict(zip(_FEATURES, row["levels"] or (), strict=False))
     return MatchPublic.model_validate(
@@ -23,9 +42,9 @@ def rendered(row: dict[str, Any]) -> MatchPublic:
             "score": row["score"] / 1000,
             "amount": format_minor(row["amount_minor"], row["currency"]),
             "legs": [_leg(x) for x in row["legs"]],
-            "adjustments": row["adjustments"] or [],
+            "adjustments": [_adjustment(x) for x in row["adjustments"] or ()],
             "returned_amount_minor": row["returned_minor"],
-            "evidence": [_evidence(e, row["legs"]) for e in explain.evidence(levels)],
+            "evidence": [evidence_of(e, row["legs"]) for e in explain.evidence(levels, row["corrections"])],
             "explanation": _explanation(levels, row),
             "uniqueness": UniquenessPublic(
                 status=row["uniqueness"],
@@ -52,16 +71,32 @@ BOUNDS: Final[dict[str, Any]] = {
 
 
 def _leg(leg: dict[str, Any]) -> LegPublic:
+    expected, incoming = leg["expected_contra"], leg["incoming_contra"]
     return LegPublic(
-        expected_transaction_id=leg["expected_id"],
-        incoming_transaction_id=leg["incoming_id"],
+        expected_transaction_id=None if expected else leg["expected_id"],
+        contra_expected_transaction_id=leg["incoming_id"] if incoming else None,
+        incoming_transaction_id=None if incoming else leg["incoming_id"],
+        contra_incoming_transaction_id=leg["expected_id"] if expected else None,
         amount_minor=leg["amount_minor"],
         settled_minor=leg["settled_minor"],
         settled_currency=leg["settled_currency"],
     )
 
 
-def _evidence(found: explain.Evidence, legs: list[dict[str, Any]]) -> EvidencePublic:
+def _adjustment(stored: dict[str, Any]) -> AdjustmentPublic:
+    of_line = stored["side"] == "incoming"
+    return AdjustmentPublic(
+        type=stored["type"],
+        expected_transaction_id=None if of_line else stored["id"],
+        incoming_transaction_id=stored["id"] if of_line else None,
+        amount_minor=stored["minor"],
+        currency=stored["currency"],
+        rate=stored.get("rate"),
+    )
+
+
+def evidence_of(found: explain.Evidence, legs: list[dict[str, Any]]) -> EvidencePublic:
+    """Return what a level says, with the texts of both sides."""
     expected, incoming = _sides(found["feature"], legs)
     return EvidencePublic(
         feature=found["feature"],
@@ -122,12 +157,59 @@ def _amount(side: str, legs: list[dict[str, Any]]) -> str:
 
 def _explanation(levels: dict[str, int], row: dict[str, Any]) -> str:
     legs, uniqueness = row["legs"], rules.Uniqueness[row["uniqueness"].upper()]
+    if legs[0]["expected_contra"] or legs[0]["incoming_contra"]:
+        return _of_money(levels, row)
     expected, incoming = _expected(legs[0]), _incoming(legs[0])
     if not levels.get("group"):
         return explain.explanation(
-            levels, expected=expected, incoming=incoming, status=uniqueness, rivals=row["candidates"] - 1
+            levels,
+            expected=expected,
+            incoming=incoming,
+            adjustments=[_adjusted(x, legs[0]) for x in row["adjustments"] or ()],
+            status=uniqueness,
+            rivals=row["candidates"] - 1,
         )
     return explain.group_explanation(levels, group=_group(row), expected=expected, incoming=incoming, status=uniqueness)
+
+
+def _of_money(levels: dict[str, int], row: dict[str, Any]) -> str:
+    leg = row["legs"][0]
+    # The contra transaction stands at the end of the other side, and takes out what the other brings in.
+    ends = {end: _end(leg, end) for end in ("expected", "incoming")}
+    credit = "incoming" if leg["expected_contra"] else "expected"
+    return explain_money.money_explanation(
+        rules.MatchKind[row["kind"].upper()],
+        levels,
+        credit=ends.pop(credit),
+        debit=ends.popitem()[1],
+        status=rules.Uniqueness[row["uniqueness"].upper()],
+        rivals=row["candidates"] - 1,
+    )
+
+
+def _end(leg: dict[str, Any], end: str) -> explain_money.EndFacts:
+    return explain_money.EndFacts(
+        amount_minor=leg[f"{end}_minor"],
+        currency=leg[f"{end}_currency"],
+        day=leg["due_on" if end == "expected" else "booking_on"],
+        reference=leg["reference" if end == "expected" else "structured_reference"],
+        end_to_end_id=leg[f"{end}_end_to_end_id"],
+        group_key=leg[f"{end}_group_key"],
+        counterparty_name=leg[f"{end}_name"],
+        counterparty_account=leg[f"{end}_account"],
+        own_account=leg[f"{end}_own_account"],
+    )
+
+
+def _adjusted(stored: dict[str, Any], leg: dict[str, Any]) -> explain.AdjustmentFacts:
+    return explain.AdjustmentFacts(
+        type=rules.AdjustmentType[stored["type"].upper()],
+        amount_minor=stored["minor"],
+        currency=stored["currency"],
+        of_line=stored["side"] == "incoming",
+        settled_minor=leg["settled_minor"],
+        rate=stored.get("rate"),
+    )
 
 
 def _group(row: dict[str, Any]) -> explain.GroupFacts:

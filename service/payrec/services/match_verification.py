@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.matching.rules import GROUP_LEGS_MAX, PRIOR_WEIGHT, GroupLevel, Level
+from payrec.domain.matching.rules import GROUP_LEGS_MAX, GroupLevel, Level
+from payrec.domain.matching.weights import PRIOR_WEIGHT, weight_of
 from payrec.domain.money import format_minor
 from payrec.domain.scope import TenantScope
 from payrec.errors import NotFoundError
-from payrec.services import match_checks, match_group_proof
-from payrec.services.match_checks import SIDES, Check
+from payrec.services import match_adjustments, match_checks, match_group_proof, match_money_checks
+from payrec.services.match_checks import Check
+from payrec.services.match_ends import ENDS, side_of, taken_of
 from payrec.services.match_rendering import rendered
 from payrec.services.validation import identifier
+from payrec.storage.allocations import Side
 from payrec.storage.database import Database
 from payrec.storage.matches import MatchStore
 
@@ -101,7 +104,7 @@ class MatchVerificationService:
             prior_milli=PRIOR_WEIGHT,
             score_milli=row["score"],
             weights=[
-                Weight(feature=name, level=level.name.lower(), milli=match_checks.weight_of(name, level))
+                Weight(feature=name, level=level.name.lower(), milli=weight_of(name, level, row["corrections"]))
                 for name, level in levels.items()
                 if level != 0
             ],
@@ -119,16 +122,20 @@ async def _looked_at(store: MatchStore, row: dict[str, Any], levels: dict[str, L
     checks = []
     if row["levels"] is not None:
         legs = [match_checks.joined(leg) for leg in row["legs"]]
-        checks += [match_checks.score(row, levels), match_checks.confidence(row, levels)]
-        checks.append(match_checks.evidence(levels, legs))
-    checks += [match_checks.sums(row, levels), await _allocations(store, row)]
+        checks.append(match_checks.score(row, levels))
+        if match_money_checks.is_money(row):
+            checks += [match_money_checks.confidence(row, levels), match_money_checks.evidence(row, levels, legs[0])]
+        else:
+            checks += [match_checks.confidence(row, levels), match_checks.evidence(levels, legs)]
+    checks += [match_checks.sums(row, levels), match_adjustments.adjustments(row, levels)]
+    checks.append(await _allocations(store, row))
     group = GroupLevel(levels["group"])
     return checks if group is GroupLevel.UNKNOWN else checks + await _proofs(store, row, group)
 
 
 async def _allocations(store: MatchStore, row: dict[str, Any]) -> Check:
-    expected, incoming = ([leg[f"{side}_id"] for leg in row["legs"]] for side, _ in SIDES)
-    found = await store.standing(row["id"], expected=expected, incoming=incoming)
+    of_side = {side: [t.transaction_id for t in taken_of(row) if t.side is side] for side in Side}
+    found = await store.standing(row["id"], expected=of_side[Side.EXPECTED], incoming=of_side[Side.INCOMING])
     return match_checks.allocations(row, {(r["side"], r["id"]): (r["minor"], r["own_minor"]) for r in found})
 
 
@@ -150,13 +157,13 @@ async def _proofs(store: MatchStore, row: dict[str, Any], group: GroupLevel) -> 
 def _changed(row: dict[str, Any]) -> list[Changed]:
     found = {
         (side, leg[f"{side}_id"]): Changed(
-            side=side,
+            side=side_of(leg, side).name.lower(),
             id=leg[f"{side}_id"],
             revision=leg[f"{side}_revision"],
             revision_now=leg[f"{side}_revision_now"],
         )
         for leg in row["legs"]
-        for side, _ in SIDES
+        for side, _ in ENDS
         if leg[f"{side}_revision"] != leg[f"{side}_revision_now"]
     }
     return list(found.values())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
+from dataclasses import replace
 from typing import Any, Final
+from uuid import UUID
 
 import polars as pl
 import structlog
@@ -11,19 +14,24 @@ import structlog
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.matching.engine import STAGES, Proposals, propose
-from payrec.domain.matching.rules import BASIS_POINTS, Confidence, MatchingRules, MatchKind
+from payrec.domain.matching.exchange import FX_DAYS_MAX, RATES_SCHEMA
+from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, Reason
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import AlreadyMatchedError
 from payrec.metrics import Metrics
-from payrec.models.tenants import MatchingSettings
-from payrec.services.match_columns import Snapshot, Staged, snapshot_of, staged
+from payrec.services.learning import LearningService, ordinals_of
+from payrec.services.match_columns import Snapshot, expected_frame, incoming_frame, snapshot_of
+from payrec.services.match_commit import MatchCommit, Written, own_partitions
 from payrec.services.match_runs import filters_of
+from payrec.services.match_staging import Draft, Stamp, draft_of
+from payrec.services.matching_rules import rules_of
+from payrec.services.returns import ReturnService
 from payrec.services.tenants import effective_settings
 from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.fx_rates import RATE_COLUMNS, FxRateStore
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_names import MatchNameStore
-from payrec.storage.match_proposals import MatchProposalStore, Written
 from payrec.storage.match_runs import MatchRunStore
 from payrec.storage.partitions import ensure_partitions
 from payrec.storage.tenants import TenantStore
@@ -46,8 +54,10 @@ ENGINE_ACTOR: Final = "engine"
 class MatchingService:
     """Runs matching for one tenant environment."""
 
-    def __init__(self, *, work: Work, metrics: Metrics) -> None:
+    def __init__(self, *, work: Work, metrics: Metrics, returns: ReturnService, learning: LearningService) -> None:
         self._work = work
+        self._returns = returns
+        self._learning = learning
         self._metrics = metrics
         self._logger = structlog.get_logger("payrec.matching")
 
@@ -67,13 +77,18 @@ class MatchingService:
             # Its own transaction, because it locks both tables; after the first run it only looks.
             async with self._work.database.tenant(scope) as connection:
                 await ensure_partitions(connection)
+            await self._learning.learn(caller, scope)
+        rules = await self._learning.taught(scope, rules)
+        rejected = await self._learning.rejected(scope)
+        returned = await self._link_returns(caller, scope, job["params"])
         for attempt in range(1, ATTEMPTS_MAX + 1):
             progress.done, progress.total = 0, STEPS
             start = self._work.clock.monotonic()
-            snapshot = await self._read(scope, job["params"])
+            snapshot, rates = await self._read(scope, job["params"])
             progress.done += 1
             read = self._work.clock.monotonic()
-            proposals = await asyncio.to_thread(_proposed, snapshot, rules, progress)
+            proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
+            proposals = _told(proposals, snapshot, returned)
             decided = self._work.clock.monotonic()
             try:
                 written = await self._commit(
@@ -103,19 +118,30 @@ class MatchingService:
             )
             return
 
+    async def _link_returns(self, caller: Caller, scope: TenantScope, params: dict[str, Any]) -> dict[UUID, Reason]:
+        """Link returns before the run reads, so that it matches what they reopen; return why the others stay open."""
+        if params.get("dryRun"):
+            return {}
+        return await self._returns.link_open(caller, scope, filters_of(params)[1])
+
     async def _rules(self, scope: TenantScope) -> MatchingRules:
         async with self._work.database.control(readonly=True) as connection:
             settings = effective_settings(await TenantStore(connection).settings(scope.tenant_id))
-        return rules_of(settings.matching)
+        return rules_of(settings)
 
-    async def _read(self, scope: TenantScope, params: dict[str, Any]) -> Snapshot:
+    async def _read(self, scope: TenantScope, params: dict[str, Any]) -> tuple[Snapshot, pl.DataFrame]:
         expected_filter, incoming_filter = filters_of(params)
         async with self._work.database.tenant(scope, readonly=True, snapshot=True) as connection:
             store = MatchRunStore(connection)
-            expected = await store.read_expected(expected_filter, today=today(scope, self._work.clock.now()))
-            incoming = await store.read_incoming(incoming_filter)
+            data = await store.read_expected(expected_filter, today=today(scope, self._work.clock.now()))
+            # Each side is parsed while the next is read.
+            expected = asyncio.create_task(asyncio.to_thread(expected_frame, data))
+            data = await store.read_incoming(incoming_filter)
+            incoming = asyncio.create_task(asyncio.to_thread(incoming_frame, data))
+            del data
             names = await MatchNameStore(connection).read()
-        return await asyncio.to_thread(snapshot_of, expected, incoming, names)
+            rates = await FxRateStore(connection).read(days=FX_DAYS_MAX)
+        return await asyncio.to_thread(snapshot_of, await expected, await incoming, names), _rates(rates)
 
     async def _commit(
         self,
@@ -131,15 +157,18 @@ class MatchingService:
     ) -> Written:
         dry_run = bool(job["params"].get("dryRun"))
         filtered = bool(job["params"].get("expectedFilter") or job["params"].get("incomingFilter"))
-        rendered = None
+        draft, own = None, None
         if not dry_run:
-            rendered = await asyncio.to_thread(staged, proposals, snapshot, self._work.ids, rules, filtered=filtered)
+            draft = await asyncio.to_thread(draft_of, proposals, snapshot, self._work.ids, rules)
+            own = await own_partitions(self._work, scope, draft)
         progress.done += 1
         counts = proposals.counts
         written = Written(proposed=counts.proposed, auto_accepted=counts.auto_accepted, ambiguous=counts.ambiguous)
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            if rendered is not None:
-                written = await self._write(unit, job, proposals, rendered, filtered=filtered)
+            if draft is not None:
+                commit = MatchCommit(unit, proposals, snapshot, own=own, filtered=filtered)
+                written = await self._write(unit, job, proposals, draft, commit)
+                await self._learning.remember(unit, job["id"], proposals, snapshot)
             result = _result(proposals, written)
             if dry_run:
                 result["proposals"] = _first_proposals(proposals, snapshot)
@@ -153,42 +182,57 @@ class MatchingService:
         return written
 
     async def _write(
-        self, unit: Unit, job: dict[str, Any], proposals: Proposals, rendered: Staged, *, filtered: bool
+        self, unit: Unit, job: dict[str, Any], proposals: Proposals, draft: Draft, commit: MatchCommit
     ) -> Written:
-        await MatchRunStore(unit.connection).stage(
-            rendered.matches, rendered.legs, rendered.reasons, rendered.looked_at
-        )
-        written = await MatchProposalStore(unit.connection).write(
-            run_id=job["id"],
-            change_id=unit.change_id,
-            actor=f"{ENGINE_ACTOR}:{proposals.engine_version}",
-            at=unit.now,
-            filtered=filtered,
-        )
+        actor = f"{ENGINE_ACTOR}:{proposals.engine_version}"
+        stamp = Stamp(run_id=job["id"], change_id=unit.change_id, actor=actor, at=unit.now)
+        written = await commit.write(draft, stamp)
         done = {"proposed": written.proposed, "kept": written.kept, "superseded": written.superseded}
         unit.record(Record(action="match_run.committed", resource_id=job["id"], after=done))
         return written
 
 
-def rules_of(settings: MatchingSettings) -> MatchingRules:
-    """Return the engine's rules for a tenant's settings."""
-    return MatchingRules(
-        date_window_days_before=settings.date_window_days_before,
-        date_window_days_after=settings.date_window_days_after,
-        amount_tolerance_minor=settings.amount_tolerance_minor,
-        amount_tolerance_basis_points=round(settings.amount_tolerance_percent * BASIS_POINTS / 100),
-        require_reference=settings.require_reference,
-        auto_accept=settings.auto_accept,
-        auto_accept_min_confidence=settings.auto_accept_min_confidence,
-        group_size_max=settings.group_size_max,
-    )
+def _rates(data: bytes) -> pl.DataFrame:
+    """Return the exchange rates that ``FxRateStore`` has read."""
+    schema = {name: RATES_SCHEMA[name] for name in RATE_COLUMNS}
+    return pl.read_csv(io.BytesIO(data), has_header=False, schema=schema) if data else pl.DataFrame(schema=schema)
 
 
-def _proposed(snapshot: Snapshot, rules: MatchingRules, progress: Progress) -> Proposals:
+def _proposed(
+    snapshot: Snapshot, rates: pl.DataFrame, rejected: pl.DataFrame, rules: MatchingRules, progress: Progress
+) -> Proposals:
     def stage_ended(_stage: str) -> None:
         progress.done += 1
 
-    return propose(snapshot.expected, snapshot.incoming, rules, names=snapshot.names, observe=stage_ended)
+    refused = ordinals_of(rejected, snapshot) if not rejected.is_empty() else None
+    return propose(
+        snapshot.expected,
+        snapshot.incoming,
+        rules,
+        rejected=refused,
+        names=snapshot.names,
+        rates=rates,
+        observe=stage_ended,
+    )
+
+
+def _told(proposals: Proposals, snapshot: Snapshot, reasons: dict[UUID, Reason]) -> Proposals:
+    """Give returns the reasons for which they were not linked."""
+    if not reasons:
+        return proposals
+    said = pl.DataFrame(
+        {"id": [str(name) for name in reasons], "said": [reason.value for reason in reasons.values()]},
+        schema={"id": pl.String, "said": pl.Int8},
+    )
+    places = (
+        snapshot.incoming_ids.to_frame("id").with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
+    )
+    found = proposals.open_incoming.join(
+        places.join(said, on="id").select("ordinal", "said"), on="ordinal", how="left", maintain_order="left"
+    ).select("ordinal", pl.coalesce("said", "reason").alias("reason"), "nearest", "days_outside", "difference_minor")
+    counts = dict(found.group_by("reason").len().iter_rows())
+    codes = {reason.code: counts[reason.value] for reason in Reason if reason.value in counts}
+    return replace(proposals, open_incoming=found, counts=replace(proposals.counts, open_incoming=codes))
 
 
 def _result(proposals: Proposals, written: Written) -> dict[str, Any]:
@@ -206,17 +250,25 @@ def _result(proposals: Proposals, written: Written) -> dict[str, Any]:
     }
 
 
+_LEG_ENDS: Final = {
+    "expected": "expectedTransactionId",
+    "contra_expected": "contraExpectedTransactionId",
+    "incoming": "incomingTransactionId",
+    "contra_incoming": "contraIncomingTransactionId",
+}
+"""The ends that a leg may have, by the engine's column, of which it has two."""
+
+
 def _first_proposals(proposals: Proposals, snapshot: Snapshot) -> list[dict[str, Any]]:
     matches = proposals.matches.filter(pl.col("size").cum_sum() <= DRY_RUN_LEGS_MAX).head(DRY_RUN_PROPOSALS_MAX)
     legs: list[list[dict[str, Any]]] = [[] for _ in range(matches.height)]
     for leg in proposals.legs.filter(pl.col("proposal") < matches.height).iter_rows(named=True):
-        legs[leg["proposal"]].append(
-            {
-                "expectedTransactionId": snapshot.expected_ids[leg["expected"]],
-                "incomingTransactionId": snapshot.incoming_ids[leg["incoming"]],
-                "amountMinor": leg["amount_minor"],
-            }
-        )
+        ends = {
+            name: (snapshot.expected_ids if end.endswith("expected") else snapshot.incoming_ids)[leg[end]]
+            for end, name in _LEG_ENDS.items()
+            if leg[end] is not None
+        }
+        legs[leg["proposal"]].append({**ends, "amountMinor": leg["amount_minor"]})
     return [
         {
             "kind": MatchKind(row["kind"]).name.lower(),

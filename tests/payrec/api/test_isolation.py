@@ -160,9 +160,9 @@ class Walker:
                 await self.ask(operation, operation.path, json=body)
 
     async def look_around(self) -> None:
-        """Read every list of one's own to its end."""
+        """Read every list of one's own to its end, and ask for whatever takes neither a body nor an id."""
         for operation in self.world.operations:
-            if operation.method == "GET" and not operation.in_path:
+            if operation.body_schema is None and not operation.in_path:
                 takes_limit = any(name == "limit" for name, _ in operation.query_parameters)
                 await self.ask(operation, operation.path, params={"limit": 200} if takes_limit else {})
 

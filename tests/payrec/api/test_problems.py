@@ -209,7 +209,7 @@ async def test_no_parameter_is_echoed_when_it_is_wrong(acme: Tenant, path: str, 
     for field in model.model_fields.values():
         answer = await acme.get(path, params={field.alias: MARKER + "\0"})
         assert answer.status_code in {400, 422}, field.alias
-        assert "9c1e" not in answer.text
+        assert MARKER.lower() not in answer.text.lower()
         # The text of some errors quotes the first character that is wrong.
         assert "`" not in answer.text
 

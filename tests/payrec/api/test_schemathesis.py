@@ -55,6 +55,7 @@ async def task(service: Service) -> dict[str, Any]:
             "/jobs": run.json()["jobId"],
             "/matches": matches.json()["data"][0]["id"],
             "/auth/api-keys": key.json()["id"],
+            "/matching/aliases": key.json()["id"],  # of no alias: none has been learned
             "/tenants": tenant.id,
         },
     }

@@ -9,13 +9,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from payrec.bench.codes import is_reversal
 from payrec.bench.dataset import DataSet, write
 from payrec.bench.generator import CLASSES, HARDNESS, SHARES, generate
 from payrec.bench.maker import RATES
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.matching.keys import normalise_reference, reference_key, remittance_keys
 from payrec.domain.references import is_creditor_reference, is_iban
+from payrec.domain.returns import return_kind
 
 ROWS = 2_000
 
@@ -201,7 +201,7 @@ def test_a_batch_is_named_in_the_line_alone(data: DataSet) -> None:
 
 
 def test_reversals_have_a_code_of_the_bank_and_nothing_else_has(data: DataSet) -> None:
-    coded = data.incoming.filter(pl.col("tx_code").map_elements(is_reversal, return_dtype=pl.Boolean))
+    coded = data.incoming.filter(pl.col("tx_code").map_elements(return_kind, return_dtype=pl.String).is_not_null())
     truth = truth_of(data).filter((pl.col("class") == "reversal") & pl.col("expected_id").is_null())
 
     assert set(coded["id"]) == set(truth["incoming_id"])

@@ -94,7 +94,6 @@ async def test_a_row_is_stored_with_the_keys_that_a_request_would_get(
         "counterpartyName": "MUELLER SOEHNE",
         "counterpartyAccount": IBAN,
         "bankTransactionCode": "PMNT-RCDT-RRTN",
-        "reversal": True,
     }
     assert (await acme.post("/incoming-transactions", body)).status_code == 201
     scope = await scope_of_tenant(service.factory, globex)

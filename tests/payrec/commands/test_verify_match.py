@@ -18,7 +18,7 @@ from support.service import Service, Tenant
 pytestmark = pytest.mark.anyio
 
 Command = Callable[..., Awaitable[tuple[int, str, str]]]
-NAMES = ("stored", "score", "confidence", "evidence", "sums", "allocations")
+NAMES = ("stored", "score", "confidence", "evidence", "sums", "adjustments", "allocations")
 
 
 @pytest.fixture
@@ -225,7 +225,7 @@ CHANGES: list[tuple[Story, str, set[str]]] = [
     (pair, "UPDATE match SET amount_minor = 9999", {"sums"}),
     (pair, "UPDATE match SET amount_minor = 9999; UPDATE leg SET amount_minor = 9999, settled_minor = 9999", {"sums"}),
     (pair, "UPDATE match SET kind = 'one_to_many'", {"sums"}),
-    (pair, "UPDATE expected_transaction SET currency = 'USD'", {"sums"}),
+    (pair, "UPDATE expected_transaction SET currency = 'USD'", {"sums", "adjustments"}),
     (pair, "UPDATE expected_transaction SET amount_minor = 9999", {"sums"}),
     (pair, "UPDATE leg SET expected_id = '01900000-0000-7000-8000-000000000000'", {"stored"}),
     (part, "UPDATE incoming_transaction SET amount_minor = 6001", {"sums"}),

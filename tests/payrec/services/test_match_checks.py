@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.domain.matching.rules import ENGINE_VERSION, PRIOR_WEIGHT, GroupLevel, MatchingRules
+from payrec.domain.matching.rules import ENGINE_VERSION, GroupLevel, MatchingRules
+from payrec.domain.matching.weights import PRIOR_WEIGHT
 from payrec.services.match_checks import ENGINE_ACTOR_PREFIX, confidence, levels_of, score
 from payrec.services.match_group_proof import HYPOTHESES, Beside, again, proof
 from support.matching_frames import Item, Line, Proposal, run
@@ -55,6 +56,7 @@ def stored(match: Proposal) -> dict[str, Any]:
         "decided_by": engine if match.auto else None,
         "uniqueness": match.status.name.lower(),
         "confidence": match.confidence.name.lower(),
+        "corrections": None,
         "candidates": match.tried + sum(match.rivals),
         "proof": {"sets": match.tried, "named": match.named, "bounds": {"groupSizeMax": 50, "searchedMax": 12}},
     }
@@ -111,7 +113,14 @@ def test_a_set_holds_again_when_no_other_has_its_sum(amounts: list[int], data: s
 
 @pytest.mark.parametrize("levels", [None, []])
 def test_a_match_without_levels_is_silent_on_everything(levels: list[int] | None) -> None:
-    row = {"levels": levels, "legs": [], "uniqueness": "unique", "confidence": "low", "score": PRIOR_WEIGHT}
+    row = {
+        "levels": levels,
+        "legs": [],
+        "uniqueness": "unique",
+        "confidence": "low",
+        "score": PRIOR_WEIGHT,
+        "corrections": None,
+    }
 
     found, readable = levels_of(row)
 

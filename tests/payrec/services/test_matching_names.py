@@ -55,16 +55,16 @@ async def test_a_text_is_read_for_each_name_and_only_of_its_own_tenant(world: Wo
     assert texts == [["Albrador Log.", "Albrador Logistik", "Zoë"], ["Albrador Log.", "Albrador Logistik"]]
 
 
-async def test_a_near_amount_leaves_the_difference_open(world: World) -> None:
+async def test_a_near_amount_is_settled_with_a_fee(world: World) -> None:
     expected = await world.expect("100.00", counterpartyName="Ada Lovelace")
     incoming = await world.receive("98.00", counterpartyName="Ada Lovelace")
     await world.set(autoAccept=True, autoAcceptMinConfidence="high")
     await world.run()
     match = await world.proposal()
     assert (match["confidence"], match["amountMinor"]) == ("medium", 9_800)
-    assert match["explanation"].startswith("98.00 of 100.00 EUR is paid")
+    assert match["explanation"].startswith("2.00 EUR less than asked, taken as a fee")
     assert (await world.accept(match)).status_code == 200
-    assert (await world.expected(expected))["openAmountMinor"] == 200
+    assert (await world.expected(expected))["openAmountMinor"] == 0
     assert (await world.incoming(incoming))["openAmountMinor"] == 0
 
 

@@ -20,16 +20,8 @@ from payrec.domain.matching.blind_sums import sums
 from payrec.domain.matching.block import Candidates, with_code
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.compete import Taken, probability, standing, strength
-from payrec.domain.matching.group_choice import (
-    RIVAL_SCHEMA,
-    Chosen,
-    chosen,
-    counted,
-    free,
-    given_up,
-    nothing,
-    told_by_legs,
-)
+from payrec.domain.matching.group_choice import Chosen, chosen, free, given_up, nothing, told_by_legs
+from payrec.domain.matching.group_rivals import RIVAL_SCHEMA, counted
 from payrec.domain.matching.groups import LEG_SCHEMA
 from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.rules import (
@@ -182,7 +174,7 @@ def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.
     rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
     status = standing(pl.col("g").is_in(tied.implode()) | pl.col("twin"), unique=rivalry == 0)
     return (
-        groups.join(counted(shared), on="g", how="left")
+        groups.join(counted(shared.with_columns(claims=pl.lit(1))), on="g", how="left")
         .with_columns(
             rivals_expected=pl.col("rivals_expected").fill_null(0) + pl.col("worse"),
             rivals_incoming=pl.col("rivals_incoming").fill_null(0),

@@ -23,6 +23,8 @@ from payrec.domain.matching.rules import (
     BLIND_LINES_MAX,
     BLIND_PARTIES_MAX,
     BLIND_SEARCH_ITEMS_MAX,
+    BLIND_SETS_MIN,
+    BLIND_SETS_PER_ROW_MAX,
     PARTS_PER_MILLION,
     MatchingRules,
 )
@@ -138,7 +140,23 @@ def _looked_at(items: pl.DataFrame, lines: pl.DataFrame) -> tuple[pl.DataFrame, 
         if tier is not Tier.RUN
     ]
     # The number of sets grows from tier to tier, so those that tell something come first.
-    return found.select("party", "n", "reach", depth=pl.sum_horizontal(telling)), counts.filter(many).select("party")
+    found = found.select("party", "n", "reach", depth=pl.sum_horizontal(telling))
+    costly = _beyond_budget(found.join(counts.select("party", "lines"), on="party"), items.height + lines.height)
+    many_or_costly = pl.concat([counts.filter(many).select("party"), costly])
+    return found.join(costly, on="party", how="anti"), many_or_costly
+
+
+def pieces() -> pl.Expr:
+    """Return how many sums of a party's items are made for each of its lines, about."""
+    n = pl.col("n")
+    return pl.when(pl.col("depth") > Tier.RUN.value).then(n * n).otherwise(n)
+
+
+def _beyond_budget(found: pl.DataFrame, rows: int) -> pl.DataFrame:
+    """Return the ``party`` of those with the most sums, until the others are few enough for so many rows."""
+    budget = max(BLIND_SETS_MIN, BLIND_SETS_PER_ROW_MAX * rows)
+    sums = found.select("party", sums=pieces() * pl.col("lines")).sort("sums", "party")
+    return sums.filter(pl.col("sums").cum_sum() > budget).select("party")
 
 
 def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:

@@ -57,4 +57,6 @@ def parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[
         "e", "i", "tried", leg_minor="target", n="k"
     )
     beyond = near.join(enough.filter(pl.col("lines") > pl.col("k")).select("e", "k"), on=["e", "k"]).select("e", "i")
-    return legs, beyond
+    # One is enough to say of each that it is one of too many.
+    named = [beyond.group_by("e").agg(pl.col("i").min()), beyond.group_by("i").agg(pl.col("e").min())]
+    return legs, pl.concat(frame.select("e", "i") for frame in named)

@@ -13,7 +13,7 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import Parties, Tier
+from payrec.domain.matching.blind_parties import Parties, Tier, pieces
 from payrec.domain.matching.columns import shaped
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, BLIND_CHUNK_ROWS, BLIND_HITS_MAX, MatchingRules
 
@@ -39,10 +39,9 @@ def _hits(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _chunks(found: Parties) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Return members and lines by as many parties as memory is meant for; a party is never torn apart."""
-    pieces = pl.when(pl.col("depth") > Tier.RUN.value).then(pl.col("n") * pl.col("n")).otherwise(pl.col("n"))
     numbered = (
         found.lines.group_by("party")
-        .agg((pieces.first() * (pl.len() + 1)).alias("rows"))
+        .agg((pieces().first() * (pl.len() + 1)).alias("rows"))
         .sort("party")
         .select("party", chunk=pl.col("rows").cum_sum() // BLIND_CHUNK_ROWS)
     )

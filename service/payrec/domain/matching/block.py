@@ -6,7 +6,7 @@ but not forgotten: whoever carries a dropped key is reported, because "nobody el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -16,6 +16,7 @@ from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     KEY_LINES_MAX,
     LINE_CANDIDATES_MAX,
+    PAIRS_MIN,
     EndToEndLevel,
     MatchingRules,
     ReferenceLevel,
@@ -42,8 +43,11 @@ class Candidates:
     """Items whose counterparty-and-amount key was dropped."""
     alike_lines: pl.Series
     """Lines whose counterparty-and-amount key was dropped."""
+    capped_items: pl.Series
     capped_lines: pl.Series
-    """Lines that quote more than the budget allows."""
+    """Items and lines that name more than the budget allows to look at."""
+    repeated: pl.Series
+    """Items beside which the same counterparty, by name or by account, has others of the same amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +57,45 @@ class Equal:
     pairs: pl.DataFrame
     crowded_items: pl.Series
     crowded_lines: pl.Series
+    capped_items: pl.Series
+    capped_lines: pl.Series
+    """Of the crowded rows, those whose key was dropped for nothing but the budget of the whole join."""
+
+
+def beyond_budget(keys: pl.DataFrame, rows: int) -> pl.DataFrame:
+    """Return the ``key`` of those that bring the most ``pairs``, until the others are few enough for so many rows."""
+    budget = max(PAIRS_MIN, rows)
+    if keys.is_empty() or keys["pairs"].cast(pl.Int64).sum() <= budget:
+        return keys.select("key").clear()
+    return keys.sort("pairs", "key").filter(pl.col("pairs").cast(pl.Int64).cum_sum() > budget).select("key")
 
 
 def equal_pairs(items: pl.DataFrame, lines: pl.DataFrame, *, items_max: int, lines_max: int) -> Equal:
-    """Join two frames of ``row`` and ``key``, without the keys on more than the given numbers of rows."""
+    """Join two frames of ``row`` and ``key``, without the keys on more than the given numbers of rows.
+
+    Where all together bring more than the budget of the join, those that bring most are left out as well.
+    """
     items = items.drop_nulls("key")
     lines = lines.drop_nulls("key")
     keys = (
         items.group_by("key")
         .agg(items=pl.len())
         .join(lines.group_by("key").agg(lines=pl.len()), on="key")
-        .with_columns(crowded=(pl.col("items") > items_max) | (pl.col("lines") > lines_max))
+        .with_columns(
+            crowded=(pl.col("items") > items_max) | (pl.col("lines") > lines_max),
+            pairs=pl.col("items").cast(pl.Int64) * pl.col("lines"),
+        )
     )
-    good = keys.filter(~pl.col("crowded")).select("key")
-    bad = keys.filter("crowded").select("key")
+    good = keys.filter(~pl.col("crowded"))
+    capped = beyond_budget(good, items.height + lines.height)
+    good = good.join(capped, on="key", how="anti").select("key")
+    bad = keys.join(good, on="key", how="anti").select("key")
     return Equal(
         pairs=items.join(good, on="key").join(lines, on="key", suffix="_i").select(e="row", i="row_i"),
         crowded_items=items.join(bad, on="key", how="semi")["row"],
         crowded_lines=lines.join(bad, on="key", how="semi")["row"],
+        capped_items=items.join(capped, on="key", how="semi")["row"],
+        capped_lines=lines.join(capped, on="key", how="semi")["row"],
     )
 
 
@@ -92,8 +117,11 @@ def _item_references(expected: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _hits(references: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:
-    """Return ``row``, ``key`` and ``items``: which keys of open items each line quotes, and how many items have it."""
+def _hits(references: pl.DataFrame, incoming: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return ``row``, ``key`` and ``items``: which keys of open items each line quotes, and how many items have it.
+
+    The second frame has, in the same columns, what the budget of all lines together left out of the first.
+    """
     counts = references.group_by("key").agg(items=pl.col("row").n_unique())
     quoted = (
         incoming.select("row", "salt", key="reference_keys")
@@ -103,7 +131,13 @@ def _hits(references: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:
         .join(counts, on="key")
     )
     ids = keyed(incoming, "end_to_end_key").join(counts, on="key")
-    return pl.concat([quoted, ids]).cast(_HITS).unique(["row", "key"])  # type: ignore[arg-type]
+    hits = pl.concat([quoted, ids]).cast(_HITS)  # type: ignore[arg-type]
+    telling = hits.filter(pl.col("items") <= KEY_ITEMS_MAX).group_by("key").agg(pairs=pl.col("items").sum())
+    dropped = beyond_budget(telling, references.height + incoming.height)
+    if dropped.is_empty():
+        return hits.unique(["row", "key"]), hits.clear()
+    kept = hits.join(dropped, on="key", how="anti").unique(["row", "key"])
+    return kept, hits.join(dropped, on="key", how="semi")
 
 
 def _within_budget(hits: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
@@ -193,11 +227,17 @@ def _counterparty_joins(sides: Sides, incoming: pl.DataFrame, rules: MatchingRul
     return found
 
 
+def _repeated(expected: pl.DataFrame) -> pl.Series:
+    """Return the items beside which their counterparty has others of the same amount, whoever pays those."""
+    keys = [keyed(expected, name, with_amount=True) for name in ("account_key", "name_key")]
+    return pl.concat([of_party.filter(pl.col("key").is_duplicated())["row"] for of_party in keys]).unique()
+
+
 def candidates(sides: Sides, rules: MatchingRules) -> Candidates:
     """Return the pairs that share a reference, an end-to-end id, or counterparty and amount."""
     incoming = sides.incoming.filter(~pl.col("reversal"))
     references = _item_references(sides.expected)
-    hits = _hits(references, incoming)
+    hits, dropped = _hits(references, incoming)
     crowded = hits.filter(pl.col("items") > KEY_ITEMS_MAX)
     kept, capped = _within_budget(hits.filter(pl.col("items") <= KEY_ITEMS_MAX))
     joins = _counterparty_joins(sides, incoming, rules)
@@ -210,20 +250,25 @@ def candidates(sides: Sides, rules: MatchingRules) -> Candidates:
         ),
         alike_items=pl.concat([empty, *(found.crowded_items for found in joins)]).unique(),
         alike_lines=pl.concat([empty, *(found.crowded_lines for found in joins)]).unique(),
-        capped_lines=capped,
+        capped_items=pl.concat(
+            [empty, references.join(dropped, on="key", how="semi")["row"], *(found.capped_items for found in joins)]
+        ).unique(),
+        capped_lines=pl.concat([capped, dropped["row"], *(found.capped_lines for found in joins)]).unique(),
+        repeated=_repeated(sides.expected),
     )
 
 
 def amount_pairs(expected: pl.DataFrame, incoming: pl.DataFrame) -> Equal:
     """Return the pairs of equal amount, currency and direction, as ``candidates`` returns them."""
     found = equal_pairs(
-        expected.select("row", key=_amount_key()),
-        incoming.select("row", key=_amount_key()),
+        expected.select("row", key=amount_key()),
+        incoming.select("row", key=amount_key()),
         items_max=KEY_ITEMS_MAX,
         lines_max=KEY_ITEMS_MAX,
     )
-    return Equal(distinct(unquoted(found.pairs)), found.crowded_items, found.crowded_lines)
+    return replace(found, pairs=distinct(unquoted(found.pairs)))
 
 
-def _amount_key() -> pl.Expr:
+def amount_key() -> pl.Expr:
+    """Return the key of an amount in its currency and direction."""
     return pl.col("salt") + pl.col("amount_minor") * pl.lit(_AMOUNT_FACTOR, dtype=pl.Int64)

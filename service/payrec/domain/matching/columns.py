@@ -8,7 +8,7 @@ decides between them is decided by chance.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from payrec.constants import MATCHING_ROWS_MAX
-from payrec.domain.matching.names import NAMES_SCHEMA, resolved
+from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
 
 EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     {
@@ -112,6 +112,8 @@ class Sides:
 
     expected: pl.DataFrame
     incoming: pl.DataFrame
+    names: pl.DataFrame = field(default_factory=lambda: normalised(pl.DataFrame(schema=dict(NAMES_SCHEMA))))
+    """What the name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
 
     def payments(self) -> pl.DataFrame:
         """Return the lines that pay something: neither reversals nor repetitions."""
@@ -197,8 +199,15 @@ def _equal_to_next(frame: pl.DataFrame, columns: list[str]) -> pl.Series:
     return frame.select((pl.all_horizontal(equal) & ~last).alias("same"))["same"]
 
 
-def prepare(expected: pl.DataFrame, incoming: pl.DataFrame, names: pl.DataFrame | None = None) -> Sides:
+def prepare(
+    expected: pl.DataFrame,
+    incoming: pl.DataFrame,
+    names: pl.DataFrame | None = None,
+    aliases: Mapping[int, int] | None = None,
+) -> Sides:
     """Check the frames, put both sides into content order, and resolve the names of lines that no item has.
+
+    ``aliases`` are keys of names on statements, and of the counterparties' names that they were found to mean.
 
     Raises
     ------
@@ -209,7 +218,8 @@ def prepare(expected: pl.DataFrame, incoming: pl.DataFrame, names: pl.DataFrame 
     expected = checked(expected, EXPECTED_SCHEMA)
     incoming = checked(incoming, INCOMING_SCHEMA)
     texts = checked(names if names is not None else pl.DataFrame(schema=dict(NAMES_SCHEMA)), NAMES_SCHEMA)
-    similar = resolved(expected["name_key"], incoming["name_key"], texts)
+    known = normalised(texts)
+    similar = resolved(expected["name_key"], incoming["name_key"], known, aliases or {})
     parts = _parts(expected, incoming)
     return Sides(
         expected=_in_content_order(expected, parts, "due_day"),
@@ -219,4 +229,5 @@ def prepare(expected: pl.DataFrame, incoming: pl.DataFrame, names: pl.DataFrame 
                 similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
             ),
         ),
+        names=known,
     )

@@ -7,6 +7,7 @@ item, and equal payments of several, are therefore none.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import polars as pl
@@ -71,4 +72,4 @@ def without_repeats(pairs: pl.DataFrame, sides: Sides) -> tuple[pl.DataFrame, pl
         twin=pl.col("twin") | pl.col("i").is_in(tied) | unproved
     )
     incoming = sides.incoming.with_columns(duplicate=pl.col("duplicate") | pl.col("row").is_in(again))
-    return kept, pairs.filter(pl.col("i").is_in(again)), Sides(sides.expected, incoming)
+    return kept, pairs.filter(pl.col("i").is_in(again)), replace(sides, incoming=incoming)

@@ -15,12 +15,17 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.adjustments import adjusted, with_ordinals
 from payrec.domain.matching.blind import blind
 from payrec.domain.matching.block import candidates, with_code
-from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA, REJECTED_SCHEMA, Sides, checked, prepare
+from payrec.domain.matching.certificate import withheld
+from payrec.domain.matching.columns import REJECTED_SCHEMA, Sides, checked, prepare
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.duplicates import without_repeats
-from payrec.domain.matching.group_choice import Chosen, both, choose
+from payrec.domain.matching.exchange import RATES_SCHEMA, exchanged
+from payrec.domain.matching.group_choice import Chosen, both, choose, doubted
+from payrec.domain.matching.money import prepared, proved, remaining
+from payrec.domain.matching.money_pairs import appended
 from payrec.domain.matching.reasons import (
     forbidden,
     looked_up,
@@ -42,7 +47,18 @@ from payrec.domain.matching.rules import (
 )
 from payrec.domain.matching.score import LEVELS, RANK_PROOF, scored, without
 
-STAGES: Final = ("prepare", "block", "score", "groups", "compete", "blind", "residual", "alternatives", "reasons")
+STAGES: Final = (
+    "prepare",
+    "block",
+    "score",
+    "groups",
+    "compete",
+    "money",
+    "blind",
+    "residual",
+    "alternatives",
+    "reasons",
+)
 """What an observer is told of, in this order."""
 
 Observer = Callable[[str], None]
@@ -76,7 +92,7 @@ class Proposals:
     ``rivals_incoming`` (other items for its lines, other lines for its items, Int32), ``tried`` (sets whose sum was
     looked at, Int32), ``named`` (transactions that were named together, or among which a blind group was found, Int32),
     ``coincidences_ppm`` (millionths of sets that were to be expected by chance, Int64, null but for blind sums), and an
-    Int8 column for each of ``LEVELS``."""
+    Int8 column for each of ``LEVELS``; ``sampled`` of what would be ``auto`` and waits for a review instead."""
     legs: pl.DataFrame
     """One row a leg: ``proposal`` (row number in ``matches``, UInt32), two of the Int32 ordinals ``expected``,
     ``incoming``, ``contra_expected`` and ``contra_incoming`` (the others null), ``amount_minor`` (taken from the line)
@@ -95,6 +111,11 @@ class Proposals:
     """Lines without a proposal, the same; ``nearest`` is an item's ordinal."""
     counts: Counts
     engine_version: str = ENGINE_VERSION
+
+
+def version_of(rules: MatchingRules) -> str:
+    """Return what decides: the engine, and the calibration beside it where there is one."""
+    return ENGINE_VERSION if rules.calibration is None else f"{ENGINE_VERSION}+{rules.calibration.version}"
 
 
 def _rejected_codes(rejected: pl.DataFrame | None, sides: Sides) -> pl.DataFrame:
@@ -118,10 +139,16 @@ def _busy(pairs: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> Taken:
     )
 
 
-def _neighbours(sides: Sides, legs: pl.DataFrame, findings: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
+def _chosen(fitting: pl.DataFrame, groups: Chosen) -> Taken:
+    """Return the rows that have a proposal."""
+    pairs = fitting.filter("chosen")
+    return groups.taken.joined(pairs["e"], pairs["i"])
+
+
+def _neighbours(sides: Sides, proposed: Taken, findings: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     """Look up neighbours among the rows that have neither a proposal nor a finding on their own side."""
-    items = sides.expected.join(legs.select(row="e"), on="row", how="anti")
-    lines = sides.incoming.filter(~pl.col("reversal")).join(legs.select(row="i"), on="row", how="anti")
+    items = sides.expected.join(proposed.items.to_frame("row"), on="row", how="anti")
+    lines = sides.incoming.filter(~pl.col("reversal")).join(proposed.lines.to_frame("row"), on="row", how="anti")
     lines = lines.join(findings.select(row="i"), on="row", how="anti")
     if items.is_empty() or lines.is_empty():
         return no_findings()
@@ -166,12 +193,13 @@ def _merged(chosen: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
 
 
 def _legs(proposals: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
-    """Return the legs of all proposals as ``proposal, e, i, amount_minor``."""
+    """Return the legs of all proposals as ``proposal, e, i, amount_minor, settled_minor``."""
     columns = ("proposal", "e", "i")
-    pairs = proposals.filter(pl.col("g").is_null()).select(*columns, amount_minor="leg_minor")
+    amounts = {"amount_minor": pl.col("leg_minor"), "settled_minor": pl.coalesce("settled_minor", "leg_minor")}
+    pairs = proposals.filter(pl.col("g").is_null()).select(*columns, **amounts)
     if groups.legs.is_empty():
         return pairs
-    grouped = groups.legs.join(proposals.select("g", "proposal"), on="g").select(*columns, amount_minor="leg_minor")
+    grouped = groups.legs.join(proposals.select("g", "proposal", "settled_minor"), on="g").select(*columns, **amounts)
     return pl.concat([pairs, grouped]).sort(columns)
 
 
@@ -201,14 +229,15 @@ def propose(
     rules: MatchingRules,
     rejected: pl.DataFrame | None = None,
     names: pl.DataFrame | None = None,
+    rates: pl.DataFrame | None = None,
     *,
     observe: Observer | None = None,
 ) -> Proposals:
     """Match open expected transactions with open lines: one to one, by explicit groups, in parts where it is proved.
 
     ``expected`` and ``incoming`` have the columns of ``EXPECTED_SCHEMA`` and ``INCOMING_SCHEMA``, ``rejected`` pairs
-    of ordinals never to propose again, ``names`` the texts of name keys (``NAMES_SCHEMA``). ``observe`` is called with
-    the name of each stage when it ends.
+    of ordinals never to propose again, ``names`` the texts of name keys (``NAMES_SCHEMA``), ``rates`` what currencies
+    were worth (``RATES_SCHEMA``). ``observe`` is called with the name of each stage when it ends.
 
     Raises
     ------
@@ -217,31 +246,41 @@ def propose(
 
     """
     done = observe or (lambda _stage: None)
-    sides = prepare(expected, incoming, names)
+    sides = prepare(expected, incoming, names, rules.aliases)
     refused = _rejected_codes(rejected, sides)
     done("prepare")
-    found = candidates(sides, rules)
+    money = prepared(sides, rules)
+    found = candidates(money.own.others(sides), rules)
     done("block")
     pairs = scored(without(found.pairs, refused), sides, rules)
     pairs, repeats, sides = without_repeats(pairs, sides)
     done("score")
     groups = choose(pairs, sides, found, refused, rules)
     done("groups")
-    fitting = competed(pairs.filter(pl.col("fault") == 0), found, rules, groups.taken)
+    fitting = competed(pairs.filter(pl.col("fault") == 0), doubted(found, groups.doubtful), rules, groups.taken)
     done("compete")
-    groups = both(groups, blind(sides, _busy(pairs, fitting, groups), found, refused, rules))
+    money = proved(money, sides, _chosen(fitting, groups), rules)
+    done("money")
+    groups = both(groups, blind(sides, money.held(_busy(pairs, fitting, groups)), found, refused, rules))
     done("blind")
-    rest, findings = residual(sides, pairs, _busy(pairs, fitting, groups), found, refused, rules)
+    busy = money.held(_busy(pairs, fitting, groups))
+    rates = rates if rates is not None else pl.DataFrame(schema=dict(RATES_SCHEMA))
+    foreign, differing = exchanged(sides, busy, rates, found, refused, rules)
+    busy = busy.joined(foreign.filter("chosen")["e"], foreign.filter("chosen")["i"])
+    rest, findings = residual(sides, pairs, busy, found, refused, rules)
     done("residual")
-    everything = pl.concat([fitting, rest])
+    everything = pl.concat([foreign, fitting, rest], how="diagonal")
     chosen = _merged(everything.filter("chosen"), groups)
     legs = _legs(chosen, groups)
+    money = remaining(money, sides, Taken(legs["e"], legs["i"]), rules)
     alternatives = _all_alternatives(chosen, everything, groups)
     done("alternatives")
-    findings = pl.concat([findings, groups.findings, forbidden(pairs), lost(fitting), repeated(repeats)])
-    findings = pl.concat([findings, _neighbours(sides, legs, findings, refused)])
-    open_items = open_expected(sides, legs["e"].unique(), findings, found)
-    open_lines = open_incoming(sides, legs["i"].unique(), findings, found)
+    findings = pl.concat([findings, differing, groups.findings, forbidden(pairs), lost(fitting), repeated(repeats)])
+    findings = pl.concat([findings, money.reasons()])
+    proposed = money.found.taken.joined(legs["e"], legs["i"])
+    findings = pl.concat([findings, _neighbours(sides, proposed, findings, refused)])
+    open_items = open_expected(sides, proposed.items, findings, found)
+    open_lines = open_incoming(sides, proposed.lines, findings, found)
     done("reasons")
     result = chosen.select(
         "kind",
@@ -261,18 +300,12 @@ def propose(
         "coincidences_ppm",
         *LEVELS,
     )
+    result, all_legs = appended(result, _with_ordinals(legs, sides), money.found, sides)
+    result = withheld(result, chosen, sides, rules)
     return Proposals(
         matches=result,
-        legs=_with_ordinals(legs, sides).select(
-            "proposal",
-            "expected",
-            "incoming",
-            pl.lit(None, dtype=pl.Int32).alias("contra_expected"),
-            pl.lit(None, dtype=pl.Int32).alias("contra_incoming"),
-            "amount_minor",
-            settled_minor="amount_minor",
-        ),
-        adjustments=pl.DataFrame(schema=dict(ADJUSTMENTS_SCHEMA)),
+        legs=all_legs,
+        adjustments=with_ordinals(adjusted(chosen, legs["e"], sides, rules), sides),
         alternatives=_with_ordinals(alternatives, sides).select(
             "proposal", "side", "expected", "incoming", "score_milli"
         ),
@@ -288,4 +321,5 @@ def propose(
             open_expected=_by_reason(open_items),
             open_incoming=_by_reason(open_lines),
         ),
+        engine_version=version_of(rules),
     )

@@ -17,7 +17,7 @@ from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     FEATURES,
     NEAR_DAYS,
-    WEIGHTS,
+    AdjustmentType,
     AmountLevel,
     DateLevel,
     EndToEndLevel,
@@ -28,6 +28,7 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
     Uniqueness,
 )
+from payrec.domain.matching.weights import weight_of
 from payrec.domain.money import format_minor
 
 _BLANKS: Final = re.compile(r"\s+")
@@ -70,6 +71,22 @@ class IncomingFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdjustmentFacts:
+    """What the explanation says about a difference that is settled without money."""
+
+    type: AdjustmentType
+    amount_minor: int
+    """Signed: + counts as settled."""
+    currency: str
+    of_line: bool
+    """Whether it counts on the line, not on the item."""
+    settled_minor: int
+    """What the line settles of the item with money, in the item's currency."""
+    rate: str | None = None
+    """Units of the item's currency for one of the line's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
     """What the explanation says about a group: one transaction in the middle, and the members around it."""
 
@@ -84,10 +101,11 @@ class GroupFacts:
     """What names them: the group id, or the item's reference."""
 
 
-def evidence(levels: Mapping[str, int]) -> list[Evidence]:
+def evidence(levels: Mapping[str, int], corrections: Mapping[str, Sequence[int]] | None = None) -> list[Evidence]:
     """Return what the levels say, feature by feature, without those on which a side is silent.
 
-    ``levels`` maps names of ``FEATURES`` to stored numbers; a missing feature is silent.
+    ``levels`` maps names of ``FEATURES`` to stored numbers; a missing feature is silent. ``corrections`` are those of
+    the calibration that the match was made with.
 
     Raises
     ------
@@ -102,14 +120,14 @@ def evidence(levels: Mapping[str, int]) -> list[Evidence]:
         Evidence(
             feature=feature,
             level=kind(levels[feature]).name.lower(),
-            weight=WEIGHTS[feature][levels[feature]],
+            weight=weight_of(feature, levels[feature], corrections),
         )
         for feature, kind in FEATURES.items()
         if levels.get(feature, 0) != 0
     ]
 
 
-def _quoted(text: str | None, fallback: str) -> str:
+def quoted(text: str | None, fallback: str) -> str:
     """Return a text as it may stand in a sentence: printable, on one line, of bounded length."""
     if not text:
         return fallback
@@ -123,8 +141,8 @@ def _quoted(text: str | None, fallback: str) -> str:
 
 
 def _reference(levels: Mapping[str, int], expected: ExpectedFacts) -> list[str]:
-    reference = f"reference {_quoted(expected.reference, 'of the item')}"
-    identity = f"the end-to-end id {_quoted(expected.end_to_end_id, 'of the item')}"
+    reference = f"reference {quoted(expected.reference, 'of the item')}"
+    identity = f"the end-to-end id {quoted(expected.end_to_end_id, 'of the item')}"
     by_reference = {
         ReferenceLevel.ABSENT: f"{reference} is not quoted",
         ReferenceLevel.COMMON: f"{reference} is quoted, but many open items have it",
@@ -143,6 +161,32 @@ def _reference(levels: Mapping[str, int], expected: ExpectedFacts) -> list[str]:
     return [phrase for phrase in phrases if phrase]
 
 
+_TAKEN_AS: Final = {
+    AdjustmentType.FEE: "a fee",
+    AdjustmentType.FX: "an exchange difference",
+    AdjustmentType.ROUNDING: "a rounding",
+    AdjustmentType.WRITE_OFF: "a write-off",
+    AdjustmentType.OVER_PAYMENT: "an over-payment",
+    AdjustmentType.DISCOUNT: "a discount",
+    AdjustmentType.WITHHOLDING_TAX: "withholding tax",
+    AdjustmentType.BANK_CHARGE: "a bank charge",
+    AdjustmentType.DEDUCTION: "a deduction",
+}
+
+
+def _adjusted(adjustment: AdjustmentFacts, incoming: IncomingFacts) -> list[str]:
+    """Say by what a difference is settled, and of an exchange what was exchanged."""
+    gap = f"{format_minor(abs(adjustment.amount_minor), adjustment.currency)} {adjustment.currency}"
+    more = adjustment.of_line != (adjustment.amount_minor < 0)
+    difference = f"{gap} {'more' if more else 'less'} than asked, taken as {_TAKEN_AS[adjustment.type]}"
+    if adjustment.rate is None:
+        return [difference]
+    paid = f"{format_minor(incoming.amount_minor, incoming.currency)} {incoming.currency}"
+    settled = f"{format_minor(adjustment.settled_minor, adjustment.currency)} {adjustment.currency}"
+    exchanged = f"{paid} at {adjustment.rate} {'is' if adjustment.amount_minor else 'is just'} {settled}"
+    return [exchanged, difference] if adjustment.amount_minor else [exchanged]
+
+
 def _amount(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
     level = AmountLevel(levels.get("amount", 0))
     gap = format_minor(abs(incoming.amount_minor - expected.amount_minor), expected.currency)
@@ -154,11 +198,13 @@ def _amount(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incomi
         AmountLevel.BAND: f"the amount of {paid} {incoming.currency} lies within the limits of the item",
         AmountLevel.SMALLER: f"{paid} of {asked} {expected.currency} is paid",
         AmountLevel.LARGER: f"{gap} {expected.currency} more is paid than the {asked} that are open",
+        AmountLevel.CONVERTED: f"{paid} {incoming.currency} is about the {asked} {expected.currency} that are open",
     }
     return [phrases[level]] if level in phrases else []
 
 
-def _days(count: int) -> str:
+def days_told(count: int) -> str:
+    """Return a number of days as it is said."""
     return f"{count} day{'' if count == 1 else 's'}"
 
 
@@ -172,16 +218,16 @@ def _date(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incoming
         if day == expected.due_on:
             return ["booked on the due date"]
         gap = (day - expected.due_on).days
-        return [f"booked {_days(abs(gap))} {'after' if gap > 0 else 'before'} the due date"]
+        return [f"booked {days_told(abs(gap))} {'after' if gap > 0 else 'before'} the due date"]
     if last is not None and day > last:
-        return [f"booked {_days((day - last).days)} after the expected time"]
+        return [f"booked {days_told((day - last).days)} after the expected time"]
     if first is not None and day < first:
-        return [f"booked {_days((first - day).days)} before the expected time"]
+        return [f"booked {days_told((first - day).days)} before the expected time"]
     return ["booked within the expected time"]
 
 
 def _parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
-    name = _quoted(incoming.counterparty_name or expected.counterparty_name, "the counterparty")
+    name = quoted(incoming.counterparty_name or expected.counterparty_name, "the counterparty")
     account, named = PartyLevel(levels.get("account", 0)), NameLevel(levels.get("name", 0))
     own = PartyLevel(levels.get("own_account", 0))
     phrases = []
@@ -194,7 +240,7 @@ def _parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incom
         by_name = {
             NameLevel.DIFFERENT: "the counterparty's name differs",
             NameLevel.EQUAL: f"the name {name} agrees",
-            NameLevel.SIMILAR: f"the name {name} resembles {_quoted(expected.counterparty_name, 'that of the item')}",
+            NameLevel.SIMILAR: f"the name {name} resembles {quoted(expected.counterparty_name, 'that of the item')}",
         }
         if named in by_name:
             phrases.append(by_name[named])
@@ -217,7 +263,7 @@ def _alone(status: Uniqueness, rivals: int) -> str:
 
 def _members(group: GroupFacts) -> str:
     """Return the names of the first members, and how many more there are."""
-    told = [_quoted(name, "") for name in group.members[:EXPLANATION_MEMBERS_MAX]]
+    told = [quoted(name, "") for name in group.members[:EXPLANATION_MEMBERS_MAX]]
     listed = ", ".join(name for name in told if name)
     more = len(group.members) - len(told)
     return f"{listed} and {more} more" if listed and more else listed
@@ -227,7 +273,7 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
     """Say what sums up to what."""
     count, members = len(group.members), _members(group)
     listed = f" {members}" if members else ""
-    name = _quoted(group.name, "of the item")
+    name = quoted(group.name, "of the item")
     paid = f"{format_minor(group.amount_minor, group.currency)} {group.currency}"
     match level:
         case GroupLevel.BY_KEY if count == 1:
@@ -308,6 +354,7 @@ def explanation(
     *,
     expected: ExpectedFacts,
     incoming: IncomingFacts,
+    adjustments: Sequence[AdjustmentFacts] = (),
     status: Uniqueness | int = Uniqueness.UNIQUE,
     rivals: int = 0,
 ) -> str:
@@ -321,9 +368,10 @@ def explanation(
         A level that this version does not know.
 
     """
+    differences = [phrase for adjustment in adjustments for phrase in _adjusted(adjustment, incoming)]
     phrases = [
         *_reference(levels, expected),
-        *_amount(levels, expected, incoming),
+        *(differences or _amount(levels, expected, incoming)),
         *_parties(levels, expected, incoming),
         *_date(levels, expected, incoming),
     ]

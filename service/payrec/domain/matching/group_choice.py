@@ -7,25 +7,18 @@ decides which one is proposed. What else somebody claims of a group's rows by pr
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
 
 from payrec.domain.matching.block import Candidates
-from payrec.domain.matching.columns import Sides, shaped
+from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
-from payrec.domain.matching.groups import (
-    KEY_SCORE,
-    Groups,
-    Proofs,
-    by_key,
-    by_quotes,
-    proofs_of,
-)
+from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
+from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, proofs_of
 from payrec.domain.matching.reasons import finding
 from payrec.domain.matching.rules import (
-    ALTERNATIVES_MAX,
     AmountLevel,
     Confidence,
     EndToEndLevel,
@@ -36,24 +29,28 @@ from payrec.domain.matching.rules import (
     PartyLevel,
     Reason,
     ReferenceLevel,
-    Side,
 )
 from payrec.domain.matching.score import LEVELS, score_milli, scored
 
 _PROVING: Final = [level.value for level in GroupLevel if level.proves]
-RIVAL_SCHEMA: Final = {
-    "g": pl.UInt32(),
-    "side": pl.Int8(),
-    "e": pl.UInt32(),
-    "i": pl.UInt32(),
-    "score_milli": pl.Int32(),
-}
-
-
 MATCH_COLUMNS: Final = (
     "g", "e", "i", "kind", "size", "amount_minor", "score_milli", "probability_ppm", "confidence", "status", "auto",
     "pending", "difference_minor", "rivals_expected", "rivals_incoming", "tried", "named", "coincidences_ppm", *LEVELS,
 )  # fmt: skip
+
+
+def nobody() -> Taken:
+    """Return no rows."""
+    return Taken(pl.Series(dtype=pl.UInt32), pl.Series(dtype=pl.UInt32))
+
+
+def doubted(found: Candidates, doubtful: Taken) -> Candidates:
+    """Return the candidates with these rows among those of which not everything was looked at."""
+    return replace(
+        found,
+        capped_items=pl.concat([found.capped_items, doubtful.items]).unique(),
+        capped_lines=pl.concat([found.capped_lines, doubtful.lines]).unique(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +67,8 @@ class Chosen:
     """``g``, ``side``, ``e``, ``i``, ``score_milli``, best first."""
     findings: pl.DataFrame
     taken: Taken
+    doubtful: Taken = field(default_factory=nobody)
+    """What a group id claims beside what is proposed, or may claim: no pair of these is sure."""
 
 
 def _together(found: list[Groups]) -> Groups:
@@ -160,7 +159,7 @@ def told_by_legs(
         )
         .join(groups.rename({"level": "group_level"}), on="g")
         .with_columns(
-            score_milli=score_milli(),
+            score_milli=score_milli(rules),
             kind=pl.when(pl.col("size") == 1)
             .then(MatchKind.ONE_TO_ONE.value)
             .when(pl.col("items") == 1)
@@ -169,45 +168,6 @@ def told_by_legs(
             .cast(pl.Int8),
             proving=pl.col("group_level").is_in(_PROVING),
         )
-    )
-
-
-def _rivals(groups: pl.DataFrame, legs: pl.DataFrame, proofs: Proofs, claims: pl.DataFrame) -> pl.DataFrame:
-    """Return what else is claimed by proof of the rows of each group, as ``g, side, e, i, score_milli``.
-
-    What a set was chosen among is no rival of it: that none but this one sums up is what was found out.
-    """
-    rows = legs.select("g", "e", "i").join(groups.select("g", "kind", "group_level", "key"), on="g")
-    by_key = pl.col("group_level") == GroupLevel.BY_KEY.value
-    of_line = pl.col("kind") == MatchKind.ONE_TO_MANY.value
-    others = []
-    for side, end, centred in ((Side.INCOMING, "e", ~of_line), (Side.EXPECTED, "i", of_line)):
-        others.append(
-            rows.filter(by_key | ~centred)
-            .select("g", end)
-            .unique()
-            .join(proofs.fitting.select("e", "i", "score_milli"), on=end)
-            .join(rows, on=["g", "e", "i"], how="anti")
-            .with_columns(side=pl.lit(side.value))
-        )
-    # Another group id that one of the lines names.
-    others.append(
-        rows.select("g", "i", "key")
-        .unique()
-        .join(claims.rename({"key": "other"}), on="i")
-        .filter(pl.col("key").ne_missing(pl.col("other")))
-        .with_columns(side=pl.lit(Side.EXPECTED.value), score_milli=pl.lit(KEY_SCORE))
-    )
-    # Lines that name the same group id are told where they would do as well.
-    others.append(
-        groups.filter(pl.col("same") > 0)
-        .select("g", "key", own="i")
-        .join(claims, on="key")
-        .filter(pl.col("own") != pl.col("i"))
-        .with_columns(side=pl.lit(Side.INCOMING.value), score_milli=pl.lit(KEY_SCORE))
-    )
-    return pl.concat([shaped(other, RIVAL_SCHEMA) for other in others]).unique(
-        ["g", "side", "e", "i"], keep="first", maintain_order=True
     )
 
 
@@ -233,17 +193,17 @@ def free(groups: pl.DataFrame, legs: pl.DataFrame, rank: str) -> tuple[pl.Series
     return pl.Series("g", lost, dtype=pl.UInt32), tied
 
 
-def counted(rivals: pl.DataFrame) -> pl.DataFrame:
-    """Count the rivals of each group by the side on which they stand: ``g, rivals_expected, rivals_incoming``."""
-    return rivals.group_by("g").agg(
-        rivals_expected=(pl.col("side") == Side.EXPECTED.value).sum().cast(pl.Int32),
-        rivals_incoming=(pl.col("side") == Side.INCOMING.value).sum().cast(pl.Int32),
-    )
+def _bounded(groups: pl.DataFrame, legs: pl.DataFrame, found: Candidates) -> pl.DataFrame:
+    """Mark the groups of rows about which more is known than was looked at, common references among it."""
+    common = found.crowded.filter(pl.col("crowded_full") > 0)["i"].cast(pl.UInt32)
+    capped = Taken(found.capped_items, pl.concat([found.capped_lines, common])).touches()
+    blurred = legs.filter(capped)["g"].unique()
+    return groups.with_columns(unbounded=pl.col("unbounded") | pl.col("g").is_in(blurred.implode()))
 
 
-def _decided(groups: pl.DataFrame, rivals: pl.DataFrame, tied: pl.Series, rules: MatchingRules) -> pl.DataFrame:
+def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series, rules: MatchingRules) -> pl.DataFrame:
     """Add what the rivals leave: ``status``, ``confidence``, ``auto``, and the probability."""
-    groups = groups.join(counted(rivals), on="g", how="left").with_columns(
+    groups = groups.join(counted(claims), on="g", how="left").with_columns(
         pl.col("rivals_expected", "rivals_incoming").fill_null(0),
         tied=pl.col("g").is_in(tied.implode()) | (pl.col("same") > 0),
         strength=strength(),
@@ -289,22 +249,12 @@ def given_up(groups: pl.DataFrame, legs: pl.DataFrame, lost: pl.Series) -> pl.Da
     )
 
 
-def _best_rivals(rivals: pl.DataFrame, matches: pl.DataFrame) -> pl.DataFrame:
-    """Return what is kept of the rivals of the groups that are proposed, the best first."""
-    return (
-        rivals.join(matches, on="g", how="semi")
-        .sort(["g", "side", "score_milli", "e", "i"], descending=[False, False, True, False, False])
-        .group_by("g", "side", maintain_order=True)
-        .head(ALTERNATIVES_MAX)
-    )
-
-
 def chosen(matches: pl.DataFrame, legs: pl.DataFrame, rivals: pl.DataFrame, findings: pl.DataFrame) -> Chosen:
     """Return the groups with what the engine wants to know of them, each frame in its columns."""
     matches = matches.select(MATCH_COLUMNS)
     legs = legs.join(matches, on="g", how="semi").select("g", "e", "i", "leg_minor")
     taken = Taken(legs["e"].unique(), legs["i"].unique())
-    return Chosen(matches, legs, _best_rivals(rivals, matches), findings, taken)
+    return Chosen(matches, legs, best_rivals(rivals, matches), findings, taken)
 
 
 def both(one: Chosen, other: Chosen) -> Chosen:
@@ -329,8 +279,7 @@ def both(one: Chosen, other: Chosen) -> Chosen:
 
 def nothing(findings: pl.DataFrame) -> Chosen:
     """Return no groups, and why."""
-    empty = pl.Series(dtype=pl.UInt32)
-    return Chosen(pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), findings, Taken(empty, empty))
+    return Chosen(pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), findings, nobody())
 
 
 def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.DataFrame, rules: MatchingRules) -> Chosen:
@@ -339,19 +288,20 @@ def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.Dat
     ``pairs`` are scored, ``refused`` the codes of rejected pairs; a group with one of them is none.
     """
     proofs = proofs_of(pairs)
-    keyed, claims = by_key(sides, proofs, refused, rules)
-    quoted = [by_quotes(proofs, found, rules, of_lines=of_lines) for of_lines in (True, False)]
+    keyed, claims, doubtful = by_key(sides, proofs, refused, rules)
+    found = doubted(found, doubtful)
+    quoted = [by_quotes(proofs, rules, of_lines=of_lines) for of_lines in (True, False)]
     together = _together([keyed, *quoted])
     if together.groups.is_empty():
-        return nothing(together.findings)
+        return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)
     groups = told_by_legs(together.groups, legs, sides, found, rules).sort(
         ["proving", "score_milli", "e", "i", "group_level"], descending=[True, True, False, False, False]
     )
     groups = groups.with_row_index("place")
     lost, tied = free(groups, legs, "proving")
-    rivals = _rivals(groups, legs, proofs, claims)
-    groups = _decided(groups, rivals, tied, rules)
+    rivals, counts = rivals_of(groups, legs, proofs, claims)
+    groups = _decided(_bounded(groups, legs, found), counts, tied, rules)
     findings = pl.concat([together.findings, given_up(groups, legs, lost)])
     matches = groups.filter(~pl.col("g").is_in(lost.implode()))
-    return chosen(matches, legs, rivals, findings)
+    return replace(chosen(matches, legs, rivals, findings), doubtful=doubtful)

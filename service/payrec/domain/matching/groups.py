@@ -13,14 +13,13 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.block import Candidates
+from payrec.domain.matching.block import beyond_budget
 from payrec.domain.matching.columns import Sides, shaped
+from payrec.domain.matching.compete import Taken
 from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.rules import (
     GROUP_LEGS_MAX,
-    PRIOR_WEIGHT,
     SUBSET_MEMBERS_MAX,
-    WEIGHTS,
     AmountLevel,
     GroupLevel,
     MatchingRules,
@@ -28,6 +27,7 @@ from payrec.domain.matching.rules import (
 )
 from payrec.domain.matching.score import RANK_PROOF, span
 from payrec.domain.matching.subsets import only_subset
+from payrec.domain.matching.weights import PRIOR_WEIGHT, WEIGHTS
 
 GROUP_SCHEMA: Final = {
     "g": pl.UInt32(),
@@ -100,10 +100,11 @@ def _items(sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     )
 
 
-def _claims(sides: Sides, items: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
+def _claims(sides: Sides, items: pl.DataFrame, refused: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return each line beside each group id of open items that it has or quotes, and what these items are together.
 
-    A line and an id of which somebody has rejected a pair are left out.
+    A line and an id of which somebody has rejected a pair are left out. Where the lines name more than the budget
+    allows to look at, so are the ids that most of them name; ``i`` and ``e``, the id's first item, come as second.
     """
     batches = items.group_by("key").agg(
         _sum("amount_minor").alias("total"), pl.col("opens").max(), pl.col("closes").min(), n=pl.len(), e=pl.min("e")
@@ -116,13 +117,17 @@ def _claims(sides: Sides, items: pl.DataFrame, refused: pl.DataFrame) -> pl.Data
         ]
     ).select("row", key=pl.col("key") ^ pl.col("salt"))
     rejected = refused.select(e=pl.col("code") // 2**32, i=pl.col("code") % 2**32).cast(pl.UInt32)
-    claims = named.drop_nulls("key").join(batches, on="key").unique(["row", "key"])
-    return (
+    named = named.drop_nulls("key").join(batches.select("key"), on="key", how="semi")
+    dropped = beyond_budget(named.group_by("key").agg(pairs=pl.len()), items.height + lines.height)
+    beyond = named.join(dropped, on="key").join(batches, on="key").select("e", i="row")
+    claims = named.join(dropped, on="key", how="anti").unique().join(batches, on="key")
+    told = (
         claims.join(lines.select("row", "day", line_minor="amount_minor"), on="row")
         .rename({"row": "i"})
         .join(rejected.join(items.select("e", "key"), on="e"), on=["i", "key"], how="anti")
         .with_columns(days_outside=pl.max_horizontal(pl.col("opens") - pl.col("day"), pl.col("day") - pl.col("closes")))
     )
+    return told, beyond
 
 
 def _key_fault() -> pl.Expr:
@@ -137,22 +142,28 @@ def _key_fault() -> pl.Expr:
     )
 
 
-def by_key(sides: Sides, proofs: Proofs, refused: pl.DataFrame, rules: MatchingRules) -> tuple[Groups, pl.DataFrame]:
+def by_key(
+    sides: Sides, proofs: Proofs, refused: pl.DataFrame, rules: MatchingRules
+) -> tuple[Groups, pl.DataFrame, Taken]:
     """Find lines that have the amount of all open items of a group id that they have or quote.
 
-    Returns the groups, at most one for each id, and all claims (``i``, ``key`` and the first item ``e`` of the id).
-    Takes time and memory by the number of rows, however many of them share an id.
+    Returns the groups, at most one for each id, all claims (``i``, ``key`` and the first item ``e`` of the id), and
+    the rows of which nobody can be sure: lines of which not all claims were looked at, and what an id of the right sum
+    claims although a proof of equal amount says otherwise. Takes time and memory by the number of rows, however many
+    of them share an id.
     """
     items = _items(sides, rules)
     if items.is_empty():
-        return no_groups(), pl.DataFrame(schema=CLAIM_SCHEMA)
-    claims = _claims(sides, items, refused).with_columns(reason=_key_fault())
+        empty = pl.Series(dtype=pl.UInt32)
+        return no_groups(), pl.DataFrame(schema=CLAIM_SCHEMA), Taken(empty, empty)
+    claims, beyond = _claims(sides, items, refused)
+    claims = claims.with_columns(reason=_key_fault())
     taken = items.join(proofs.settled.select("e"), on="e", how="semi").select("key").unique()
-    good = (
-        claims.filter(pl.col("reason") == 0)
-        .join(proofs.settled.select("i"), on="i", how="anti")
-        .join(taken, on="key", how="anti")
-    )
+    exact = claims.filter(pl.col("reason") == 0)
+    good = exact.join(proofs.settled.select("i"), on="i", how="anti").join(taken, on="key", how="anti")
+    # Of an id on one item, the proof may say the same.
+    same = exact.filter(pl.col("n") == 1).join(proofs.settled, on=["e", "i"], how="semi")
+    beaten = exact.join(pl.concat([good, same]), on=["key", "i"], how="anti")
     chosen = good.group_by("key").agg(pl.col("i").min(), pl.col("n").first(), same=pl.len() - 1).sort("key")
     chosen = chosen.with_row_index("g")
     groups = chosen.with_columns(
@@ -173,14 +184,25 @@ def by_key(sides: Sides, proofs: Proofs, refused: pl.DataFrame, rules: MatchingR
         .drop("e")
         .join(items.select("e", "key"), on="key")
     )
-    findings = pl.concat([finding(frame) for frame in (lost, of_items)]).unique(["e", "i"])
-    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings), shaped(claims, CLAIM_SCHEMA)
-
-
-def _blurred(found: Candidates) -> pl.DataFrame:
-    """Return the lines of which not all references were looked up."""
-    crowded = found.crowded.filter(pl.col("crowded_full") > 0).select("i")
-    return pl.concat([crowded, found.capped_lines.alias("i").to_frame()]).cast({"i": pl.UInt32}).unique()
+    unseen = pl.concat(
+        [
+            beyond.group_by("i").agg(pl.col("e").min()).select("e", "i"),
+            beyond.group_by("e").agg(pl.col("i").min()).select("e", "i"),
+        ]
+    ).with_columns(
+        reason=pl.lit(Reason.BUDGET_EXHAUSTED.value),
+        fits=pl.lit(value=True),
+        score_milli=pl.lit(KEY_SCORE),
+        days_outside=pl.lit(None, dtype=pl.Int64),
+        difference_minor=pl.lit(None, dtype=pl.Int64),
+    )
+    findings = pl.concat([finding(frame) for frame in (lost, of_items, unseen)]).unique(["e", "i"])
+    found = Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings)
+    doubtful = Taken(
+        items.join(beaten.select("key").unique(), on="key", how="semi")["e"],
+        pl.concat([beyond["i"], beaten["i"]]).unique(),
+    )
+    return found, shaped(claims, CLAIM_SCHEMA), doubtful
 
 
 def _searched(members: pl.DataFrame, centre: str, member: str) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -227,7 +249,7 @@ def _sums(proofs: Proofs, members: pl.DataFrame, centre: str, member: str, rules
     )
 
 
-def by_quotes(proofs: Proofs, found: Candidates, rules: MatchingRules, *, of_lines: bool) -> Groups:
+def by_quotes(proofs: Proofs, rules: MatchingRules, *, of_lines: bool) -> Groups:
     """Find lines that quote several items (``of_lines``) or items that several lines quote, and whose sums agree."""
     centre, member = ("i", "e") if of_lines else ("e", "i")
     # What is as much as the centre or more belongs to no set with others.
@@ -257,13 +279,12 @@ def by_quotes(proofs: Proofs, found: Candidates, rules: MatchingRules, *, of_lin
             tried=pl.when("exact").then(1).otherwise(pl.lit(2).pow(pl.col("n"))),
             same=pl.lit(0),
             key=pl.lit(None, dtype=pl.Int64),
+            unbounded=pl.lit(value=False),
         )
     )
     legs = pairs.join(groups.select("g", centre), on=centre).join(
         members.select("e", "i", leg_minor=f"{member}_amount_minor"), on=["e", "i"]
     )
-    blurred = legs.join(_blurred(found), on="i", how="semi").select("g").unique()
-    groups = groups.with_columns(unbounded=pl.col("g").is_in(blurred["g"].implode()))
     findings = _failed(members, sums.join(ways, on=centre, how="left"), groups, of_lines=of_lines)
     return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings)
 

@@ -7,7 +7,9 @@ explained as well. A common word ("Trading") resolves nothing: one rare word at 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import polars as pl
@@ -22,11 +24,17 @@ NAMES_SCHEMA: Final = {"key": pl.Int64(), "text": pl.String()}
 NAMES_RESOLVED_MAX: Final = 200_000
 """Distinct names of lines that are resolved in one run; of more, the first in alphabetical order."""
 
-_NAMES_AT_ONCE: Final = 50_000
+_NAMES_AT_ONCE: Final = 10_000
 """Distinct names whose candidates are in memory together."""
 
-_WORDS_MAX: Final = 8
+WORDS_MAX: Final = 8
 """Words of a name that are looked at."""
+
+_PAIRED_WORDS_MAX: Final = 5
+"""Of these, words that are looked up two at a time."""
+
+_LETTERS_MAX: Final = 140
+"""Letters of a name that are compared: a name has at most as many on the wire (ISO 20022 ``Max140Text``)."""
 
 _BLOCK_NAMES_MAX: Final = 100
 """Names of items that may share what is looked up; what more of them share tells nobody apart."""
@@ -53,7 +61,7 @@ _COMMON_WORD_LIST: Final = (
 _COMMON_WORDS: Final = frozenset(_COMMON_WORD_LIST.split())
 """What many companies do or are, however few of them are here."""
 
-_WHOLE_WORD_MIN: Final = 4
+WHOLE_WORD_MIN: Final = 4
 """Letters of a word that tells names apart."""
 
 _SHORT_WORD_MAX: Final = 3
@@ -66,6 +74,9 @@ _ABBREVIATION_MAX: Final = 5
 """Letters of an abbreviation that leaves some out within the word (``TRDG``)."""
 
 
+_NO_ALIASES: Final[Mapping[int, int]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """The names of the items."""
@@ -74,28 +85,36 @@ class _Known:
     common: frozenset[str]
 
 
-def _normalised(keys: pl.Series, texts: pl.DataFrame) -> pl.DataFrame:
-    """Return ``key`` and ``normal`` of the names, in alphabetical order."""
-    found = texts.filter(pl.col("key").is_in(keys.implode())).unique("key")
+def normalised(texts: pl.DataFrame) -> pl.DataFrame:
+    """Return ``key`` and ``normal``, the words of a name, of texts with the columns of ``NAMES_SCHEMA``.
+
+    In alphabetical order, each key once.
+    """
+    found = texts.unique("key")
     return found.select(
-        "key", normal=pl.Series([normalise_name(text) for text in found["text"]], dtype=pl.String)
+        "key",
+        normal=pl.Series([normalise_name(text)[:_LETTERS_MAX].rstrip() for text in found["text"]], dtype=pl.String),
     ).sort("normal", "key")
 
 
 def _words(names: pl.DataFrame) -> pl.DataFrame:
-    """Return ``n`` and ``word``, the first words of each name."""
-    return names.select("n", word=pl.col("normal").str.split(" ").list.head(_WORDS_MAX)).explode("word")
+    """Return ``n``, ``word``, the first words of each name, and ``place``, from 0."""
+    words = pl.col("normal").str.split(" ").list.head(WORDS_MAX)
+    return names.select("n", word=words, place=pl.int_ranges(words.list.len())).explode("word", "place")
 
 
 def _first_words(names: pl.DataFrame) -> list[list[str]]:
-    return [text.split(" ")[:_WORDS_MAX] for text in names["normal"]]
+    return [text.split(" ")[:WORDS_MAX] for text in names["normal"]]
 
 
 def _blocks(words: pl.DataFrame) -> pl.DataFrame:
     """Return ``n`` and ``block``: whole words, the ends of long ones, words with the beginning of another."""
     length = pl.col("word").str.len_chars()
-    whole = words.filter(length >= _WHOLE_WORD_MIN)
-    both = words.join(whole, on="n", suffix="_2").filter(pl.col("word") != pl.col("word_2"))
+    whole = words.filter(length >= WHOLE_WORD_MIN)
+    paired = pl.col("place") < _PAIRED_WORDS_MAX
+    both = (
+        words.filter(paired).join(whole.filter(paired), on="n", suffix="_2").filter(pl.col("word") != pl.col("word_2"))
+    )
     first, second = pl.col("word"), pl.col("word_2")
     return pl.concat(
         [
@@ -151,7 +170,7 @@ def _abbreviates(short: str, long: str) -> bool:
 
 def _mistypes(one: str, other: str) -> bool:
     shorter = min(len(one), len(other))
-    if shorter < _WHOLE_WORD_MIN:
+    if shorter < WHOLE_WORD_MIN:
         return False
     allowed = 2 if shorter >= _LONG_WORD_MIN else 1
     return OSA.distance(one, other, score_cutoff=allowed) <= allowed
@@ -164,7 +183,7 @@ def explained(one: list[str], other: list[str], common: frozenset[str]) -> int |
     """
     rest, others = [word for word in one if word not in other], [word for word in other if word not in one]
     equal = [word for word in one if word in other]
-    strong = any(len(word) >= _WHOLE_WORD_MIN and word not in common for word in equal)
+    strong = any(len(word) >= WHOLE_WORD_MIN and word not in common for word in equal)
     cost, typos, helped = 0, 0, bool(equal)
     for word in sorted(rest, key=lambda word: (-len(word), word)):
         found = next((its for its in others if _abbreviates(word, its) or _abbreviates(its, word)), None)
@@ -204,30 +223,37 @@ def _chosen(pairs: pl.DataFrame, unknown: list[list[str]], known: _Known) -> lis
     return [(n, k) for n, (_, k, alone) in best.items() if alone]
 
 
-def resolved(expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame) -> pl.DataFrame:
+def resolved(
+    expected: pl.Series, incoming: pl.Series, names: pl.DataFrame, aliases: Mapping[int, int] = _NO_ALIASES
+) -> pl.DataFrame:
     """Return ``key``, of a name that lines have and no item, and ``similar_key``, of the item's name that it means.
 
-    ``expected`` and ``incoming`` are the name keys of both sides, ``texts`` has the columns of ``NAMES_SCHEMA``; a name
-    without a text is resolved to nothing. Sorted by ``key``, each once.
+    ``expected`` and ``incoming`` are the name keys of both sides, ``names`` what ``normalised`` returns; a name without
+    a text is resolved to nothing, unless it is one of the ``aliases``. Sorted by ``key``, each once.
     """
-    empty = pl.DataFrame(schema={"key": pl.Int64(), "similar_key": pl.Int64()})
+    known_aliases = pl.DataFrame(
+        {"key": list(aliases), "similar_key": list(aliases.values())},
+        schema={"key": pl.Int64(), "similar_key": pl.Int64()},
+    )
     ours, theirs = expected.drop_nulls().unique(), incoming.drop_nulls().unique()
     theirs = theirs.filter(~theirs.is_in(ours.implode()))
-    unknown = _normalised(theirs, texts).head(NAMES_RESOLVED_MAX)
+    told = known_aliases.filter(pl.col("key").is_in(theirs.implode()) & pl.col("similar_key").is_in(ours.implode()))
+    theirs = theirs.filter(~theirs.is_in(told["key"].implode()))
+    unknown = names.filter(pl.col("key").is_in(theirs.implode())).head(NAMES_RESOLVED_MAX)
     if unknown.is_empty():
-        return empty
-    known = _normalised(ours, texts).with_row_index("n")
+        return told.sort("key")
+    known = names.filter(pl.col("key").is_in(ours.implode())).with_row_index("n")
     words = _words(known)
     counts = words.group_by("word").agg(names=pl.len())
     many = max(_COMMON_NAMES_MIN, known.height // _COMMON_SHARE)
     common = frozenset(counts.filter(pl.col("names") > many)["word"]) | _COMMON_WORDS
-    names = _Known(_first_words(known), common)
+    its = _Known(_first_words(known), common)
     blocks = _blocks(words)
-    found = [empty]
+    found = [told]
     for rows in unknown.iter_slices(_NAMES_AT_ONCE):
         part = rows.with_row_index("n")
         pairs = _most_alike(_candidates(part, blocks), part["normal"], known["normal"])
-        chosen = pl.DataFrame(_chosen(pairs, _first_words(part), names), schema=["n", "k"], orient="row")
+        chosen = pl.DataFrame(_chosen(pairs, _first_words(part), its), schema=["n", "k"], orient="row")
         if not chosen.is_empty():
             found.append(
                 pl.DataFrame({"key": part["key"].gather(chosen["n"]), "similar_key": known["key"].gather(chosen["k"])})

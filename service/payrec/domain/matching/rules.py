@@ -10,12 +10,14 @@ Numbers of the enumerations are stored: one may be added, none may change its me
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-ENGINE_VERSION: Final = "3"
+from payrec.domain.matching.weights import Calibration
+
+ENGINE_VERSION: Final = "4"
 """Changes whenever the same data could give another result."""
 
 BASIS_POINTS: Final = 10_000
@@ -34,17 +36,31 @@ LINE_CANDIDATES_MAX: Final = 64
 """Open items that the references of one line may bring; beyond it the line's rarest references are kept. As many as a
 line has keys (``REMITTANCE_KEYS_MAX``), so that a payment of many items may quote each of them."""
 
+PAIRS_MIN: Final = 200_000
+"""Pairs that one join may bring in every run; in a large one as many as it has rows, which is some three times what
+ordinary data bring. Beyond it the keys that bring most are dropped, so that data made to match everything with
+everything cost no more than others."""
+
+BLIND_SETS_MIN: Final = 1_000_000
+"""Sums of a counterparty's items that are made in every run for all lines together, about; in a large one four for
+each row. Beyond it the counterparties with the most are left out."""
+
+BLIND_SETS_PER_ROW_MAX: Final = 4
+
 RESIDUAL_CANDIDATES_MAX: Final = 3
 """Candidates on either side of a pair that rests on amount and date alone."""
 
 DUPLICATE_DAYS_MAX: Final = 6
 """Days between equal payments of which the later one repeats the earlier; less than the week of a weekly payment."""
 
-ROUNDING_MINOR_MAX: Final = 5
-"""Minor units by which an amount that was rounded may be off."""
+TRANSFER_DAYS_MAX: Final = 7
+"""Days between the two ends of a transfer: what banks take over holidays, and a payment service until it pays out."""
 
-FEE_UNITS_MAX: Final = 25
-"""Whole units of a currency that banks on the way may keep, where they are no great part of the amount."""
+REFUND_DAYS_MAX: Final = 180
+"""Days after a payment in which it may be given back: about what card schemes allow."""
+
+FEE_SHARE_MAX: Final = 5
+"""What a tenant tolerates as a fee is at most the amount divided by this: beyond, a payment is a part."""
 
 ALTERNATIVES_MAX: Final = 5
 """Rivals that are kept for each side of a proposal."""
@@ -131,6 +147,8 @@ class AmountLevel(Level):
     """Within the item's own minimum and maximum."""
     SMALLER = 4
     LARGER = 5
+    CONVERTED = 6
+    """In another currency, and near at the rate of about the day."""
 
 
 class DateLevel(Level):
@@ -288,9 +306,6 @@ class Side(IntEnum):
     """Another line for the same open item."""
 
 
-PRIOR_WEIGHT: Final = -6000
-"""Log-odds, in thousandths, of two transactions about which nothing is known."""
-
 FEATURES: Final[Mapping[str, type[Level]]] = MappingProxyType(
     {
         "reference": ReferenceLevel,
@@ -306,26 +321,14 @@ FEATURES: Final[Mapping[str, type[Level]]] = MappingProxyType(
 )
 """The features of a match, in the order in which they are stored and told."""
 
-WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
-    {
-        "reference": (0, -1500, 1000, 5000, 10000),
-        "end_to_end": (0, -500, 11000, 5000),
-        "amount": (0, 5000, 3500, 3500, -1500, -2000),
-        "date": (0, 1500, 800, 0, -4000),
-        "account": (0, -1500, 5000),
-        "name": (0, -1500, 4000, 2000),
-        "own_account": (0, -2500, 200),
-        "line": (0, 0, -300, -6000),
-        "group": (0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0),
-    }
-)
-"""Thousandths of log-odds for each level, by feature. Multiples of 100."""
-
 NEAR_DAYS: Final = 3
 """Days beside the due day that are as good as on it."""
 
 CLOSE_DAYS: Final = 14
-"""Days beside the due day that still speak for the item."""
+"""Days after the due day that still speak for the item."""
+
+CLOSE_EARLY_DAYS: Final = 7
+"""Days before it that do; people pay late rather than early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,6 +351,12 @@ class MatchingRules:
     """Difference in minor units that still counts as equal."""
     amount_tolerance_basis_points: int = 0
     """The same in hundredths of a percent of what is open on the item; the larger of both holds."""
+    fee_tolerance_minor: int = 0
+    """What a payment that quotes the item in full may be short of it, to be taken as a fee without a person."""
+    fx_tolerance_basis_points: int = 100
+    """Hundredths of a percent by which a converted amount may differ from what is open on the item."""
+    base_currency: str = "EUR"
+    """The currency through which the rate of two others is found, where it is not given."""
     require_reference: bool = False
     """Propose nothing without a quoted reference or an equal end-to-end id."""
     auto_accept: bool = False
@@ -356,13 +365,18 @@ class MatchingRules:
     """``exact`` or ``high``."""
     group_size_max: int = GROUP_SIZE_MAX
     """Transactions on the larger side of a group that quoted references hold together."""
+    calibration: Calibration | None = None
+    """What the tenant environment's decisions have taught."""
+    aliases: Mapping[int, int] = field(default_factory=dict)
+    """Key of a name on statements -> key of the counterparty's name that it was found to mean."""
 
     def __post_init__(self) -> None:
         if self.date_window_days_before < 0 or self.date_window_days_after < 0:
             raise ValueError("a date window cannot be negative")
-        if self.amount_tolerance_minor < 0:
+        if self.amount_tolerance_minor < 0 or self.fee_tolerance_minor < 0:
             raise ValueError("a tolerance cannot be negative")
-        if not 0 <= self.amount_tolerance_basis_points <= BASIS_POINTS:
+        shares = (self.amount_tolerance_basis_points, self.fx_tolerance_basis_points)
+        if not all(0 <= share <= BASIS_POINTS for share in shares):
             raise ValueError("a relative tolerance lies between nothing and the whole")
         if self.auto_accept_min_confidence not in {"exact", "high"}:
             raise ValueError("the least confidence is exact or high")

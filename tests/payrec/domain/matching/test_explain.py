@@ -16,7 +16,8 @@ from payrec.domain.matching.explain import (
     explanation,
     group_explanation,
 )
-from payrec.domain.matching.rules import FEATURES, WEIGHTS, GroupLevel, Reason, Uniqueness
+from payrec.domain.matching.rules import FEATURES, GroupLevel, Reason, Uniqueness
+from payrec.domain.matching.weights import WEIGHTS
 
 ITEM = ExpectedFacts(amount_minor=10_000, currency="EUR", due_on=date(2026, 5, 1), reference="INV-17")
 LINE = IncomingFacts(amount_minor=10_000, currency="EUR", booking_on=date(2026, 5, 4))

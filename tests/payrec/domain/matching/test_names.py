@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from payrec.domain.matching.explain import ExpectedFacts, IncomingFacts, explanation
 from payrec.domain.matching.keys import name_key
-from payrec.domain.matching.names import NAMES_SCHEMA, explained, resolved
+from payrec.domain.matching.names import NAMES_SCHEMA, explained, normalised, resolved
 from payrec.domain.matching.rules import AmountLevel, Confidence, MatchingRules, NameLevel
 from support.matching_frames import Item, Line, run
 
@@ -22,7 +22,7 @@ def meaning(ours: list[str], theirs: list[str]) -> dict[str, str]:
     texts = {name_key(name): name for name in [*ours, *theirs]}
     frame = pl.DataFrame([*texts.items()], schema=dict(NAMES_SCHEMA), orient="row")
     keys = [pl.Series([name_key(name) for name in names], dtype=pl.Int64) for names in (ours, theirs)]
-    return {texts[key]: texts[similar] for key, similar in resolved(*keys, frame).iter_rows()}
+    return {texts[key]: texts[similar] for key, similar in resolved(*keys, normalised(frame)).iter_rows()}
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_names_are_resolved_by_what_they_say(ours: list[str], theirs: list[str])
     keys = [pl.Series([name_key(name) for name in names], dtype=pl.Int64) for names in (ours, theirs)]
     texts = [(name_key(name), name) for name in [*ours, *theirs]]
     frame = pl.DataFrame(texts, schema=dict(NAMES_SCHEMA), orient="row")
-    found = resolved(*keys, frame)
+    found = resolved(*keys, normalised(frame))
     assert found["key"].is_unique().all()
     assert set(found["key"]) <= set(keys[1]) - set(keys[0])
     assert set(found["similar_key"]) <= set(keys[0])
-    assert resolved(keys[0].reverse(), keys[1].reverse(), frame.reverse()).equals(found)
+    assert resolved(keys[0].reverse(), keys[1].reverse(), normalised(frame.reverse())).equals(found)
 
 
 @PROPERTY
