@@ -234,6 +234,12 @@ CAMT_BALANCES_MAX: Final = 1_000
 MT940_BALANCES_MAX: Final = 100
 """Balances of one MT940 statement that are kept; a bank writes two, and a handful of forward ones."""
 
+BAI2_LINES_LOOKED_AT: Final = 10
+"""Lines after the file header of BAI2 among which a group header must come."""
+
+OFX_HEAD_CHARACTERS: Final = 4 * 1024
+"""Characters at the start of a file among which the begin of OFX is looked for."""
+
 FIELD_BYTES_MAX: Final = 64 * 1024
 """Bytes of one element's text or one CSV field; longer rejects the record as ``field_too_long``."""
 
@@ -263,6 +269,21 @@ CSV_CELLS_REMEMBERED_MAX: Final = 8_192
 
 CSV_CELL_REMEMBERED_LENGTH_MAX: Final = 100
 """Characters of a cell that is worth remembering."""
+
+XLSX_SPOOL_MEMORY_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of a workbook that stay in memory while it is read; a larger one goes to a temporary file."""
+
+XLSX_PART_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of the shared strings of a workbook, or of its styles, after they are expanded."""
+
+XLSX_SHEETS_MAX: Final = 1_000
+"""Sheets of a workbook."""
+
+XLSX_STYLES_MAX: Final = 65_536
+"""Cell formats of a workbook; Excel writes at most 65,490."""
+
+XLSX_HEAD_ROWS: Final = 240
+"""Rows at the start of a sheet that detection looks at: where the header may be, and two hundred below."""
 
 PROFILE_HEADER_ROW_MAX: Final = 1_000
 """Line of the header in a profile, counted from 1."""

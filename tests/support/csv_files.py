@@ -11,8 +11,12 @@ from payrec.domain.statements import Entry, Parsed, Problem, Skipped
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import ReadOptions
 from payrec.formats.registry import FileParse, parse
+from support.samples import truth
 
 HEADER = "Date;Description;Amount;Currency\n"
+
+KNOWN_TABLES = [k for k in truth() if k["file"].endswith((".csv", ".xlsx")) and k.get("reason") != "empty_file"]
+"""What is known of the tables among the sample files: of banks and of payment service providers, and in workbooks."""
 
 
 def read(text: str | bytes, *, profile: dict[str, Any] | None = None, **options: Any) -> tuple[list[Parsed], FileParse]:
@@ -40,9 +44,9 @@ def reason(text: str | bytes, **options: Any) -> str:
     return refused.value.reason
 
 
-def rejected(text: str, **options: Any) -> list[tuple[str, int | None]]:
+def rejected(text: str | bytes, **options: Any) -> list[tuple[str, int | None]]:
     return [(i.code, i.line) for i in read(text, **options)[0] if isinstance(i, Problem) and i.rejects]
 
 
-def skipped(text: str, **options: Any) -> list[tuple[str, int | None]]:
+def skipped(text: str | bytes, **options: Any) -> list[tuple[str, int | None]]:
     return [(i.rule, i.line) for i in read(text, **options)[0] if isinstance(i, Skipped)]

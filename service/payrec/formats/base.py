@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from payrec.domain.statements import Parsed
 
@@ -53,6 +53,15 @@ class Source(Protocol):
 
     def read(self, size: int, /) -> bytes:
         """Return at most ``size`` bytes, and no bytes at the end."""
+        ...
+
+
+@runtime_checkable
+class ArchiveSource(Source, Protocol):
+    """A source that may be an archive itself (a workbook), and counts what its reader gets out of it."""
+
+    def expanded(self, size: int, /) -> None:
+        """Count bytes that came out; raises as ``read`` does at the limits of size and time."""
         ...
 
 

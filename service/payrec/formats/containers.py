@@ -7,13 +7,14 @@ an archive is only ever text (PKWARE APPNOTE 6.3.10; RFC 1952).
 from __future__ import annotations
 
 import io
+import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final, Literal
+from typing import IO, BinaryIO, Final, Literal
 
 from payrec.constants import (
     CONTAINER_DIRECTORY_BYTES_MAX,
@@ -38,7 +39,9 @@ _END_SEARCHED: Final = _END_LENGTH + 0xFFFF
 _LOCATOR_64: Final = b"PK\x06\x07"
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """Stored and deflated. The others decompress with dictionaries as large as the archive asks for."""
-_XLSX_PARTS: Final = (b"xl/workbook.xml", b"[Content_Types].xml")
+_WORKBOOK: Final = "xl/workbook.xml"
+_WORKBOOK_PARTS: Final = re.compile(rb"PK\x03\x04[\s\S]{26}(?:xl/|_rels/|docProps/|\[Content_Types\]\.xml)")
+"""The header of a member that workbooks have; which one comes first depends on the program that wrote it."""
 
 
 @dataclass(slots=True)
@@ -65,6 +68,19 @@ class Opened:
     expanded_bytes: int = field(default=0)
     """Bytes of all members read so far."""
 
+    def count(self, size: int) -> None:
+        """Count bytes that came out.
+
+        Raises
+        ------
+        PayloadTooLargeError
+            More than FILE_BYTES_EXPANDED_MAX altogether.
+
+        """
+        self.expanded_bytes += size
+        if self.expanded_bytes > FILE_BYTES_EXPANDED_MAX:
+            raise PayloadTooLargeError(f"the file expands to more than {FILE_BYTES_EXPANDED_MAX} bytes")
+
 
 def open_members(stream: BinaryIO, *, name: str) -> Opened:
     """Open the file, whatever it is: a member each for the files of a zip, one member for anything else.
@@ -86,9 +102,8 @@ def open_members(stream: BinaryIO, *, name: str) -> Opened:
         opened = Opened("gzip", iter(()))
         opened.members = _gzip_member(stream, name, opened)
     elif start in (ZIP_MAGIC, _ZIP_EMPTY_MAGIC):
-        _check_directory(stream)
-        archive = _archive(stream)
-        if _is_workbook(archive):
+        archive = open_archive(stream)
+        if is_workbook(archive):
             archive.close()
             stream.seek(0)
             opened = Opened(None, iter(()))
@@ -103,7 +118,7 @@ def open_members(stream: BinaryIO, *, name: str) -> Opened:
 
 
 def refuse_nested(head: bytes) -> None:
-    """Refuse a member that is itself a container; a workbook is not one.
+    """Refuse a member that is itself a container; what may be a workbook is not one, and its reader looks closer.
 
     Raises
     ------
@@ -111,7 +126,7 @@ def refuse_nested(head: bytes) -> None:
         ``container_nested``.
 
     """
-    workbook = head.startswith(ZIP_MAGIC) and any(part in head for part in _XLSX_PARTS)
+    workbook = head.startswith(ZIP_MAGIC) and _WORKBOOK_PARTS.search(head) is not None
     if head.startswith((GZIP_MAGIC, ZIP_MAGIC)) and not workbook:
         raise UnreadableFileError("container_nested", "an archive holds another archive")
 
@@ -127,21 +142,32 @@ class _Counted:
         self._opened = opened
 
     def read(self, size: int, /) -> bytes:
-        try:
-            data = self._stream.read(size)
-        except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
-            raise UnreadableFileError("container_truncated", "the archive is torn or damaged") from error
+        data = read_part(self._stream, size)
         member = self._member
         member.bytes += len(data)
-        self._opened.expanded_bytes += len(data)
-        if self._opened.expanded_bytes > FILE_BYTES_EXPANDED_MAX:
-            raise PayloadTooLargeError(f"the file expands to more than {FILE_BYTES_EXPANDED_MAX} bytes")
+        self._opened.count(len(data))
         if member.compressed_bytes:
-            _check_ratio(member.bytes, member.compressed_bytes)
+            check_ratio(member.bytes, member.compressed_bytes)
         return data
 
 
-def _check_ratio(expanded_bytes: int, compressed_bytes: int) -> None:
+def read_part(stream: Source, size: int) -> bytes:
+    """Read from what is compressed.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``container_truncated``.
+
+    """
+    try:
+        return stream.read(size)
+    except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
+        raise UnreadableFileError("container_truncated", "the archive is torn or damaged") from error
+
+
+def check_ratio(expanded_bytes: int, compressed_bytes: int) -> None:
+    """Refuse what expands too much: ``container_ratio``."""
     if expanded_bytes > max(CONTAINER_RATIO_FREE_BYTES, CONTAINER_RATIO_MAX * compressed_bytes):
         raise UnreadableFileError("container_ratio", f"the archive expands more than {CONTAINER_RATIO_MAX} times")
 
@@ -194,7 +220,7 @@ def _gzip_member(stream: BinaryIO, name: str, opened: Opened) -> Iterator[Member
     yield member
 
 
-def _check_directory(stream: BinaryIO) -> None:
+def _check_directory(stream: IO[bytes]) -> None:
     """Look at the size of the central directory before it is read: it may say that there are millions of members."""
     length = stream.seek(0, io.SEEK_END)
     begin = max(0, length - _END_SEARCHED - 20)
@@ -220,7 +246,16 @@ def _check_directory(stream: BinaryIO) -> None:
         raise UnreadableFileError("container_too_many", f"the archive has more than {CONTAINER_MEMBERS_MAX} members")
 
 
-def _archive(stream: BinaryIO) -> zipfile.ZipFile:
+def open_archive(stream: IO[bytes]) -> zipfile.ZipFile:
+    """Open a zip, its directory within limits; ``stream`` is seekable.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``container_truncated``, ``container_too_many``.
+
+    """
+    _check_directory(stream)
     try:
         archive = zipfile.ZipFile(stream)
     except (zipfile.BadZipFile, struct.error, ValueError, OverflowError, NotImplementedError, OSError) as error:
@@ -230,9 +265,10 @@ def _archive(stream: BinaryIO) -> zipfile.ZipFile:
     return archive
 
 
-def _is_workbook(archive: zipfile.ZipFile) -> bool:
+def is_workbook(archive: zipfile.ZipFile) -> bool:
+    """Tell whether the archive is a workbook (ECMA-376 part 1, 12.3.23)."""
     with suppress(KeyError):
-        archive.getinfo("xl/workbook.xml")
+        archive.getinfo(_WORKBOOK)
         return True
     return False
 
@@ -247,22 +283,33 @@ def _zip_members(stream: BinaryIO, archive: zipfile.ZipFile, opened: Opened) -> 
             if skipped_by is not None:
                 yield Member(name, None, skipped_by=skipped_by)
                 continue
-            if info.flag_bits & 0x1:
-                raise UnreadableFileError("container_encrypted", "a member of the archive is encrypted")
-            if info.compress_type not in _METHODS:
-                raise UnreadableFileError("container_method", "a member is compressed by a method that is not read")
-            # What it declares is checked here, so that it is refused as an archive whatever its text is; that the
-            # declaration is true is checked while reading.
-            _check_ratio(info.file_size, info.compress_size)
-            try:
-                source = archive.open(info)
-            except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, RuntimeError, OSError) as error:
-                raise UnreadableFileError("container_truncated", "the archive is torn or damaged") from error
-            with source:
+            with open_part(archive, info) as source:
                 # A member that claims more compressed bytes than the file has must not gain ratio by that.
                 member = Member(name, None, compressed_bytes=max(1, min(info.compress_size, length)))
                 member.source = _Counted(source, member, opened)
                 yield member
+
+
+def open_part(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    """Open one member of a zip.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``container_encrypted``, ``container_method``, ``container_ratio``, ``container_truncated``.
+
+    """
+    if info.flag_bits & 0x1:
+        raise UnreadableFileError("container_encrypted", "a member of the archive is encrypted")
+    if info.compress_type not in _METHODS:
+        raise UnreadableFileError("container_method", "a member is compressed by a method that is not read")
+    # What it declares is checked here, so that it is refused as an archive whatever its text is; that the
+    # declaration is true is checked while reading.
+    check_ratio(info.file_size, info.compress_size)
+    try:
+        return archive.open(info)
+    except (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, RuntimeError, OSError) as error:
+        raise UnreadableFileError("container_truncated", "the archive is torn or damaged") from error
 
 
 def _skipped_by(name: str) -> str | None:

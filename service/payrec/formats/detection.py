@@ -11,12 +11,18 @@ from typing import Final
 
 from payrec.constants import DETECTION_BYTES, PROFILE_ENCODING_LENGTH_MAX
 from payrec.errors import UnreadableFileError
-from payrec.formats.base import Detected, Head, Reader, ReadOptions, Source
-from payrec.formats.containers import refuse_nested
+from payrec.formats.base import ArchiveSource, Detected, Head, Reader, ReadOptions, Source
+from payrec.formats.containers import ZIP_MAGIC, refuse_nested
 from payrec.formats.encoding import detect_encoding
 
 _OLD_WORKBOOK: Final = b"\xd0\xcf\x11\xe0"
 _PDF: Final = b"%PDF"
+_FAMILIES: Final = {
+    "mt942": "mt940",
+    "jsonl": "json",
+    **dict.fromkeys(("stripe", "adyen", "paypal_stl", "paypal_trr"), "psp"),
+}
+"""Formats whose name does not begin with that of their family."""
 
 
 class Rewound:
@@ -39,6 +45,11 @@ class Rewound:
                 self._at = 0
             return data
         return self._rest.read(size)
+
+    def expanded(self, size: int, /) -> None:
+        """Count bytes that came out of the source, which is an archive."""
+        if isinstance(self._rest, ArchiveSource):
+            self._rest.expanded(size)
 
 
 def read_head_bytes(source: Source) -> tuple[bytes, bool]:
@@ -72,6 +83,10 @@ def look(source: Source, options: ReadOptions, *, inside: bool = False) -> tuple
         raise UnreadableFileError("unsupported_xls", "the file is an old Excel workbook: save it as xlsx or CSV")
     if data.startswith(_PDF):
         raise UnreadableFileError("unknown_format", "the file is a PDF")
+    if data.startswith(ZIP_MAGIC):
+        # A workbook: any other archive was opened, or refused, before. It has no text to look at.
+        head = Head(data=data[:DETECTION_BYTES], encoding="utf-8", encoding_guessed=False, text="", complete=complete)
+        return head, Rewound(data, source)
     profile = options.profile.get("encoding")
     named = profile if isinstance(profile, str) and len(profile) <= PROFILE_ENCODING_LENGTH_MAX else None
     encoding = detect_encoding(data, complete=complete, profile=named)
@@ -120,8 +135,7 @@ def _wanted(family: str, format_name: str) -> bool:
     """Tell whether a format that the caller named (``camt.053``, ``mt942``, ``jsonl``) is of the family."""
     if format_name in ("auto", family):
         return True
-    families = {"mt942": "mt940", "jsonl": "json"}
-    return families.get(format_name, format_name.partition(".")[0]) == family
+    return _FAMILIES.get(format_name, format_name.partition(".")[0]) == family
 
 
 def with_tried(error: UnreadableFileError, tried: Sequence[dict[str, str]]) -> UnreadableFileError:

@@ -1,8 +1,8 @@
 """Which characters the bytes of a file are, and decoding them piece by piece.
 
 In order: a byte-order mark, the encoding of a saved profile, the XML declaration, and else one pass over the head:
-valid UTF-8, or the Windows code page that western banks write. A declaration is believed only as far as the bytes
-can be that at all.
+valid UTF-8, what the header of OFX says, or the Windows code page that western banks write. A declaration is believed
+only as far as the bytes can be that at all.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ _PROFILE_ENCODINGS: Final = re.compile(
 )
 """Names, as ``codecs`` normalises them, that a profile may set."""
 
+_OFX_CHARSET: Final = re.compile(
+    rb"""\s*OFXHEADER\s*:.{0,400}?\bCHARSET\s*:\s*(?:(125[0-8]|437|85[0258])|(?:ISO-?)?8859-1)\b""", re.DOTALL
+)
+"""What an OFX header may say; it is believed where the bytes are not UTF-8, for it often says 1252 when they are."""
 _XML_DECLARATION: Final = re.compile(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
 _UTF_16_XML: Final = (("utf-16-le", b"<\0?\0x\0"), ("utf-16-be", b"\0<\0?\0x"))
 
@@ -102,6 +106,9 @@ def detect_encoding(data: bytes, *, complete: bool, profile: str | None = None) 
     try:
         decoder.decode(data[:DETECTION_BYTES], final=complete)
     except UnicodeDecodeError:
+        charset = _OFX_CHARSET.match(data)
+        if charset is not None:
+            return Encoding(f"cp{charset[1].decode('ascii')}" if charset[1] else "iso-8859-1")
         return Encoding("cp1252", guessed=True)
     return Encoding("utf-8")
 

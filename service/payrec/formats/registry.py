@@ -11,6 +11,7 @@ from payrec.constants import FILE_PROBLEMS_MAX
 from payrec.domain.statements import Parsed, Problem, Statement, StatementEnd
 from payrec.errors import PayrecError, UnreadableFileError
 from payrec.formats.accounting import Accounting, Counts, TimeBudget
+from payrec.formats.bai2.reader import READER as BAI2
 from payrec.formats.base import Reader, ReadOptions, Source
 from payrec.formats.camt.reader import READER as CAMT
 from payrec.formats.containers import Container, Member, Opened, open_members
@@ -18,8 +19,11 @@ from payrec.formats.csv.reader import READER as CSV
 from payrec.formats.detection import detect, look, with_tried
 from payrec.formats.json.reader import READER as JSON
 from payrec.formats.mt940.reader import READER as MT940
+from payrec.formats.ofx.reader import READER as OFX
+from payrec.formats.psp.reader import READER as PSP
+from payrec.formats.xlsx.reader import READER as XLSX
 
-READERS: Final[tuple[Reader, ...]] = (CAMT, MT940, JSON, CSV)
+READERS: Final[tuple[Reader, ...]] = (CAMT, OFX, BAI2, MT940, JSON, PSP, XLSX, CSV)
 """In the order in which they are asked."""
 
 
@@ -70,6 +74,10 @@ class _Timed:
         data = self._source.read(size)
         self._budget.check(self._opened.expanded_bytes)
         return data
+
+    def expanded(self, size: int, /) -> None:
+        self._opened.count(size)
+        self._budget.check(self._opened.expanded_bytes)
 
 
 class FileParse:

@@ -5,9 +5,11 @@ Everything here is pure and raises ``RecordError`` alone, so that a wrong value 
 
 from __future__ import annotations
 
+import calendar
 import re
 import unicodedata
 from datetime import date
+from functools import lru_cache
 from typing import Final
 
 from payrec.constants import AMOUNT_MINOR_MAX, AMOUNT_TEXT_LENGTH_MAX
@@ -106,3 +108,36 @@ def parse_iso_date(text: str) -> date:
         except ValueError:
             pass
     raise RecordError("invalid_date", "not an ISO 8601 date")
+
+
+def clamped_date(year: int, month: int, day: int) -> tuple[date, bool]:
+    """Return the date, and whether its day, which only a longer month has, became the last of the month.
+
+    Interest counted by 30/360 has a February 30.
+
+    Raises
+    ------
+    RecordError
+        ``invalid_date`` for months and days beyond the calendar.
+
+    """
+    if not year >= 1 or not 1 <= month <= 12 or not 1 <= day <= 31:
+        raise RecordError("invalid_date", "the date is not in the calendar")
+    last = calendar.monthrange(year, month)[1]
+    return date(year, month, min(day, last)), day > last
+
+
+@lru_cache(maxsize=4096)
+def six_digit_date(digits: str) -> tuple[date, bool]:
+    """Turn YYMMDD into a date, and tell whether its day was clamped to the last of its month.
+
+    Years 80 to 99 are 1980 to 1999.
+
+    Raises
+    ------
+    RecordError
+        ``invalid_date``.
+
+    """
+    year = int(digits[:2])
+    return clamped_date(year + (1900 if year >= 80 else 2000), int(digits[2:4]), int(digits[4:]))

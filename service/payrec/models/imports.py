@@ -12,7 +12,12 @@ from pydantic.alias_generators import to_camel
 from payrec.models.common import Currency, ListQuery, Public, Resource, Text
 
 ImportStatus = Literal["processing", "completed", "failed"]
-UploadFormat = Literal["auto", "camt", "camt.052", "camt.053", "camt.054", "mt940", "mt942", "csv", "json", "jsonl"]
+# fmt: off
+UploadFormat = Literal[
+    "auto", "camt", "camt.052", "camt.053", "camt.054", "mt940", "mt942", "bai2", "ofx", "csv", "xlsx", "json",
+    "jsonl", "stripe", "adyen", "paypal_stl", "paypal_trr",
+]
+# fmt: on
 
 
 class UploadOptions(BaseModel):

@@ -102,7 +102,7 @@ def test_members_left_out_by_name_are_listed() -> None:
 
 
 def test_families_are_asked_in_order() -> None:
-    assert [reader.name for reader in READERS] == ["camt", "mt940", "json", "csv"]
+    assert [reader.name for reader in READERS] == ["camt", "ofx", "bai2", "mt940", "json", "psp", "xlsx", "csv"]
 
 
 @pytest.mark.parametrize("wrap", [lambda data: data, gzip.compress, zipped], ids=["plain", "gzip", "zip"])

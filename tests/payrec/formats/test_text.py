@@ -114,3 +114,29 @@ def test_wrong_date(written: str) -> None:
     with pytest.raises(RecordError) as raised:
         text.parse_iso_date(written)
     assert raised.value.code == "invalid_date"
+
+
+@pytest.mark.parametrize(
+    ("year", "month", "day", "on", "clamped"),
+    [
+        (2026, 1, 31, "2026-01-31", False),
+        (2026, 2, 30, "2026-02-28", True),
+        (2024, 2, 31, "2024-02-29", True),
+        (2026, 4, 31, "2026-04-30", True),
+    ],
+)
+def test_days_of_a_longer_month_become_the_last(year: int, month: int, day: int, on: str, clamped: bool) -> None:  # noqa: FBT001  # parametrised
+    assert text.clamped_date(year, month, day) == (date.fromisoformat(on), clamped)
+
+
+@pytest.mark.parametrize(("year", "month", "day"), [(0, 1, 1), (9, 0, 1), (9, 13, 1), (9, 1, 0), (9, 1, 32)])
+def test_days_that_no_calendar_has(year: int, month: int, day: int) -> None:
+    with pytest.raises(RecordError) as caught:
+        text.clamped_date(year, month, day)
+    assert caught.value.code == "invalid_date"
+
+
+def test_years_of_two_digits() -> None:
+    assert text.six_digit_date("791231") == (date(2079, 12, 31), False)
+    assert text.six_digit_date("800101") == (date(1980, 1, 1), False)
+    assert text.six_digit_date("260230") == (date(2026, 2, 28), True)

@@ -20,7 +20,7 @@ from payrec.domain.statements import Money
 from payrec.formats.base import DateOrder, RecordError
 from payrec.formats.csv.columns import Columns, is_pending_word, mark_direction
 from payrec.formats.csv.dates import DateReader, date_reader
-from payrec.formats.csv.values import AmountReader, Decimal, amount_reader, unwrap
+from payrec.formats.csv.values import AmountReader, Decimal, Exact, amount_reader, bare, unwrap
 from payrec.formats.csv.words import fold
 from payrec.formats.text import account, clean, clean_lines, reference
 
@@ -109,6 +109,8 @@ def date_of_cell(read: DateReader) -> Callable[[str], date | None]:
     """Make the function that reads a date cell; None for an empty one and for a word such as ``Pending``."""
 
     def read_cell(cell: str) -> date | None:
+        if cell.__class__ is Exact and cell[4:5] == "-":
+            return date.fromisoformat(cell[:10])
         text = unwrap(cell).strip()
         return None if not text or is_pending_word(text) else read(text)
 
@@ -145,7 +147,7 @@ class Amounts:
 
     def signed(self, read: AmountReader, amount: str, debit: str, credit: str, mark: str) -> int:
         """Return minor units, money in positive; raises ``RecordError``."""
-        amount, debit, credit = unwrap(amount).strip(), unwrap(debit).strip(), unwrap(credit).strip()
+        amount, debit, credit = bare(amount), bare(debit), bare(credit)
         if self._has_sides and (debit or credit):
             minor = _sided(debit, credit, read)
         elif self._has_mark:
@@ -176,22 +178,21 @@ class Amounts:
         if code == booked_currency or code not in MINOR_UNITS:
             return None
         try:
-            return Money(abs(self.reader(code)(unwrap(amount).strip())), code)
+            return Money(abs(self.reader(code)(bare(amount))), code)
         except RecordError:
             return None
 
-    def metadata(self, cells: Sequence[str]) -> dict[str, str]:
-        """Return the columns that are kept as they are."""
-        kept = {}
-        for name, index in self._rules.metadata:
-            cell = cells[index]
-            if cell and (text := clean(unwrap(cell))) is not None:
-                if len(text) > METADATA_VALUE_LENGTH_MAX:
-                    raise RecordError(
-                        "field_too_long", f"metadata is longer than {METADATA_VALUE_LENGTH_MAX} characters"
-                    )
-                kept[name] = text
-        return kept
+
+def kept_cells(columns: Sequence[tuple[str, int]], cells: Sequence[str]) -> dict[str, str]:
+    """Return the columns (key and index) that are kept as they are; raises ``RecordError`` for a text too long."""
+    kept = {}
+    for name, index in columns:
+        cell = cells[index]
+        if cell and (text := clean(unwrap(cell))) is not None:
+            if len(text) > METADATA_VALUE_LENGTH_MAX:
+                raise RecordError("field_too_long", f"metadata is longer than {METADATA_VALUE_LENGTH_MAX} characters")
+            kept[name] = text
+    return kept
 
 
 def _sided(debit: str, credit: str, read: AmountReader) -> int:

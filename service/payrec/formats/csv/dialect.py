@@ -25,7 +25,7 @@ from payrec.formats.csv.columns import (
     profile_columns,
     unique_headings,
 )
-from payrec.formats.csv.values import currency_of_text, decimal_evidence, split_amount, unwrap
+from payrec.formats.csv.values import bare, currency_of_text, decimal_evidence, split_amount, unwrap
 from payrec.formats.csv.words import CLOSING_WORDS, OPENING_WORDS, ROLE_PHRASES, fold
 from payrec.formats.text import account as account_text
 
@@ -188,7 +188,9 @@ def choose_table(head: Head, profile: dict[str, Any]) -> Table:
     return max(candidates, key=lambda t: (t.header is not None, t.modal_count, t.modal_width))
 
 
-def make_layout(head: Head, table: Table, profile: dict[str, Any], options: ReadOptions) -> Layout:
+def make_layout(
+    table: Table, profile: dict[str, Any], options: ReadOptions, *, carriage_returns: bool = False
+) -> Layout:
     """Settle columns, currency and account.
 
     Raises
@@ -207,7 +209,7 @@ def make_layout(head: Head, table: Table, profile: dict[str, Any], options: Read
     _merge(columns, named)
     if not has_essentials(columns):
         raise UnreadableFileError("csv_no_header", "no header with a date and an amount: a profile is required")
-    layout = Layout(table, columns, width, uses_carriage_returns(head))
+    layout = Layout(table, columns, width, carriage_returns)
     layout.currency = profile.get("currency") or (options.currency or "").strip().upper() or None
     given = account_text(options.account or profile.get("account"))
     preamble = table.rows[: table.header or 0]
@@ -262,7 +264,7 @@ def _settle_account(layout: Layout, named: Columns, given: str | None) -> None:
 def _read_preamble(rows: Sequence[Sequence[str]], layout: Layout) -> None:
     """Look for account, currency and balances above the header."""
     for row in rows:
-        cells = [unwrap(cell).strip() for cell in row[:CSV_COLUMNS_MAX]]
+        cells = [bare(cell) for cell in row[:CSV_COLUMNS_MAX]]
         for index, cell in enumerate(cells):
             label, _, inside = cell.partition(":")
             value = inside.strip() or next((c for c in cells[index + 1 :] if c), "")

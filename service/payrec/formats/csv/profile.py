@@ -255,6 +255,22 @@ _COMPOUND: Final[dict[str, Callable[[str, Any], Iterator[FieldError]]]] = {
 }
 
 
+def profile_of(given: Mapping[str, Any], family: str) -> dict[str, Any]:
+    """Return the profile, checked, if it is one for this family; a profile of another format says nothing here.
+
+    Raises
+    ------
+    ValidationFailedError
+        As ``validate_profile``.
+
+    """
+    profile = dict(given)
+    if profile.get("format") not in (None, "auto", family):
+        return {}
+    validate_profile(profile)
+    return profile
+
+
 def validate_profile(profile: Mapping[str, Any]) -> None:
     """Check a profile as a whole, before it is saved or used.
 

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import Final
 
 from payrec.domain.statements import Parsed
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import Detected, Head, ReadOptions, Source
-from payrec.formats.csv.dialect import Layout, choose_table, is_psp_table, looks_like_rows, make_layout
+from payrec.formats.csv.dialect import (
+    Layout,
+    choose_table,
+    is_psp_table,
+    looks_like_rows,
+    make_layout,
+    uses_carriage_returns,
+)
 from payrec.formats.csv.lines import Records, Spool
-from payrec.formats.csv.profile import validate_profile
+from payrec.formats.csv.profile import profile_of
 from payrec.formats.csv.rows import RowReader, read_rows
-from payrec.formats.csv.rules import complete_dialect, make_dialect, make_rules
-from payrec.formats.csv.survey import Settled, Survey, check_sign
+from payrec.formats.csv.rules import complete_dialect, make_dialect, make_rules, settle
+from payrec.formats.csv.survey import Survey, check_sign
 from payrec.formats.csv.values import unwrap
-
-_PROFILE_FORMATS: Final = (None, "auto", "csv")
 
 
 class CsvReader:
@@ -41,7 +46,7 @@ class CsvReader:
             The profile is wrong.
 
         """
-        profile = _profile_of(options)
+        profile = profile_of(options.profile, self.name)
         is_wanted = options.format == self.name or bool(profile.get("columns")) or profile.get("format") == self.name
         table = choose_table(head, profile)
         if is_psp_table(table) and not profile:
@@ -52,8 +57,9 @@ class CsvReader:
                     "csv_no_header", "the table has no header that is known: a profile is required"
                 )
             return None
-        layout = make_layout(head, table, profile, options)
-        return Detected(self.name, None, make_dialect(layout, head, profile))
+        layout = make_layout(table, profile, options, carriage_returns=uses_carriage_returns(head))
+        form = {"format": self.name, "encoding": head.encoding, "delimiter": table.delimiter}
+        return Detected(self.name, None, make_dialect(layout, form, profile))
 
     def read(self, source: Source, head: Head, detected: Detected, options: ReadOptions) -> Iterator[Parsed]:
         """Yield statements, entries and problems as a stream; ``detected.dialect`` gains what the rows prove.
@@ -65,15 +71,11 @@ class CsvReader:
             ``csv_sign_contradicts_balance``, ``csv_unclosed_quote``, ``line_too_long``, ``csv_too_many_accounts``.
 
         """
-        profile = _profile_of(options)
-        layout = make_layout(head, choose_table(head, profile), profile, options)
+        profile = profile_of(options.profile, self.name)
+        table = choose_table(head, profile)
+        layout = make_layout(table, profile, options, carriage_returns=uses_carriage_returns(head))
         dialect = detected.dialect if detected.dialect is not None else {}
-        date_order = options.date_order or profile.get("dateOrder")
-        settled = Settled(
-            decimal="decimal" in profile or "impliedDecimals" in profile,
-            dates=date_order is not None or "dateFormat" in profile,
-            account=not layout.account_doubt,
-        )
+        settled = settle(layout, profile, options)
         survey = Survey(layout.columns, settled)
         for row in layout.table.data:
             survey.feed(row)
@@ -84,9 +86,7 @@ class CsvReader:
                 _survey_all(self._records(spool, head, layout), layout, survey)
                 spool.rewind()
                 source = spool
-            rules = make_rules(layout, profile, survey)
-            rules.decimal = profile.get("decimal") or (None if settled.decimal else survey.decimal())
-            rules.date_order = date_order or (None if settled.dates else survey.date_order())
+            rules = make_rules(layout, profile, survey, options)
             complete_dialect(dialect, layout, rules)
             rows = RowReader(rules)
             if "balance" in rules.columns:
@@ -103,15 +103,6 @@ class CsvReader:
             delimiter=layout.table.delimiter,
             carriage_returns=layout.carriage_returns,
         )
-
-
-def _profile_of(options: ReadOptions) -> dict[str, Any]:
-    """Return the profile if it is one for tables, checked; a profile of another format says nothing here."""
-    profile = dict(options.profile)
-    if profile.get("format") not in _PROFILE_FORMATS:
-        return {}
-    validate_profile(profile)
-    return profile
 
 
 def _skip_to_data(records: Records, layout: Layout) -> None:

@@ -19,6 +19,7 @@ from payrec.formats.csv.cells import (
     Memory,
     RowRules,
     joined_texts,
+    kept_cells,
     long_text,
     short_account,
     short_reference,
@@ -27,7 +28,7 @@ from payrec.formats.csv.cells import (
 from payrec.formats.csv.columns import Columns, is_pending_word
 from payrec.formats.csv.labels import LABEL_START_LENGTH, Label, balance_label, may_be_label, total_label
 from payrec.formats.csv.lines import Records, check_width
-from payrec.formats.csv.values import AmountReader, unwrap
+from payrec.formats.csv.values import AmountReader, bare, unwrap
 
 Row: TypeAlias = tuple[int, "list[str] | RecordError"]
 """Line where the record begins, and its cells or why it has none."""
@@ -105,13 +106,25 @@ class RowReader:
     def read(self, records: Records) -> Iterator[Parsed]:
         """Yield the stream of the records, which stand behind the header already."""
         if self._rules.footer_rows:
-            held = _without_footer(read_rows(records), self._rules.footer_rows)
-            for line, row in held:
-                yield from self._items(line, row)
+            yield from self._listed(read_rows(records))
         else:
             yield from self._entries(records)
         if records.decoder.damaged:
             yield Problem("undecodable_bytes", detail="bytes that the encoding does not have became U+FFFD")
+        yield from self._ends()
+
+    def read_rows(self, rows: Iterator[Row]) -> Iterator[Parsed]:
+        """Yield the stream of rows that were never text, which begin behind the header."""
+        yield from self._listed(rows)
+        yield from self._ends()
+
+    def _listed(self, rows: Iterator[Row]) -> Iterator[Parsed]:
+        if self._rules.footer_rows:
+            rows = _without_footer(rows, self._rules.footer_rows)
+        for line, row in rows:
+            yield from self._items(line, row)
+
+    def _ends(self) -> Iterator[Parsed]:
         for group in self._statements.values():
             yield from self._end(group)
 
@@ -121,7 +134,7 @@ class RowReader:
             try:
                 cells = [*self._fit(list(row)), ""]
                 _, _, _, currency, account, text, *_ = self._core(cells)
-                balance = unwrap(cells[self._balance_column]).strip()
+                balance = bare(cells[self._balance_column])
                 if balance_label(text) is not None or not balance:
                     continue
                 read = self._amounts.reader((unwrap(currency).strip() or self._rules.currency or "").upper())
@@ -237,7 +250,7 @@ class RowReader:
         if self._has_details:
             self._describe(entry, self._details(cells))
         if self._has_metadata:
-            entry.metadata = self._amounts.metadata(cells)
+            entry.metadata = kept_cells(self._rules.metadata, cells)
         group.count += 1
         if status == "booked":
             group.booked_minor += minor
@@ -322,7 +335,7 @@ class RowReader:
                 if any(cell.strip() for cell in sides[:3]):
                     minor = self._amounts.signed(group.read, *sides)
                 else:
-                    minor = group.read(cells[self._balance_column].strip())
+                    minor = group.read(bare(cells[self._balance_column]))
                 group.balances.append((label, _balance(minor, group.currency, self._dates[booking_cell or value_cell])))
             except RecordError:
                 pass

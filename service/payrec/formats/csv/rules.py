@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from payrec.constants import METADATA_ENTRIES_MAX, METADATA_KEY_LENGTH_MAX, TEXT_LENGTH_MAX
-from payrec.formats.base import Head
+from payrec.formats.base import ReadOptions
 from payrec.formats.csv.cells import RowRules
 from payrec.formats.csv.columns import ColumnFinder
 from payrec.formats.csv.dialect import Layout
 from payrec.formats.csv.profile import COLUMN_ROLES, compile_match
-from payrec.formats.csv.survey import Survey
+from payrec.formats.csv.survey import Settled, Survey
 from payrec.formats.csv.words import fold
 from payrec.formats.text import clean
 
@@ -31,13 +31,22 @@ _KEPT: Final = (
 """Keys of a profile that no detection touches."""
 
 
-def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey) -> RowRules:
-    """Put the layout, the profile and what the rows proved together; decimals and dates are still to be set.
+def settle(layout: Layout, profile: Mapping[str, Any], options: ReadOptions) -> Settled:
+    """Say what the rows need not prove."""
+    return Settled(
+        decimal="decimal" in profile or "impliedDecimals" in profile,
+        dates=options.date_order is not None or "dateOrder" in profile or "dateFormat" in profile,
+        account=not layout.account_doubt,
+    )
+
+
+def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, options: ReadOptions) -> RowRules:
+    """Put the layout, the profile and what the rows proved together.
 
     Raises
     ------
     UnreadableFileError
-        ``csv_column_missing``.
+        ``csv_column_missing``, ``csv_ambiguous_decimals``, ``csv_ambiguous_dates``.
 
     """
     columns = {role: list(indexes) for role, indexes in layout.columns.items()}
@@ -50,12 +59,15 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey) -> Ro
     finder = ColumnFinder(names, layout.width)
     headings = names or []
     filled = max((i + 1 for i, name in enumerate(headings) if name), default=layout.width)
+    settled = settle(layout, profile, options)
+    decimal = profile.get("decimal") or (None if settled.decimal else survey.decimal())
+    date_order = options.date_order or profile.get("dateOrder") or (None if settled.dates else survey.date_order())
     rules = RowRules(
         columns=columns,
         width=layout.width,
         width_least=max(filled, 1),
-        decimal=None,
-        date_order=None,
+        decimal=decimal,
+        date_order=date_order,
         date_format=profile.get("dateFormat"),
         implied_decimals=profile.get("impliedDecimals"),
         inverted=profile.get("sign") == "inverted",
@@ -102,15 +114,10 @@ def _named(layout: Layout, index: int) -> int | str:
     return names[index] if ColumnFinder(names, layout.width).find(names[index], "") == index else index
 
 
-def make_dialect(layout: Layout, head: Head, profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was detected as a profile that would read the file alike."""
+def make_dialect(layout: Layout, form: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was detected as a profile that would read the file alike; ``form`` is how its rows were had."""
     header = layout.table.header
-    dialect: dict[str, Any] = {
-        "format": "csv",
-        "encoding": head.encoding,
-        "delimiter": layout.table.delimiter,
-        "headerRow": None if header is None else layout.table.lines[header],
-    }
+    dialect: dict[str, Any] = {**form, "headerRow": None if header is None else layout.table.lines[header]}
     if layout.currency is not None:
         dialect["currency"] = layout.currency
     dialect.update((key, profile[key]) for key in _KEPT if key in profile)

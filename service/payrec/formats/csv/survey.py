@@ -11,7 +11,7 @@ from payrec.errors import UnreadableFileError
 from payrec.formats.base import DateOrder
 from payrec.formats.csv.columns import Columns
 from payrec.formats.csv.dates import date_evidence
-from payrec.formats.csv.values import Decimal, decimal_evidence
+from payrec.formats.csv.values import Decimal, Exact, decimal_evidence
 from payrec.formats.text import account as account_text
 
 _GARBLED_SHARE: Final = 20
@@ -39,6 +39,8 @@ class Survey:
         self._account = columns["account"][0] if "account" in columns else -1
         self._settled = settled
         self._decimals: Counter[str] = Counter()
+        self._has_exact = False
+        """Amounts are numbers of a workbook: where no text is one, none is expected."""
         self._orders: Counter[str] = Counter()
         self._dates_seen: set[str] = set()
         self._first_account: str | None = None
@@ -50,8 +52,11 @@ class Survey:
         width = len(row)
         if not self._settled.decimal:
             for index in self._amounts:
-                if index < width and row[index] and (proof := decimal_evidence(row[index])) is not None:
-                    self._decimals[proof] += 1
+                if index < width and row[index]:
+                    if row[index].__class__ is Exact:
+                        self._has_exact = True
+                    elif (proof := decimal_evidence(row[index])) is not None:
+                        self._decimals[proof] += 1
         if not self._settled.dates:
             for index in self._dates:
                 if index < width and row[index] and (order := date_evidence(row[index])) is not None:
@@ -78,7 +83,7 @@ class Survey:
         days, months = self._orders["dmy"], self._orders["mdy"]
         unclear = self._orders["doubt"] or self._orders["dotted"]
         return (
-            (self._settled.decimal or (dots > 0) != (commas > 0))
+            (self._settled.decimal or (dots > 0) != (commas > 0) or (self._has_exact and not self._decimals))
             and (self._settled.dates or (days > 0) != (months > 0) or (self._orders["ymd"] > 0 and not unclear))
             and (self._settled.account or self.accounts_differ)
         )

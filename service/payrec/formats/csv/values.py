@@ -41,6 +41,17 @@ _MARKS_AFTER: Final = {"CR": 1, "C": 1, "H": 1, "DR": -1, "DB": -1, "D": -1, "S"
 """Letters behind an amount that say its side (``5.00 CR``; ``5,00 S`` in German tables)."""
 
 
+class Exact(str):
+    """A cell that is a number (``-1234.5``) or a date (ISO 8601) and no text: it means itself in every dialect."""
+
+    __slots__ = ()
+
+
+def bare(cell: str) -> str:
+    """Return the text of a cell without ``="…"`` and blanks around it; what is exact stays so."""
+    return cell if cell.__class__ is Exact else unwrap(cell).strip()
+
+
 def unwrap(text: str) -> str:
     """Return the cell without the ``="…"`` that keeps spreadsheets from reading a number."""
     if text.startswith('="') and (found := _UNWRAP.fullmatch(text)) is not None:
@@ -114,6 +125,8 @@ def amount_reader(decimal: Decimal | None, digits: int, implied_decimals: int | 
     shape, groups_out = _GROUPED[sign_character], _GROUPS_OUT[sign_character]
 
     def read_any(text: str) -> int:
+        if text.__class__ is Exact:
+            return _read_exact(text, digits, implied_decimals)
         parts = split_amount(text)
         if parts is None:
             raise RecordError("invalid_amount", "the amount is not a number")
@@ -126,6 +139,13 @@ def amount_reader(decimal: Decimal | None, digits: int, implied_decimals: int | 
         return sign * amount_to_minor(plain, digits)
 
     return _with_shortcut(read_any, sign_character) if implied_decimals is None and digits == 2 else read_any
+
+
+def _read_exact(text: str, digits: int, implied_decimals: int | None) -> int:
+    sign, plain = (-1, text[1:]) if text[0] == "-" else (1, str(text))
+    if implied_decimals is not None:
+        plain = _imply(plain, implied_decimals)
+    return sign * amount_to_minor(plain, digits)
 
 
 def _imply(plain: str, decimals: int) -> str:

@@ -6,7 +6,6 @@ of them: optional dates and currencies, points for commas, days that do not exis
 
 from __future__ import annotations
 
-import calendar
 import re
 from dataclasses import dataclass
 from datetime import date
@@ -41,22 +40,6 @@ _MARKS: Final[dict[str, tuple[Direction, bool, EntryStatus]]] = {
 
 
 @lru_cache(maxsize=4096)
-def six_digit_date(digits: str) -> tuple[date, bool]:
-    """Turn YYMMDD into a date, and tell whether its day was clamped to the last of its month.
-
-    Years 80 to 99 are 1980 to 1999. Interest counted by 30/360 has a February 30.
-
-    Raises
-    ------
-    RecordError
-        ``invalid_date``.
-
-    """
-    year = int(digits[:2])
-    return _clamped(year + (1900 if year >= 80 else 2000), int(digits[2:4]), int(digits[4:]))
-
-
-@lru_cache(maxsize=4096)
 def entry_dates(value_digits: str, entry_digits: str | None) -> tuple[date, date, bool]:
     """Return value date, booking date, and whether a day was clamped.
 
@@ -69,20 +52,13 @@ def entry_dates(value_digits: str, entry_digits: str | None) -> tuple[date, date
         ``invalid_date``.
 
     """
-    value_on, clamped = six_digit_date(value_digits)
+    value_on, clamped = text.six_digit_date(value_digits)
     if entry_digits is None or entry_digits.isspace():
         return value_on, value_on, clamped
     month, day = int(entry_digits[:2]), int(entry_digits[2:])
-    near = [_clamped(year, month, day) for year in (value_on.year - 1, value_on.year, value_on.year + 1)]
+    near = [text.clamped_date(year, month, day) for year in (value_on.year - 1, value_on.year, value_on.year + 1)]
     booking_on, booking_clamped = min(near, key=lambda candidate: abs(candidate[0] - value_on))
     return value_on, booking_on, clamped or booking_clamped
-
-
-def _clamped(year: int, month: int, day: int) -> tuple[date, bool]:
-    if not 1 <= month <= 12 or not 1 <= day <= 31:
-        raise RecordError("invalid_date", "the date is not in the calendar")
-    last = calendar.monthrange(year, month)[1]
-    return date(year, month, min(day, last)), day > last
 
 
 def amount_minor(digits: str, currency: str) -> int:
@@ -200,7 +176,7 @@ def parse_balance(field: str, kind: BalanceType, inherited_currency: str | None)
     flaw = "the balance has something after its amount" if rest.strip() else None
     on = None
     try:
-        on = six_digit_date(day)[0]
+        on = text.six_digit_date(day)[0]
     except RecordError:
         flaw = "the balance has no valid date"
     try:
@@ -245,7 +221,7 @@ def parse_created_at(field: str) -> str | None:
     if found is None:
         return None
     try:
-        on = six_digit_date(found[1])[0]
+        on = text.six_digit_date(found[1])[0]
     except RecordError:
         return None
     offset = f"{found[4]}:{found[5] or '00'}" if found[4] else ""

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from payrec.domain.statements import Entry, Problem, StatementEnd
-from support.csv_files import HEADER, entries, read, reason, rejected, signed
-from support.samples import assert_truth, options_of, parse_sample, requires_samples, sample, truth_of
+from support.csv_files import HEADER, KNOWN_TABLES, entries, read, reason, rejected, signed
+from support.samples import assert_truth, options_of, parse_sample, requires_samples, sample
 
 # Known files ------------------------------------------------------------------------------------------------------
 
-KNOWN = truth_of("csv/", "synthetic/csv_")
+KNOWN = KNOWN_TABLES
 
 
 @requires_samples

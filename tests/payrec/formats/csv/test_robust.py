@@ -21,11 +21,11 @@ from payrec.formats.base import Head, ReadOptions, Source
 from payrec.formats.csv.reader import READER
 from payrec.formats.detection import look
 from payrec.formats.registry import parse
-from support.csv_files import HEADER, entries, read, reason, rejected, signed
+from support.csv_files import HEADER, KNOWN_TABLES, entries, read, reason, rejected, signed
 from support.memory import peak_bytes
-from support.samples import options_of, requires_samples, sample, truth_of
+from support.samples import options_of, requires_samples, sample
 
-KNOWN = truth_of("csv/", "synthetic/csv_")
+KNOWN = KNOWN_TABLES
 
 
 def attempt(data: bytes, options: ReadOptions) -> None:

@@ -1,0 +1,1 @@
+"""The reader of BAI2, the cash management reports of US banks."""

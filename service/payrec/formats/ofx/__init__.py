@@ -1,0 +1,1 @@
+"""The reader of OFX and QFX: what banks send to accounting programs."""

@@ -1,0 +1,1 @@
+"""Settlement reports of payment service providers: Stripe, Adyen, PayPal."""

@@ -1,0 +1,1 @@
+"""The reader of workbooks: their rows, read by the rules of tables."""
