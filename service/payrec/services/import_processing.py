@@ -15,6 +15,7 @@ from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
+from payrec.domain.statements import Problem
 from payrec.errors import (
     FieldError,
     NotFoundError,
@@ -139,6 +140,11 @@ class ImportProcessor:
             if row["options"].get("mode") == "all_or_nothing" and ingestion.file.counts.rejected:
                 raise _refusal(ingestion)
             await staging.finish()
+            for reused in staging.reused:
+                detail = "its id belongs to a stored record of another amount, direction or date: known by its content"
+                ingestion.tell(
+                    Problem("identity_reused", statement=reused["statement_index"], line=reused["line"], detail=detail)
+                )
             values = await self._complete(unit, row, ingestion, new=staging.new)
             result = {"importId": str(row["id"]), "accepted": values["accepted"], "duplicates": values["duplicates"]}
             jobs = JobStore(unit.connection)
@@ -172,6 +178,7 @@ class ImportProcessor:
         if not await store.complete(row["id"], values, at=unit.now):
             raise LostLeaseError
         await store.add_statements(ingestion.statements)
+        ingestion.problems.seek(0)
         await store.add_problems(ingestion.problems)
         await BlobStore(unit.connection).delete(row["id"])
         return values

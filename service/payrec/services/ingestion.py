@@ -42,6 +42,7 @@ class Ingestion:
             max_size=SPOOL_MEMORY_BYTES
         )
         """Every problem, as COPY text."""
+        self._problem_count = 0
         self.statements: list[dict[str, Any]] = []
         self.transactions = 0
 
@@ -60,7 +61,6 @@ class Ingestion:
             The file or its profile; nothing of it is to be kept.
         """
         lines: list[str] = []
-        problem_count = 0
         next_id = self._ids.block(PIECE_ROWS)
         for item in self._parse:
             if isinstance(item, Entry):
@@ -73,15 +73,18 @@ class Ingestion:
                     lines.clear()
                     next_id = self._ids.block(PIECE_ROWS)
             elif isinstance(item, Problem):
-                line = render_problem(item, import_id=self._import_id, ordinal=problem_count)
-                self.problems.write(line.encode())
-                problem_count += 1
+                self.tell(item)
             elif isinstance(item, StatementEnd):
                 self.statements.append(_statement_row(item, self._import_id))
         if lines:
             self.transactions += len(lines)
             yield "".join(lines).encode()
-        self.problems.seek(0)
+
+    def tell(self, problem: Problem) -> None:
+        """Add a problem to those of the file; also after it was read."""
+        line = render_problem(problem, import_id=self._import_id, ordinal=self._problem_count)
+        self.problems.write(line.encode())
+        self._problem_count += 1
 
 
 def _statement_row(end: StatementEnd, import_id: UUID) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql
 from payrec.domain.incoming_transactions import KEY_COLUMNS, STORED_COLUMNS
 from payrec.domain.statements import Problem
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_one
+from payrec.storage.rows import fetch_all, fetch_one
 from payrec.tables.base import TENANT_METADATA
 from payrec.tables.incoming_transactions import IncomingOpen, IncomingTransaction
 
@@ -87,7 +87,7 @@ _KEYS_STAGED: Final = ", ".join(f's."k_{n}"' for n in KEY_COLUMNS)
 _CREATE: Final = f"CREATE TEMPORARY TABLE staged ({_definitions()}) ON COMMIT DROP"
 _COPY: Final = "COPY staged FROM STDIN"
 _PENDING: Final = """
-    SELECT EXISTS (SELECT 1 FROM staged WHERE pending) AS staged,
+    SELECT (SELECT count(*) FROM staged) AS rows, EXISTS (SELECT 1 FROM staged WHERE pending) AS staged,
            EXISTS (SELECT 1 FROM incoming_transaction WHERE pending) AS stored
 """
 _INSERT: Final = f"""
@@ -112,21 +112,39 @@ _BOOKED: Final = ", ".join(f'"{n}" = b."k_{n}"' for n in KEY_COLUMNS)
 _BOOK: Final = f"""
     WITH booked AS (
         UPDATE incoming_transaction t SET pending = false, booking_on = s.booking_on, value_on = s.value_on,
-            remittance = s.remittance, counterparty_name = s.counterparty_name, import_id = %(import_id)s,
+            amount_minor = s.amount_minor, fingerprint = s.fingerprint, remittance = s.remittance,
+            counterparty_name = s.counterparty_name, import_id = %(import_id)s,
             updated_at = %(at)s, revision = t.revision + 1
         FROM staged s WHERE t.identity = s.identity AND t.pending AND NOT s.pending
-        RETURNING t.id, t.revision, s.booking_on - date '1970-01-01' AS booking_day,
+            AND t.direction = s.direction AND t.currency = s.currency AND s.amount_minor > 0
+        RETURNING t.id, t.revision, t.amount_minor, s.booking_on - date '1970-01-01' AS booking_day,
             s.value_on - date '1970-01-01' AS value_day, {_KEYS_STAGED}
     ), held AS (
         SELECT o.transaction_id FROM booked b JOIN incoming_open o ON o.transaction_id = b.id
         ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
     ), reopened AS (
-        UPDATE incoming_open o SET pending = false, booking_day = b.booking_day, value_day = b.value_day,
+        UPDATE incoming_open o SET pending = false, open_minor = b.amount_minor, total_minor = b.amount_minor,
+            booking_day = b.booking_day, value_day = b.value_day,
             revision = b.revision, {_BOOKED}
         FROM held JOIN booked b ON b.id = held.transaction_id WHERE o.transaction_id = held.transaction_id
     )
     SELECT count(*) AS count FROM booked
 """  # noqa: S608 - columns of our own tables
+# A bank that uses an id again has made another payment all the same: it is known by its content, as one without an id.
+# The same file again finds it by that identity. A date alone may differ while a line is pending.
+_REUSED: Final = """
+    WITH reused AS (
+        SELECT DISTINCT s.id FROM staged s
+        JOIN incoming_transaction t ON t.identity = s.identity OR t.external_id = s.external_id
+        WHERE t.id <> s.id AND t.fingerprint <> s.fingerprint AND (
+            t.amount_minor <> s.amount_minor OR t.direction <> s.direction OR t.currency <> s.currency
+            OR (t.booking_on <> s.booking_on AND NOT t.pending AND NOT s.pending)
+        )
+    )
+    UPDATE staged s SET identity = s.fingerprint, external_id = NULL FROM reused r
+    WHERE s.id = r.id AND s.identity <> s.fingerprint
+    RETURNING s.statement_index, s.line
+"""
 _FLAG: Final = """
     WITH shared AS (
         SELECT DISTINCT n.fingerprint FROM incoming_transaction n
@@ -167,6 +185,8 @@ class Staging:
         self._created = False
         self.new = 0
         """Rows that were not there before."""
+        self.reused: list[dict[str, Any]] = []
+        """Statement and line of rows whose id somebody else has: ``statement_index``, ``line``."""
 
     async def add(self, piece: bytes) -> None:
         """Copy and store some rows."""
@@ -175,16 +195,24 @@ class Staging:
         async with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
             await copy.write(piece)
         pending = await fetch_one(self._connection, _PENDING) or {}
-        if pending["stored"]:
-            self.new += await self._count(_BOOK, {})
-        self.new += await self._count(_INSERT, {"pending": False})
-        if pending["staged"]:
-            self.new += await self._count(_INSERT, {"pending": True})
+        booked = await self._count(_BOOK, {}) if pending["stored"] else 0
+        found = booked + await self._insert(pending=pending["staged"])
+        if found < pending["rows"]:
+            reused = await fetch_all(self._connection, _REUSED)
+            if reused:
+                self.reused += reused
+                found += await self._insert(pending=pending["staged"])
+        self.new += found
 
     async def finish(self) -> None:
         """Flag rows whose content is stored under another identity as well, all but the first by identity."""
         if self.new:
             await self._connection.execute(_FLAG, self._parameters)
+
+    async def _insert(self, *, pending: bool) -> int:
+        """Store the rows that are not there; return how many."""
+        found = await self._count(_INSERT, {"pending": False})
+        return found + (await self._count(_INSERT, {"pending": True}) if pending else 0)
 
     async def _count(self, query: str, more: dict[str, Any]) -> int:
         row = await fetch_one(self._connection, query, {**self._parameters, **more})
