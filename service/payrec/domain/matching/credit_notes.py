@@ -15,7 +15,6 @@ from payrec.domain.matching.block import equal_pairs
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.money_pairs import (
     RANK_NAMED,
-    agreement,
     beside,
     date_level,
     edges,
@@ -32,6 +31,7 @@ from payrec.domain.matching.rules import (
     PartyLevel,
     ReferenceLevel,
 )
+from payrec.domain.matching.score import agreement
 
 _NAMES: Final = ("reference_key", "end_to_end_key", "group_key")
 """What an item may have in common with its credit note."""

@@ -26,7 +26,6 @@ from payrec.domain.matching.rules import (
     LineLevel,
     MatchingRules,
     MatchKind,
-    PartyLevel,
 )
 from payrec.domain.matching.score import LEVELS, RANK_PROOF, score_milli
 
@@ -131,18 +130,6 @@ def beside(pairs: pl.DataFrame, frame: pl.DataFrame, columns: Sequence[str]) -> 
             said[pairs["i"]].select(pl.all().name.prefix("i_")),
         ],
         how="horizontal",
-    )
-
-
-def agreement(name: str) -> pl.Expr:
-    """Return the ``PartyLevel`` of a key that both ends may have."""
-    equal = pl.col(f"e_{name}_key") == pl.col(f"i_{name}_key")
-    return (
-        pl.when(equal)
-        .then(PartyLevel.EQUAL.value)
-        .when(~equal)
-        .then(PartyLevel.DIFFERENT.value)
-        .otherwise(PartyLevel.UNKNOWN.value)
     )
 
 

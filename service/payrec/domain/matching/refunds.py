@@ -13,7 +13,6 @@ import polars as pl
 from payrec.domain.matching.block import equal_pairs, keyed, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.money_pairs import (
-    agreement,
     beside,
     date_level,
     edges,
@@ -32,7 +31,7 @@ from payrec.domain.matching.rules import (
     PartyLevel,
     ReferenceLevel,
 )
-from payrec.domain.matching.score import RANK_PROOF
+from payrec.domain.matching.score import RANK_PROOF, agreement
 
 _SAID: Final = (
     "currency", "amount_minor", "day", "account_key", "name_key", "own_account_key", "end_to_end_key",

@@ -61,7 +61,8 @@ def _gathered(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     )
 
 
-def _party(name: str) -> pl.Expr:
+def agreement(name: str) -> pl.Expr:
+    """Return the ``PartyLevel`` of a key that both ends, ``e_…`` and ``i_…``, may have."""
     equal = pl.col(f"e_{name}_key") == pl.col(f"i_{name}_key")
     return (
         pl.when(equal)
@@ -74,7 +75,7 @@ def _party(name: str) -> pl.Expr:
 
 def _name() -> pl.Expr:
     similar = pl.col("e_name_key") == pl.col("i_similar_key")
-    return pl.when(similar).then(NameLevel.SIMILAR.value).otherwise(_party("name"))
+    return pl.when(similar).then(NameLevel.SIMILAR.value).otherwise(agreement("name"))
 
 
 def _reference() -> pl.Expr:
@@ -235,9 +236,9 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
             end_to_end_level=_end_to_end().cast(pl.Int8),
             amount_level=_amount(rules).cast(pl.Int8),
             date_level=_date().cast(pl.Int8),
-            account_level=_party("account").cast(pl.Int8),
+            account_level=agreement("account").cast(pl.Int8),
             name_level=_name().cast(pl.Int8),
-            own_account_level=_party("own_account").cast(pl.Int8),
+            own_account_level=agreement("own_account").cast(pl.Int8),
             line_level=_line().cast(pl.Int8),
             group_level=pl.lit(GroupLevel.UNKNOWN.value, dtype=pl.Int8),
         )
