@@ -66,7 +66,7 @@ async def test_what_the_text_says_of_the_examples_is_so(stories: dict[str, Told]
 
     assert "amount_alone" not in accepted
     assert "not_booked" not in accepted
-    assert {"part", "too_much", "alike", "by_some_references", "by_some_instalments"} & accepted == set()
+    assert {"part", "too_much", "alike", "by_quotes", "by_some_references", "by_some_instalments"} & accepted == set()
     assert by_name["reference"] == by_name["end_to_end_id"] == by_name["by_key"] == ["exact"]
     assert by_name["name"] == by_name["account"] == ["high"]
 

@@ -186,6 +186,14 @@ EXAMPLES = (
         incoming=({"amount": "300.00", "remittance": "INV-2026-1, INV-2026-2, INV-2026-3", **BOLT},),
     ),
     Example(
+        key="by_quotes",
+        expected=(
+            {"amount": "100.00", "reference": "INV-2026-1", **BOLT},
+            {"amount": "120.00", "reference": "3675", **BOLT},
+        ),
+        incoming=({"amount": "220.00", "remittance": "INV-2026-1 + 3675", **BOLT},),
+    ),
+    Example(
         key="by_some_references",
         expected=_invoices("100.00", "120.00", "80.00", **BOLT),
         incoming=({"amount": "220.00", "remittance": "INV-2026-1, INV-2026-2, INV-2026-3", **BOLT},),

@@ -76,6 +76,7 @@ LEVEL_WORDS: Final = {
         "BY_RUN_MINUS": "is such a run without one or two of its items",
         "BY_FEW": "is two or three of the few open items of the counterparty",
         "BY_EQUAL_PARTS": "is equal payments of the item's counterparty",
+        "BY_QUOTES": "is all items of its counterparty that the payment quotes, some by a few characters",
     },
 }
 """What each level means to a reader, by the feature. The silent level 0 is not told."""

@@ -76,6 +76,17 @@ class Joined:
         """Whether the line quotes the item's reference or end-to-end id in full."""
         return any(self.quotes(k, proving=True) for k in (self.expected.reference_key, self.expected.end_to_end_key))
 
+    @property
+    def hints(self) -> bool:
+        """Whether the line quotes the item's reference or end-to-end id, by what is too short to prove anything."""
+        return any(self.quotes(k, proving=False) for k in (self.expected.reference_key, self.expected.end_to_end_key))
+
+    @property
+    def in_batch(self) -> bool:
+        """Whether the line has or quotes the item's group id."""
+        key = self.expected.group_key
+        return key is not None and key in {self.incoming.group_key, *self.incoming.reference_keys}
+
 
 def check(name: str, faults: list[str], found: str) -> Check:
     """Return a check that holds when nothing is wrong."""
@@ -182,7 +193,7 @@ def _of_pair(levels: Mapping[str, Level], status: Uniqueness, *, calibrated: boo
 
 _TIMELY: Final = frozenset({DateLevel.UNKNOWN, DateLevel.NEAR, DateLevel.CLOSE})
 _EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND})
-_SEARCHED: Final = frozenset({GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_SOME_INSTALMENTS})
+_SEARCHED: Final = frozenset({GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_SOME_INSTALMENTS, GroupLevel.BY_QUOTES})
 
 
 def _of_group(level: GroupLevel, status: Uniqueness) -> tuple[Confidence, Confidence]:
@@ -243,9 +254,8 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
             return not leg.leg["pending"]
         case "line", LineLevel.PENDING:
             return grouped or leg.leg["pending"]
-        case "group", GroupLevel.BY_KEY:
-            key = leg.expected.group_key
-            return key is not None and key in {leg.incoming.group_key, *leg.incoming.reference_keys}
+        case "group", GroupLevel.BY_KEY | GroupLevel.BY_QUOTES:
+            return leg.in_batch if level is GroupLevel.BY_KEY else leg.proves or leg.hints
         case _:
             return True
 

@@ -21,12 +21,18 @@ HYPOTHESES: Final[Mapping[GroupLevel, str]] = {
     GroupLevel.BY_KEY: "all open items of one group id are the payment",
     GroupLevel.BY_REFERENCES: "all items that the payment quotes are the payment",
     GroupLevel.BY_INSTALMENTS: "all payments that quote the item are the item",
+    GroupLevel.BY_QUOTES: "all items of its counterparty that the payment quotes are the payment",
     GroupLevel.BY_SOME_REFERENCES: "one set alone of the items that the payment quotes is the payment",
     GroupLevel.BY_SOME_INSTALMENTS: "one set alone of the payments that quote the item is the item",
 }
 """What was supposed of a group that somebody named."""
 
-_OF_LINE: Final = frozenset({GroupLevel.BY_KEY, GroupLevel.BY_REFERENCES, GroupLevel.BY_SOME_REFERENCES})
+_OF_LINE: Final = frozenset(
+    {GroupLevel.BY_KEY, GroupLevel.BY_REFERENCES, GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_QUOTES}
+)
+
+_WHOLE: Final = frozenset({level for level in GroupLevel if level.proves} | {GroupLevel.BY_QUOTES})
+"""Of which all that is named is matched, and nothing was searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,9 @@ def proof(row: Row, level: GroupLevel) -> Check:
     longest = GROUP_LEGS_MAX if level is GroupLevel.BY_KEY else bounds.get("groupSizeMax", 0)
     if size > longest:
         faults.append(f"it has {size} legs, and at most {longest} were allowed")
-    if level.proves and (sets, named) != (1, size):
+    if level in _WHOLE and (sets, named) != (1, size):
         faults.append(f"all that is named is matched, so 1 set of {size}; stored are {sets} of {named}")
-    elif level in HYPOTHESES and not level.proves:
+    elif level in HYPOTHESES and level not in _WHOLE:
         faults += _searched(sets, named, bounds.get("searchedMax", SUBSET_MEMBERS_MAX), size)
     if row["uniqueness"] == Uniqueness.UNIQUE.name.lower() and level in HYPOTHESES and row["candidates"] != sets:
         faults.append(f"nothing else claimed its rows, so {sets} candidates; stored are {row['candidates']}")
@@ -97,7 +103,7 @@ def again(row: Row, level: GroupLevel, beside: Beside) -> Check:
     more = sorted(beside.open_minor.keys() - members)
     faults = [f"{member} {name} is not open under that name any more" for name in members - beside.open_minor.keys()]
     found = ""
-    if not faults and not level.proves:
+    if not faults and level not in _WHOLE:
         faults, found = _only(row, members, target, beside)
     elif not faults:
         total = sum(beside.open_minor[name] for name in members)

@@ -146,7 +146,9 @@ async def _proofs(store: MatchStore, row: dict[str, Any], group: GroupLevel) -> 
         return [record]
     side, centre = match_group_proof.centre_of(row, group)
     if side == "incoming":
-        found = await store.named_items(centre, by_key=group is GroupLevel.BY_KEY, limit=NAMED_MAX)
+        found = await store.named_items(
+            centre, by_key=group is GroupLevel.BY_KEY, short=group is GroupLevel.BY_QUOTES, limit=NAMED_MAX
+        )
     else:
         found = await store.named_lines(centre, limit=NAMED_MAX)
     then = {r["id"]: r["open_minor"] for r in found if r["created_at"] <= row["created_at"]}

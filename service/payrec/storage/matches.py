@@ -150,7 +150,9 @@ _NAMED_ITEMS: Final = """
     JOIN expected_transaction e ON e.id = o.transaction_id
     WHERE c.transaction_id = %(centre)s AND (CASE WHEN %(by_key)s
         THEN (o.group_key = c.group_key OR o.group_key = ANY(c.reference_keys)) AND o.group_key & 1 = 1
-        ELSE (o.reference_key = ANY(c.reference_keys || c.end_to_end_key) AND o.reference_key & 1 = 1)
+        ELSE (o.reference_key = ANY(c.reference_keys || c.end_to_end_key)
+                AND (o.reference_key & 1 = 1 OR (%(short)s AND (o.account_key = c.account_key
+                    OR o.name_key = c.name_key))))
             OR (o.end_to_end_key = ANY(c.reference_keys || c.end_to_end_key) AND o.end_to_end_key & 1 = 1)
     END) LIMIT %(limit)s
 """
@@ -266,12 +268,15 @@ class MatchStore:
         parameters = {"id": match_id, "expected": list(expected), "incoming": list(incoming)}
         return await fetch_all(self._connection, _STANDING, parameters)
 
-    async def named_items(self, line_id: UUID, *, by_key: bool, limit: int) -> list[dict[str, Any]]:
+    async def named_items(
+        self, line_id: UUID, *, by_key: bool, short: bool = False, limit: int
+    ) -> list[dict[str, Any]]:
         """Return the open items that an open line names: ``by_key`` those of its group id, else what it quotes in full.
 
-        As ``id, open_minor, created_at``, at most ``limit``.
+        With ``short`` also what it quotes of its counterparty's by a reference too short to prove. As
+        ``id, open_minor, created_at``, at most ``limit``.
         """
-        parameters = {"centre": line_id, "by_key": by_key, "limit": limit}
+        parameters = {"centre": line_id, "by_key": by_key, "short": short, "limit": limit}
         return await fetch_all(self._connection, _NAMED_ITEMS, parameters)
 
     async def named_lines(self, expected_id: UUID, *, limit: int) -> list[dict[str, Any]]:

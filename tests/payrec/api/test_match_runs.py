@@ -90,6 +90,7 @@ async def test_of_many_runs_started_at_once_one_runs_and_the_others_name_it(worl
 
 
 async def test_a_run_in_one_environment_does_not_keep_the_others_from_running(world: World) -> None:
+    await pair(world, "INV-2026-001")
     async with world.service.factory.context.database.tenant(world.scope) as connection:
         await connection.execute("LOCK TABLE match IN EXCLUSIVE MODE")
         started = await world.tenant.post("/matches/match", {"wait": 0})

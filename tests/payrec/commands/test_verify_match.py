@@ -107,6 +107,12 @@ async def by_some_references(world: World) -> None:
     await world.receive("220.00", remittance="INV-2026-0, INV-2026-1, INV-2026-2")
 
 
+async def by_quotes(world: World) -> None:
+    for reference, amount in (("INV-2026-1", "100.00"), ("3675", "120.00")):
+        await world.expect(amount, reference=reference, counterpartyName="Bolt")
+    await world.receive("220.00", remittance="INV-2026-1 + 3675", counterpartyName="Bolt")
+
+
 async def by_instalments(world: World) -> None:
     await world.expect("100.00", reference="INV-2026-001")
     for name, amount in (("a", "40.00"), ("b", "60.00")):
@@ -131,7 +137,7 @@ async def by_run(world: World) -> None:
 
 
 PAIRS = (pair, part, too_much, by_name, similar, alike, amount_alone)
-GROUPS = (by_key, by_references, by_some_references, by_instalments, by_some_instalments)
+GROUPS = (by_key, by_references, by_some_references, by_quotes, by_instalments, by_some_instalments)
 Story = Callable[[World], Awaitable[None]]
 
 
@@ -241,6 +247,8 @@ CHANGES: list[tuple[Story, str, set[str]]] = [
     (by_some_references, """UPDATE match SET proof = proof || '{"sets": 7}', candidates = 7""", {"proof"}),
     (by_some_references, """UPDATE match SET proof = proof || '{"sets": 16}', candidates = 16""", {"proof"}),
     (by_some_references, "UPDATE match SET candidates = 9", {"proof"}),
+    (by_quotes, "UPDATE incoming_transaction SET remittance = 'INV-2026-1'", {"evidence"}),
+    (by_quotes, "UPDATE expected_open SET open_minor = 9000 WHERE open_minor = 10000", {"search"}),
     (by_references, """UPDATE match SET proof = jsonb_set(proof, '{bounds,groupSizeMax}', '2')""", {"proof"}),
     (by_run, """UPDATE match SET proof = proof || '{"coincidencesPpm": 60000}'""", {"proof"}),
     (by_references, """UPDATE match SET proof = proof || '{"coincidencesPpm": 0}'""", {"proof"}),

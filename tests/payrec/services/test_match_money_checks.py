@@ -14,6 +14,7 @@ from support.service import Service, Tenant
 pytestmark = pytest.mark.anyio
 
 ALPHA: dict[str, Any] = {"counterpartyName": "Alpha"}
+GAMMA: dict[str, Any] = {"counterpartyName": "Gamma"}
 
 
 @pytest.fixture
@@ -31,8 +32,8 @@ async def books(world: World) -> dict[str, dict[str, Any]]:
     await world.receive("2.00", account="SAVINGS", endToEndId="E2E-10001", externalId="d")
     await world.receive("3.00", remittance="ORDER-10001", externalId="e", **ALPHA)
     await world.receive("1.50", remittance="ORDER-10001", bookingDate="2026-04-18", externalId="f", **out, **ALPHA)
-    await world.expect("4.00", reference="INV-10001", externalId="g", **ALPHA)
-    await world.expect("1.20", reference="CN-10001", groupKey="INV-10001", externalId="h", **out, **ALPHA)
+    await world.expect("4.00", reference="INV-10001", externalId="g", **GAMMA)
+    await world.expect("1.20", reference="CN-10001", groupKey="INV-10001", externalId="h", **out, **GAMMA)
     await world.run()
     found = {match["amount"]: match for match in await world.matches(status="proposed")}
     assert [found[amount]["kind"] for amount in sorted(found)] == ["transfer", "credit_note", "refund", "transfer"]

@@ -280,8 +280,9 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
             return f"invoice{listed} is all that is open of group {name} and has the payment's {paid}"
         case GroupLevel.BY_KEY:
             return f"the {count} invoices{listed} of group {name} sum to the payment's {paid}"
-        case GroupLevel.BY_REFERENCES:
-            return f"the {count} invoices{listed} that the payment quotes sum to its {paid}"
+        case GroupLevel.BY_REFERENCES | GroupLevel.BY_QUOTES:
+            partly = ", not all in full," if level is GroupLevel.BY_QUOTES else ""
+            return f"the {count} invoices{listed} that the payment quotes{partly} sum to its {paid}"
         case GroupLevel.BY_SOME_REFERENCES:
             only = members or str(count)
             return f"of the {group.named} invoices that the payment quotes, only {only} sum to its {paid}"
@@ -304,7 +305,8 @@ def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
         case Uniqueness.UNIQUE:
             if level.blind:
                 return "nobody named them, and no other set that was tried has the sum"
-            return "nothing else claims any of them" if level.proves else "no other set of them does"
+            whole = level.proves or level is GroupLevel.BY_QUOTES
+            return "nothing else claims any of them" if whole else "no other set of them does"
         case Uniqueness.CONTESTED if level.blind:
             return "nobody named them, and other sets have the sum as well"
         case Uniqueness.CONTESTED:

@@ -16,7 +16,7 @@ from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
-from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, proofs_of
+from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, proofs_of
 from payrec.domain.matching.reasons import finding
 from payrec.domain.matching.rules import (
     AmountLevel,
@@ -291,7 +291,7 @@ def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.Dat
     keyed, claims, doubtful = by_key(sides, proofs, refused, rules)
     found = doubted(found, doubtful)
     quoted = [by_quotes(proofs, rules, of_lines=of_lines) for of_lines in (True, False)]
-    together = _together([keyed, *quoted])
+    together = _together([keyed, *quoted, by_short_quotes(proofs, quoted[0], rules)])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)

@@ -21,9 +21,11 @@ from payrec.domain.matching.rules import (
     GROUP_LEGS_MAX,
     SUBSET_MEMBERS_MAX,
     AmountLevel,
+    EndToEndLevel,
     GroupLevel,
     MatchingRules,
     Reason,
+    ReferenceLevel,
 )
 from payrec.domain.matching.score import RANK_PROOF, span
 from payrec.domain.matching.subsets import only_subset
@@ -67,6 +69,8 @@ class Proofs:
     """Those within the date window, with their amounts and score."""
     settled: pl.DataFrame
     """Of these, the ones of equal amount: they are better than any group."""
+    short: pl.DataFrame
+    """Pairs of one counterparty of which the line quotes the item by what is too short to prove, as ``fitting``."""
 
 
 def proofs_of(pairs: pl.DataFrame) -> Proofs:
@@ -75,7 +79,13 @@ def proofs_of(pairs: pl.DataFrame) -> Proofs:
     claimed = pairs.lazy().filter(proving).select(*_PROOF, "fault", "amount_level").collect()
     fits = pl.col("fault") == 0
     settled = claimed.filter(fits & (pl.col("amount_level") == AmountLevel.EQUAL.value)).select("e", "i")
-    return Proofs(claimed.select("e", "i"), claimed.filter(fits).select(_PROOF), settled)
+    quoted = (pl.col("reference_level") == ReferenceLevel.PARTIAL.value) | (
+        pl.col("end_to_end_level") == EndToEndLevel.PARTIAL.value
+    )
+    timely = pl.col("fault").is_in([0, Reason.AMOUNT_MISMATCH.value])
+    of_payer = (pl.col("rank") < RANK_PROOF) & quoted & timely & pl.col("payer") & ~pl.col("duplicate")
+    short = pairs.lazy().filter(of_payer).select(_PROOF).collect()
+    return Proofs(claimed.select("e", "i"), claimed.filter(fits).select(_PROOF), settled, short)
 
 
 def no_groups() -> Groups:
@@ -287,6 +297,42 @@ def by_quotes(proofs: Proofs, rules: MatchingRules, *, of_lines: bool) -> Groups
     )
     findings = _failed(members, sums.join(ways, on=centre, how="left"), groups, of_lines=of_lines)
     return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings)
+
+
+def by_short_quotes(proofs: Proofs, found: Groups, rules: MatchingRules) -> Groups:
+    """Find lines that quote several items of their counterparty, some by a few characters, and have their very sum.
+
+    No subset is searched: what proves little by itself is only taken where all of it sums up. Lines of groups that were
+    ``found`` are left out, and those that have an item of their own.
+    """
+    own = proofs.short.filter(pl.col("e_amount_minor") >= pl.col("i_amount_minor")).select("i")
+    lines = (
+        proofs.short.select("i")
+        .unique()
+        .join(pl.concat([own, proofs.settled.select("i"), found.legs.select("i")]), on="i", how="anti")
+    )
+    members = (
+        pl.concat([proofs.fitting, proofs.short])
+        .join(lines, on="i", how="semi")
+        .filter(pl.col("e_amount_minor") < pl.col("i_amount_minor"))
+    )
+    groups = (
+        members.group_by("i")
+        .agg(_sum("e_amount_minor").alias("total"), pl.col("i_amount_minor").first(), n=pl.len())
+        .filter((pl.col("total") == pl.col("i_amount_minor")) & pl.col("n").is_between(2, rules.group_size_max))
+        .sort("i")
+        .with_row_index("g")
+        .with_columns(
+            level=pl.lit(GroupLevel.BY_QUOTES.value),
+            tried=pl.lit(1),
+            named="n",
+            same=pl.lit(0),
+            unbounded=pl.lit(value=False),
+            key=pl.lit(None, dtype=pl.Int64),
+        )
+    )
+    legs = members.join(groups.select("g", "i"), on="i").select("g", "e", "i", leg_minor="e_amount_minor")
+    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), no_findings())
 
 
 def _failed(members: pl.DataFrame, sums: pl.DataFrame, groups: pl.DataFrame, *, of_lines: bool) -> pl.DataFrame:

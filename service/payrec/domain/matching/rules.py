@@ -211,6 +211,8 @@ class GroupLevel(Level):
     """Two or three of the counterparty's few open items."""
     BY_EQUAL_PARTS = 9
     """Equal lines of the item's counterparty."""
+    BY_QUOTES = 10
+    """All open items of its counterparty that the line quotes, some of them by what is too short to prove anything."""
 
     @property
     def proves(self) -> bool:
@@ -220,7 +222,7 @@ class GroupLevel(Level):
     @property
     def blind(self) -> bool:
         """Whether nobody named the members: they were found by counterparty and sum alone."""
-        return self >= GroupLevel.BY_RUN
+        return GroupLevel.BY_RUN <= self <= GroupLevel.BY_EQUAL_PARTS
 
 
 class MatchKind(IntEnum):
