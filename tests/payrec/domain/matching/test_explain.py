@@ -127,7 +127,8 @@ SUMS = {
 @pytest.mark.parametrize("level", [level for level in GroupLevel if level])
 def test_the_sentence_of_a_group(level: GroupLevel) -> None:
     levels = {"amount": 1, "group": level.value}
-    alone = "nothing else claims any of them" if level.proves else "no other set of them does"
+    whole = level.proves or level is GroupLevel.BY_QUOTES
+    alone = "nothing else claims any of them" if whole else "no other set of them does"
     if level.blind:
         alone = "nobody named them, and no other set that was tried has the sum"
     told = group_explanation(levels, group=group_of("A-1", "A-2", "A-3"), expected=ITEM, incoming=LINE)
