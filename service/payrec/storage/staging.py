@@ -131,14 +131,19 @@ _BOOK: Final = f"""
     SELECT count(*) AS count FROM booked
 """  # noqa: S608 - columns of our own tables
 # A bank that uses an id again has made another payment all the same: it is known by its content, as one without an id.
-# The same file again finds it by that identity. A date alone may differ while a line is pending.
+# The same file again finds it by that identity. What was announced under a known id is never another payment, and its
+# date may change until it is booked.
 _REUSED: Final = """
     WITH reused AS (
-        SELECT DISTINCT s.id FROM staged s
-        JOIN incoming_transaction t ON t.identity = s.identity OR t.external_id = s.external_id
-        WHERE t.id <> s.id AND t.fingerprint <> s.fingerprint AND (
+        SELECT DISTINCT s.id FROM staged s CROSS JOIN LATERAL (
+            -- Each looked up by its index, whatever the planner thinks of a table without statistics.
+            (SELECT o.* FROM incoming_transaction o WHERE o.identity = s.identity LIMIT 1)
+            UNION ALL
+            (SELECT o.* FROM incoming_transaction o WHERE o.external_id = s.external_id LIMIT 1)
+        ) t
+        WHERE t.id <> s.id AND t.fingerprint <> s.fingerprint AND NOT s.pending AND (
             t.amount_minor <> s.amount_minor OR t.direction <> s.direction OR t.currency <> s.currency
-            OR (t.booking_on <> s.booking_on AND NOT t.pending AND NOT s.pending)
+            OR (t.booking_on <> s.booking_on AND NOT t.pending)
         )
     )
     UPDATE staged s SET identity = s.fingerprint, external_id = NULL FROM reused r

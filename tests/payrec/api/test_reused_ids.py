@@ -85,3 +85,7 @@ async def test_a_booked_line_brings_its_own_amount(tenants: tuple[Tenant, Tenant
     assert answer.json()["counts"]["accepted"] == 1
     [row] = (await first.get("/incoming-transactions")).json()["data"]
     assert (row["status"], row["amountMinor"], row["openAmountMinor"]) == ("unmatched", 9_500, 9_500)
+    # The announcement once more, after the booking, is not another payment.
+    again = await first.post(PATH, [{**entry, "amount": "100.00", "status": "pending", "remittance": "again"}])
+    assert (again.json()["counts"]["accepted"], again.json()["counts"]["duplicates"]) == (0, 1)
+    assert await amounts(first) == [9_500]
