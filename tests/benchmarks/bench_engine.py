@@ -1,8 +1,7 @@
 """Time the matching engine alone on seeded data with clean references, by stage.
 
-Run as ``python tests/benchmarks/bench_engine.py [--rows N] [--seed S] [--repeat K] [--hostile]``. With
-``--hostile``, 40 % of the rows share account, name and amount, and a tenth share one reference. Making the data, and
-the keys that the product makes at ingest, is timed apart.
+Run as ``python tests/benchmarks/bench_engine.py [--rows N] [--seed S] [--repeat K]``. Making the data, and the keys
+that the product makes at ingest, is timed apart. ``bench_hostile.py`` has the data that is not clean.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _CURRENCIES = ("EUR", "EUR", "EUR", "USD", "GBP", "CHF", "JPY", "SEK", "PLN")
 _FIRST_DAY = 20_500
 
 
-def generate(rows: int, seed: int, *, hostile: bool = False) -> tuple[pl.DataFrame, pl.DataFrame]:
+def generate(rows: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Make as many lines as items, each line paying the item of its number, both shuffled."""
     chance = random.Random(seed)  # noqa: S311 - reproducible data, not a secret
     items: list[tuple[object, ...]] = []
@@ -36,10 +35,6 @@ def generate(rows: int, seed: int, *, hostile: bool = False) -> tuple[pl.DataFra
         amount = chance.randrange(100, 5_000_000)
         due = _FIRST_DAY + chance.randrange(90)
         reference = f"INV-{number:07d}"
-        if hostile and number % 5 < 2:
-            name, iban, amount, currency = "Collective Payer AG", "DE0", 80_000, "EUR"
-        if hostile and number % 10 == 1:
-            reference = "RENT2024"
         known = expected_keys(reference=reference, counterparty_name=name, counterparty_account=iban, account="DE1")
         items.append((number, currency, 1, amount, amount, None, None, due, None, None, *known, tie_key(number), 1))
         text = f"Invoice {reference} dated {due % 28 + 1:02d}.{due % 12 + 1:02d}.2026 customer no {payer}"
@@ -61,11 +56,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--hostile", action="store_true")
     options = parser.parse_args()
     out = sys.stdout
     start = time.perf_counter()
-    expected, incoming = generate(options.rows, options.seed, hostile=options.hostile)
+    expected, incoming = generate(options.rows, options.seed)
     out.write(f"generate and keys {time.perf_counter() - start:8.3f} s\n")
     for _ in range(options.repeat):
         stages: list[tuple[str, float]] = []
