@@ -39,16 +39,20 @@ async def subject_of(world: World, somebody: Person) -> str | None:
     return user["subject"]  # type: ignore[no-any-return]
 
 
-async def test_names_and_passwords_beyond_ascii(world: World, provider: KeycloakProvider) -> None:
-    """As JSON and as a form; Keycloak keeps names in lower case."""
+@pytest.mark.parametrize("body", ["json", "data"])
+async def test_names_and_passwords_beyond_ascii(world: World, provider: KeycloakProvider, body: str) -> None:
+    """As JSON and as a form, each somebody else's; Keycloak keeps names in lower case.
+
+    One user who logs in twice within milliseconds may be refused: Keycloak takes the second for a parallel guess.
+    """
     name = f"jürgen-žižek-北京-{uuid4()}"
     named = replace(person(world.tenants["acme"], "viewer"), username=name, password="pässwörd € 密码 +&=%")
     somebody = await provider.add(named)
     given = {"username": somebody.username, "password": somebody.password}
     url = f"{world.service.base_url}/auth/token"
-    for answer in (await world.service.http.post(url, json=given), await world.service.http.post(url, data=given)):
-        assert answer.status_code == 200, answer.text
-        assert await outcome(world, answer.json()["accessToken"]) == "ok"
+    answer = await world.service.http.post(url, **{body: given})  # type: ignore[arg-type]
+    assert answer.status_code == 200, answer.text
+    assert await outcome(world, answer.json()["accessToken"]) == "ok"
     wrong = await world.service.http.post(url, json={**given, "password": "passwörd € 密码 +&=%"})
     assert (wrong.status_code, code(wrong)) == (401, "invalid_credentials")
 
