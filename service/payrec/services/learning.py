@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -14,23 +13,22 @@ import structlog
 from payrec.constants import ALIASES_MAX, ALIASES_TAUGHT_MAX, DECISIONS_READ_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
+from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.keys import name_key
 from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, learn
 from payrec.domain.matching.rules import (
     FEATURES,
     Confidence,
-    EndToEndLevel,
     MatchingRules,
     MatchKind,
     NameLevel,
-    ReferenceLevel,
     Uniqueness,
 )
 from payrec.domain.matching.score import LEVELS
 from payrec.domain.scope import TenantScope
 from payrec.services.calibration import calibration_of
-from payrec.services.match_columns import Snapshot
+from payrec.services.match_columns import Snapshot, frame_of
 from payrec.services.work import Unit, Work
 from payrec.storage.aliases import AliasStore, AliasTaught
 from payrec.storage.calibration import DECISION_COLUMNS, CalibrationStore
@@ -50,19 +48,14 @@ class LearningService:
         self._work = work
         self._logger = structlog.get_logger("payrec.learning")
 
-    async def taught(self, scope: TenantScope, rules: MatchingRules) -> MatchingRules:
-        """Return the rules with what was learned."""
+    async def taught(self, scope: TenantScope, rules: MatchingRules) -> tuple[MatchingRules, pl.DataFrame]:
+        """Return the rules with what was learned, and the pairs never to be proposed again, by their ids."""
         async with self._work.database.tenant(scope, readonly=True) as connection:
             row = await CalibrationStore(connection).current()
             aliases = await AliasStore(connection).active()
-        return replace(rules, calibration=calibration_of(row), aliases=aliases)
-
-    async def rejected(self, scope: TenantScope) -> pl.DataFrame:
-        """Return the pairs that are never to be proposed again, by the ids of their transactions."""
-        async with self._work.database.tenant(scope, readonly=True) as connection:
-            data = await MatchRejectionStore(connection).read()
-        schema = dict.fromkeys(REJECTED_COLUMNS, pl.String())
-        return pl.read_csv(io.BytesIO(data), has_header=False, schema=schema) if data else pl.DataFrame(schema=schema)
+            rejected = await MatchRejectionStore(connection).read()
+        taught = replace(rules, calibration=calibration_of(row), aliases=aliases)
+        return taught, frame_of(rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
 
     async def learn(self, caller: Caller, scope: TenantScope) -> bool:
         """Learn when it is time to, and return whether it was. Bounded by ``DECISIONS_READ_MAX``."""
@@ -133,10 +126,7 @@ def ordinals_of(rejected: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
 def decisions_of(data: bytes) -> pl.DataFrame:
     """Return the decisions that ``CalibrationStore`` has read, with the names of both sides."""
     types = dict.fromkeys(DECISION_COLUMNS, pl.String()) | {"rival_milli": pl.Int32(), "fold_key": pl.Int64()}
-    if data:
-        frame = pl.read_csv(io.BytesIO(data), has_header=False, new_columns=DECISION_COLUMNS, schema=types)
-    else:
-        frame = pl.DataFrame(schema=types)
+    frame = frame_of(data, types)
     levels = pl.col("levels").str.split(" ").list
     return frame.select(
         # A match of an earlier engine has fewer features: it is silent on the others.
@@ -155,10 +145,7 @@ def decisions_of(data: bytes) -> pl.DataFrame:
 
 def _of_decisions(decisions: pl.DataFrame) -> pl.DataFrame:
     """Return the names that accepted proofs have explained, as ``AliasTaught`` without its id."""
-    proved = (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
-        pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
-    )
-    found = decisions.filter("right", proved, pl.col("name_level").is_in(_MEANT)).select(
+    found = decisions.filter("right", proved(), pl.col("name_level").is_in(_MEANT)).select(
         "statement_name", "counterparty_name"
     )
     keys = {

@@ -13,13 +13,11 @@ from payrec.domain.matching.pair import Item, Line
 from payrec.errors import NotFoundError
 from payrec.models.match_candidates import MatchCandidateList, MatchCandidatePublic
 from payrec.services.match_rendering import evidence_of
-from payrec.services.matching_rules import rules_of
-from payrec.services.tenants import effective_settings
+from payrec.services.matching_rules import tenant_rules
 from payrec.services.validation import identifier
 from payrec.services.work import Work
 from payrec.storage.match_candidates import MatchCandidateStore
 from payrec.storage.matches import MatchStore
-from payrec.storage.tenants import TenantStore
 
 _ITEM: Final = tuple(field.name for field in fields(Item))
 _LINE: Final = tuple(field.name for field in fields(Line))
@@ -51,8 +49,7 @@ class MatchCandidateService:
 
     async def _nearest(self, caller: Caller, side: str, transaction_id: str) -> MatchCandidateList:
         centre = identifier(transaction_id)
-        async with self._work.database.control(readonly=True) as connection:
-            settings = effective_settings(await TenantStore(connection).settings(caller.tenant.tenant_id))
+        rules = await tenant_rules(self._work.database, caller.tenant.tenant_id)
         async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
             store = MatchCandidateStore(connection)
             own = await store.open_row(side, centre)
@@ -62,7 +59,7 @@ class MatchCandidateService:
                 return MatchCandidateList(data=[])
             others = await store.beside(side, centre, limit=NEAREST_LOOKED_AT_MAX)
             rows = [(own, other) if side == "expected" else (other, own) for other in others]
-            found = nearest([(_item(item), _line(line)) for item, line in rows], rules_of(settings))
+            found = nearest([(_item(item), _line(line)) for item, line in rows], rules)
             pairs = [tuple(row["transaction_id"] for row in rows[candidate.place]) for candidate in found]
             told = await MatchStore(connection).pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
             proposals = await store.proposals(side, centre, [pair[side == "expected"] for pair in pairs])

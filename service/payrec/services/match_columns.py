@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,6 +63,13 @@ def ids_at(snapshot: Snapshot, places: pl.Series, end: str) -> pl.Series:
     return ids.gather(places) if places.len() else ids.clear()
 
 
+def frame_of(data: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the rows of a CSV without header that PostgreSQL has written, in these columns."""
+    if not data:
+        return pl.DataFrame(schema=dict(schema))
+    return pl.read_csv(io.BytesIO(data), has_header=False, schema=dict(schema), null_values=[""])
+
+
 def _frame(data: bytes, columns: list[str], schema: Any) -> pl.DataFrame:
     """Return the rows of a CSV in the engine's types, with their number as ``ordinal``."""
     types: dict[str, Any] = {}
@@ -69,10 +77,7 @@ def _frame(data: bytes, columns: list[str], schema: Any) -> pl.DataFrame:
         wanted = schema.get(_RENAMED.get(column, column), pl.String())
         wanted = pl.Int16() if column == "reason" else wanted
         types[column] = pl.String() if wanted in (pl.List(pl.Int64()), pl.Boolean()) else wanted
-    if data:
-        frame = pl.read_csv(io.BytesIO(data), has_header=False, new_columns=columns, schema=types, null_values=[""])
-    else:
-        frame = pl.DataFrame(schema=types)
+    frame = frame_of(data, types)
     changes = [pl.col(c) == "t" for c in ("pending", "reversal", "duplicate") if c in types]
     if "reference_keys" in types:
         keys = pl.col("reference_keys").fill_null("").str.split(" ")

@@ -15,7 +15,7 @@ from payrec.domain.caller import IdSource
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, Uniqueness
 from payrec.domain.matching.score import LEVELS
-from payrec.services.match_columns import Snapshot, ids_at
+from payrec.services.match_columns import Snapshot, frame_of, ids_at
 from payrec.services.match_json import adjustments_of, alternatives_of, proof
 from payrec.storage.match_proposals import (
     EVENT_COLUMNS,
@@ -132,10 +132,9 @@ class Draft:
 
         ``stored`` is what ``MatchProposalStore.stored`` returns.
         """
-        there = pl.read_csv(io.BytesIO(stored), has_header=False, schema=_STORED_SCHEMA) if stored else None
-        if there is None:
+        if not stored:
             return self.matches.clear(), b""
-        there = there.unique("content_key", keep="first", maintain_order=True)
+        there = frame_of(stored, _STORED_SCHEMA).unique("content_key", keep="first", maintain_order=True)
         same = self.matches.with_columns(content_key=self._content_keys()).join(there, on="content_key")
         return same, _copy_text(same.select("id"))
 

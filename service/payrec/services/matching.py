@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
@@ -15,26 +14,25 @@ from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.matching.engine import STAGES, Proposals, propose
 from payrec.domain.matching.exchange import FX_DAYS_MAX, RATES_SCHEMA
+from payrec.domain.matching.reasons import by_reason
 from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, Reason
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import AlreadyMatchedError
 from payrec.metrics import Metrics
 from payrec.services.learning import LearningService, ordinals_of
-from payrec.services.match_columns import Snapshot, expected_frame, incoming_frame, snapshot_of
+from payrec.services.match_columns import Snapshot, expected_frame, frame_of, incoming_frame, snapshot_of
 from payrec.services.match_commit import MatchCommit, Written, own_partitions
 from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
-from payrec.services.matching_rules import rules_of
+from payrec.services.matching_rules import tenant_rules
 from payrec.services.returns import ReturnService
-from payrec.services.tenants import effective_settings
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.fx_rates import RATE_COLUMNS, FxRateStore
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_runs import MatchRunStore
 from payrec.storage.partitions import ensure_partitions
-from payrec.storage.tenants import TenantStore
 
 ATTEMPTS_MAX: Final = 3
 """How often a run proposes again when what it would accept was taken meanwhile."""
@@ -49,6 +47,9 @@ STEPS: Final = len(STAGES) + 3
 """Steps of a run that its progress counts: read, the engine's stages, render, commit."""
 
 ENGINE_ACTOR: Final = "engine"
+
+_RATES: Final = {name: RATES_SCHEMA[name] for name in RATE_COLUMNS}
+"""What of the exchange rates is read, in the order of the CSV."""
 
 
 class MatchingService:
@@ -72,14 +73,13 @@ class MatchingService:
             ``ATTEMPTS_MAX`` times in a row, what would have been accepted was taken meanwhile.
         """
         began = self._work.clock.monotonic()
-        rules = await self._rules(scope)
+        rules = await tenant_rules(self._work.database, scope.tenant_id)
         if not job["params"].get("dryRun"):
             # Its own transaction, because it locks both tables; after the first run it only looks.
             async with self._work.database.tenant(scope) as connection:
                 await ensure_partitions(connection)
             await self._learning.learn(caller, scope)
-        rules = await self._learning.taught(scope, rules)
-        rejected = await self._learning.rejected(scope)
+        rules, rejected = await self._learning.taught(scope, rules)
         returned = await self._link_returns(caller, scope, job["params"])
         for attempt in range(1, ATTEMPTS_MAX + 1):
             progress.done, progress.total = 0, STEPS
@@ -124,11 +124,6 @@ class MatchingService:
             return {}
         return await self._returns.link_open(caller, scope, filters_of(params)[1])
 
-    async def _rules(self, scope: TenantScope) -> MatchingRules:
-        async with self._work.database.control(readonly=True) as connection:
-            settings = effective_settings(await TenantStore(connection).settings(scope.tenant_id))
-        return rules_of(settings)
-
     async def _read(self, scope: TenantScope, params: dict[str, Any]) -> tuple[Snapshot, pl.DataFrame]:
         expected_filter, incoming_filter = filters_of(params)
         async with self._work.database.tenant(scope, readonly=True, snapshot=True) as connection:
@@ -141,7 +136,7 @@ class MatchingService:
             del data
             names = await MatchNameStore(connection).read()
             rates = await FxRateStore(connection).read(days=FX_DAYS_MAX)
-        return await asyncio.to_thread(snapshot_of, await expected, await incoming, names), _rates(rates)
+        return await asyncio.to_thread(snapshot_of, await expected, await incoming, names), frame_of(rates, _RATES)
 
     async def _commit(
         self,
@@ -192,12 +187,6 @@ class MatchingService:
         return written
 
 
-def _rates(data: bytes) -> pl.DataFrame:
-    """Return the exchange rates that ``FxRateStore`` has read."""
-    schema = {name: RATES_SCHEMA[name] for name in RATE_COLUMNS}
-    return pl.read_csv(io.BytesIO(data), has_header=False, schema=schema) if data else pl.DataFrame(schema=schema)
-
-
 def _proposed(
     snapshot: Snapshot, rates: pl.DataFrame, rejected: pl.DataFrame, rules: MatchingRules, progress: Progress
 ) -> Proposals:
@@ -230,9 +219,8 @@ def _told(proposals: Proposals, snapshot: Snapshot, reasons: dict[UUID, Reason])
     found = proposals.open_incoming.join(
         places.join(said, on="id").select("ordinal", "said"), on="ordinal", how="left", maintain_order="left"
     ).select("ordinal", pl.coalesce("said", "reason").alias("reason"), "nearest", "days_outside", "difference_minor")
-    counts = dict(found.group_by("reason").len().iter_rows())
-    codes = {reason.code: counts[reason.value] for reason in Reason if reason.value in counts}
-    return replace(proposals, open_incoming=found, counts=replace(proposals.counts, open_incoming=codes))
+    counts = replace(proposals.counts, open_incoming=by_reason(found))
+    return replace(proposals, open_incoming=found, counts=counts)
 
 
 def _result(proposals: Proposals, written: Written) -> dict[str, Any]:

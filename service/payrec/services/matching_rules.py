@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from payrec.domain.matching.rules import BASIS_POINTS, MatchingRules
 from payrec.models.tenants import Settings
+from payrec.services.tenants import effective_settings
+from payrec.storage.database import Database
+from payrec.storage.tenants import TenantStore
+
+
+async def tenant_rules(database: Database, tenant_id: UUID) -> MatchingRules:
+    """Return the engine's rules for the settings that a tenant has now."""
+    async with database.control(readonly=True) as connection:
+        return rules_of(effective_settings(await TenantStore(connection).settings(tenant_id)))
 
 
 def rules_of(tenant: Settings) -> MatchingRules:

@@ -26,7 +26,7 @@ from payrec.domain.matching.rules import (
     PartyLevel,
     ReferenceLevel,
 )
-from payrec.domain.matching.weights import PRECISION_PPM_MIN
+from payrec.domain.matching.weights import PRECISION_PPM_MIN, share_at
 
 RESTING_PPM_MIN: Final = 990_000
 """The same of what is not proved by a reference, which is the smaller part."""
@@ -106,10 +106,7 @@ def certify(reviewed: pl.DataFrame) -> Certificate:
         )
         .sort("score_milli")
     )
-    curve = dict.fromkeys(scores["score_milli"], 0)
-    steps = curve_of(list(scores.select("score_milli", "count", "right").iter_rows()))
-    for score in curve:
-        curve[score] = max((ppm for least, ppm in steps if least <= score), default=0)
+    curve = curve_of(list(scores.select("score_milli", "count", "right").iter_rows()))
     found = nothing
     count = rights = resting = resting_rights = 0
     for score, its, its_right, its_resting, its_resting_right in scores.reverse().iter_rows():
@@ -117,7 +114,7 @@ def certify(reviewed: pl.DataFrame) -> Certificate:
         resting, resting_rights = resting + its_resting, resting_rights + its_resting_right
         bound = lower_bound_ppm(rights, count)
         holds = bound >= PRECISION_PPM_MIN and lower_bound_ppm(resting_rights, resting) >= RESTING_PPM_MIN
-        if holds and curve[score] >= STEP_PPM_MIN:
+        if holds and (share_at(curve, score) or 0) >= STEP_PPM_MIN:
             found = Certificate(threshold_milli=score, reviewed=count, wrong=count - rights, bound_ppm=bound)
     return found
 

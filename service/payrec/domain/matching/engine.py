@@ -27,6 +27,7 @@ from payrec.domain.matching.group_choice import Chosen, both, choose, doubted
 from payrec.domain.matching.money import prepared, proved, remaining
 from payrec.domain.matching.money_pairs import appended
 from payrec.domain.matching.reasons import (
+    by_reason,
     forbidden,
     looked_up,
     lost,
@@ -41,7 +42,6 @@ from payrec.domain.matching.rules import (
     ENGINE_VERSION,
     MatchingRules,
     MatchKind,
-    Reason,
     Side,
     Uniqueness,
 )
@@ -212,11 +212,6 @@ def _all_alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame, groups: Chose
     return found.sort(["proposal", "side", "score_milli", "e", "i"], descending=[False, False, True, False, False])
 
 
-def _by_reason(frame: pl.DataFrame) -> dict[str, int]:
-    counts = dict(frame.group_by("reason").len().iter_rows())
-    return {reason.code: counts[reason.value] for reason in Reason if reason.value in counts}
-
-
 def _with_ordinals(frame: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     return frame.with_columns(
         expected=sides.expected["ordinal"].gather(frame["e"]), incoming=sides.incoming["ordinal"].gather(frame["i"])
@@ -318,8 +313,8 @@ def propose(
             proposed=result.height,
             auto_accepted=int(result["auto"].sum()),
             ambiguous=result.filter(pl.col("status") == Uniqueness.AMBIGUOUS.value).height,
-            open_expected=_by_reason(open_items),
-            open_incoming=_by_reason(open_lines),
+            open_expected=by_reason(open_items),
+            open_incoming=by_reason(open_lines),
         ),
         engine_version=version_of(rules),
     )

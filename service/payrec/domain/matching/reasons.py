@@ -182,3 +182,9 @@ def open_expected(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, fou
         .sort("row")
         .select("ordinal", "reason", "nearest", "days_outside", "difference_minor")
     )
+
+
+def by_reason(rows: pl.DataFrame) -> dict[str, int]:
+    """Count open rows by the code of their ``reason``."""
+    counts = dict(rows.group_by("reason").len().iter_rows())
+    return {reason.code: counts[reason.value] for reason in Reason if reason.value in counts}

@@ -60,8 +60,13 @@ class Calibration:
 
     def probability_ppm(self, score_milli: int) -> int | None:
         """Return how often proposals of such a score were right, in millionths; None below what was decided."""
-        place = bisect_right(self.curve, score_milli, key=lambda point: point[0])
-        return self.curve[place - 1][1] if place else None
+        return share_at(self.curve, score_milli)
+
+
+def share_at(curve: Sequence[tuple[int, int]], score_milli: int) -> int | None:
+    """Return how often proposals of a score were right, of a rising ``curve``; None below its beginning."""
+    place = bisect_right(curve, score_milli, key=lambda point: point[0])
+    return curve[place - 1][1] if place else None
 
 
 def correction_of(feature: str, level: int, corrections: Mapping[str, Sequence[int]] | None) -> int:
