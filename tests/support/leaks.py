@@ -236,7 +236,7 @@ class Leaks:
                         self._found(f"{kind} in the column {schema}.{table}.{names[before.count(b'	')]}")
 
     def _collect(self, kind: str, value: str) -> None:
-        if len(set(value)) >= DISTINCT_MIN:
+        if len(set(_telling(value))) >= DISTINCT_MIN:
             self.credentials.add(kind, value)
 
     def _found(self, text: str) -> None:
