@@ -13,6 +13,9 @@ from support.samples import (
     collect,
 )
 
+CLOSING = ":62F:C260102EUR101,"
+"""The closing balance, without which a statement is told to be incomplete."""
+
 
 def head_of(data: bytes, encoding: str = "utf-8") -> Head:
     return Head(data=data, encoding=encoding, encoding_guessed=False, text=data.decode(encoding), complete=True)

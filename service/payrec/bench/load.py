@@ -40,7 +40,7 @@ from payrec.domain.incoming_transactions import (
 from payrec.domain.matching.keys import ExpectedKeys, expected_keys, tie_key
 from payrec.domain.statements import Direction, Entry
 from payrec.formats import text
-from payrec.storage.staging import render
+from payrec.storage.copy_text import copy_line
 
 _COMMON: Final = ("created_at", "updated_at", "change_id")
 _EXPECTED: Final = (
@@ -119,7 +119,7 @@ def _rendered(
     try:
         for number, row in enumerate(frame.iter_rows()):
             for table, values in rows_of(row, UUID(int=first + number), left_out):
-                files[table].write(render(values))
+                files[table].write(copy_line(values))
     finally:
         for file in files.values():
             file.close()

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from array import array
 from hashlib import blake2b
-from typing import Final, Literal
+from typing import Final
 
 from payrec.domain.statements import Entry
 
-IdentityKind = Literal["bank", "fingerprint"]
+FINGERPRINT_BYTES: Final = 16
+OCCURRENCE_BYTES: Final = 4
+"""Of ``content_key``: no file has as many records as they count."""
+
+_EMPTY: Final = blake2b(digest_size=FINGERPRINT_BYTES)
+"""The state before the first byte: copying it takes half the time of making one."""
 
 _SEPARATOR: Final = "\x1f"
 """Unit separator; the readers take control characters out of every text, so it cannot be part of a value."""
@@ -40,7 +45,9 @@ def fingerprint(entry: Entry) -> bytes:
             "".join(entry.remittance.split()) if entry.remittance else "",
         )
     )
-    return blake2b(content.encode(), digest_size=16).digest()
+    state = _EMPTY.copy()
+    state.update(content.encode())
+    return state.digest()
 
 
 def bank_identity(entry: Entry) -> str | None:
@@ -56,10 +63,19 @@ def bank_identity(entry: Entry) -> str | None:
     return f"{entry.bank_reference}#{entry.ordinal_within_bank_reference}"
 
 
-def identity_key(account: str | None, kind: IdentityKind, value: str, occurrence: int) -> bytes:
-    """Return BLAKE2b-128 over the whole identity: what a database keeps unique in a tenant environment."""
-    content = _SEPARATOR.join((account or "", kind, value, str(occurrence)))
+def bank_key(account: str | None, value: str, occurrence: int) -> bytes:
+    """Return BLAKE2b-128 over a bank's id: what a database keeps unique in a tenant environment."""
+    content = _SEPARATOR.join((account or "", "bank", value, str(occurrence)))
     return blake2b(content.encode(), digest_size=16).digest()
+
+
+def content_key(digest: bytes, occurrence: int) -> bytes:
+    """Return the same for an entry without such an id: its fingerprint, and in four bytes more which one it is.
+
+    The first one has none, so whoever falls back on the content of an entry needs nothing but its fingerprint, and a
+    database can tell the entries that are known by their content.
+    """
+    return digest + occurrence.to_bytes(OCCURRENCE_BYTES, "big") if occurrence else digest
 
 
 _COUNT_MAX: Final = 255
@@ -110,9 +126,13 @@ class OccurrenceCounter:
         differ between occurrences; when it is not that of the first one, None is returned and nothing is counted.
         """
         key = int.from_bytes(digest[:8], "little") or 1
-        slot = self._slot(key)
-        if not self._keys[slot]:
-            self._keys[slot] = key
+        keys = self._keys
+        slot = key & self._mask
+        # Four in five are where they belong at once.
+        if keys[slot] and keys[slot] != key:
+            slot = self._slot(key)
+        if not keys[slot]:
+            keys[slot] = key
             self._checks[slot] = check
             self._counts[slot] = 1
             self._used += 1

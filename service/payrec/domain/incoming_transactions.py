@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.identity import identity_key
+from payrec.domain.identity import FINGERPRINT_BYTES, bank_key, content_key
 from payrec.domain.matching.keys import incoming_keys
 from payrec.domain.returns import takes_back
 from payrec.domain.statements import Entry, Money
@@ -26,8 +26,20 @@ def identity_of(entry: Entry) -> bytes:
     one file it is still the same transaction.
     """
     if entry.external_id is not None:
-        return identity_key(None, "bank", entry.external_id, 0)
-    return identity_key(entry.account, entry.identity_kind, entry.identity_value, entry.occurrence)
+        return bank_key(None, entry.external_id, 0)
+    if entry.identity_kind == "bank":
+        return bank_key(entry.account, entry.identity_value, entry.occurrence)
+    return content_key(entry.fingerprint, entry.occurrence)
+
+
+def identity_before(entry: Entry) -> bytes | None:
+    """Return the identity that the entry has where the other one of its id is missing; None for nearly all entries.
+
+    A bank that uses an id twice in one statement may show the second entry alone in another one.
+    """
+    if entry.reused_id is None or entry.external_id is not None:
+        return None
+    return bank_key(entry.account, entry.reused_id, entry.occurrence)
 
 
 STORED_COLUMNS: Final = (
@@ -83,9 +95,10 @@ def stored_values(entry: Entry, *, transaction_id: UUID | str, identity: bytes) 
         net.currency if net is not None else None,
         original.currency if original is not None else None,
         entry.exchange_rate,
-        tuple(_money(c) for c in entry.charges) or None,
+        tuple(_money(c) for c in entry.charges) if entry.charges else None,
         {"groupKey": batch.group_key, "count": batch.count, "itemised": batch.itemised} if batch is not None else None,
-        entry.metadata,
+        # The interface has no field for it, and whoever pays by check looks for nothing else.
+        {"checkNumber": entry.check_number, **entry.metadata} if entry.check_number is not None else entry.metadata,
     )
 
 
@@ -101,13 +114,18 @@ def key_values(entry: Entry, *, identity: bytes) -> tuple[Any, ...]:
         account=entry.account,
         group=batch.group_key if batch is not None else None,
     )
-    reversal = takes_back(
-        reversal=entry.reversal,
-        bank_transaction_code=entry.bank_transaction_code,
-        return_reason=entry.return_reason,
-    )
-    # The identity is a hash of content already: half of it orders what is otherwise equal.
-    return (*keys, int.from_bytes(identity[:8], "big", signed=True), reversal)
+    reversal = entry.reversal
+    if entry.bank_transaction_code or entry.return_reason:
+        reversal = takes_back(
+            reversal=reversal,
+            bank_transaction_code=entry.bank_transaction_code,
+            return_reason=entry.return_reason,
+        )
+    # The identity is a hash of content already: half of it, and which of several it is, order what is otherwise equal.
+    tie = int.from_bytes(identity[:8], "big", signed=True)
+    if len(identity) > FINGERPRINT_BYTES:
+        tie ^= int.from_bytes(identity[FINGERPRINT_BYTES:], "big")
+    return (*keys, tie, reversal)
 
 
 def stored_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str, Any]:

@@ -168,6 +168,8 @@ class Entry:
     """The bank's id, or the fingerprint as 32 hex digits. Unique with account, kind and occurrence."""
     occurrence: int = 0
     """How many entries of the same identity came before in the same statement."""
+    reused_id: str | None = None
+    """The bank's id, where it named something else in the same statement before: no identity then."""
     ordinal_within_bank_reference: int | None = None
     """Ordinal of a detail whose bank reference is its batch entry's; part of the bank identity."""
     fingerprint: bytes = b""

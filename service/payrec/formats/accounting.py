@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Final
 
 from payrec.constants import CONTINUITY_STATEMENTS_MAX, FILE_RECORDS_MAX, PARSE_SECONDS_BASE, PARSE_SECONDS_PER_MIB
+from payrec.domain.continuity import FINDINGS, Continuity, Ends, ends_of, judge
 from payrec.domain.identity import OccurrenceCounter, bank_identity, fingerprint
 from payrec.domain.statements import Batch, Direction, Entry, Parsed, Problem, Skipped, Statement, StatementEnd, Totals
 from payrec.errors import PayloadTooLargeError, UnreadableFileError
@@ -89,13 +89,17 @@ class _Open:
 class Accounting:
     """Adds up one file, over all members of its container."""
 
-    __slots__ = ("_budget", "_bytes_read", "_continuity", "_open", "counts")
+    __slots__ = ("_budget", "_bytes_read", "_ends", "_open", "_page", "continuity", "counts")
 
     def __init__(self, *, budget: TimeBudget, bytes_read: Callable[[], int]) -> None:
         self._budget = budget
         self._bytes_read = bytes_read
         self._open: dict[int, _Open] = {}
-        self._continuity: list[_Ends] = []
+        self._page: _Open | None = None
+        """The statement that ended last, if another page of it is to follow."""
+        self._ends: list[Ends] = []
+        self.continuity: dict[int, Continuity] = {}
+        """How statements of an account follow each other, by index; known once the whole file is."""
         self.counts = Counts()
 
     def account(self, items: Iterable[Parsed]) -> Iterator[Parsed]:
@@ -110,10 +114,16 @@ class Accounting:
 
         """
         counts = self.counts
+        found: list[Problem] = []
         for item in items:
             kind = item.__class__
             if kind is Entry:
-                yield from self._entry(item)  # type: ignore[arg-type]  # told by its class, faster than isinstance
+                accepted = self._entry(item, found)  # type: ignore[arg-type]  # told by its class, faster than isinstance
+                if found:
+                    yield from found
+                    found.clear()
+                if accepted:
+                    yield item
             elif kind is Problem:
                 if item.rejects:  # type: ignore[union-attr]  # same
                     counts.rejected += 1
@@ -122,8 +132,7 @@ class Accounting:
                 counts.skipped += 1
                 yield item
             elif isinstance(item, Statement):
-                counts.statements += 1
-                self._open[item.index] = _Open(item)
+                self._begin(item)
                 yield item
             elif isinstance(item, StatementEnd):
                 yield from self._end(item.statement)
@@ -136,21 +145,32 @@ class Accounting:
 
     def finish(self) -> Iterator[Problem]:
         """Yield what only the whole file shows: gaps and overlaps between its statements of one account."""
-        yield from _continuity(self._continuity)
-        self._continuity = []
+        for judgement in sorted(judge(self._ends), key=lambda j: j.ends.key):
+            (index,) = judgement.ends.key
+            self.continuity[index] = judgement.continuity
+            code = FINDINGS.get(judgement.continuity)
+            if code is not None:
+                yield Problem(code, judgement.severity, statement=index, detail=judgement.detail)
+        self._ends = []
 
-    def _entry(self, entry: Entry) -> Iterator[Parsed]:
+    def _begin(self, statement: Statement) -> None:
+        self.counts.statements += 1
+        self._open[statement.index] = opened = _Open(statement)
+        if self._page is not None and _goes_on(self._page.statement, statement):
+            opened.occurrences = self._page.occurrences
+
+    def _entry(self, entry: Entry, found: list[Problem]) -> bool:
+        """Complete and count an entry, and add what there is to tell of it; return whether it is accepted."""
         counts = self.counts
         opened = self._open[entry.statement]
         statement = opened.statement
         if entry.booking_on is None:
             problem = _assume_date(entry, statement)
             if problem is not None:
+                found.append(problem)
                 if problem.rejects:
                     counts.rejected += 1
-                yield problem
-                if problem.rejects:
-                    return
+                    return False
         if entry.account is None:
             entry.account = statement.account
         entry.index = statement.transaction_count
@@ -165,14 +185,16 @@ class Accounting:
                 statement.last_booking_on = on
         entry.fingerprint = digest = fingerprint(entry)
         if not _identify(entry, digest, opened.occurrences):
-            yield Problem(
-                "identity_reused",
-                statement=entry.statement,
-                entry=entry.index,
-                line=entry.line,
-                detail="the bank's reference came before with another amount, direction or date",
+            found.append(
+                Problem(
+                    "identity_reused",
+                    statement=entry.statement,
+                    entry=entry.index,
+                    line=entry.line,
+                    detail="the bank's reference came before with another amount, direction or date",
+                )
             )
-        yield entry
+        return True
 
     def _add_up(self, entry: Entry, opened: _Open) -> None:
         """Add the entry to the totals of its status; the details of one batch line are one line together."""
@@ -204,9 +226,10 @@ class Accounting:
 
     def _end(self, statement: Statement) -> Iterator[Problem]:
         opened = self._open.pop(statement.index, None)
+        self._page = opened if statement.last_page is False else None
         opening, closing = statement.balance("opening"), statement.balance("closing")
-        if len(self._continuity) < CONTINUITY_STATEMENTS_MAX and statement.kind == "statement":
-            self._continuity.append(_Ends.of(statement))
+        if len(self._ends) < CONTINUITY_STATEMENTS_MAX and statement.kind == "statement":
+            self._ends.append(ends_of(statement, statement.index))
         if opened is not None and opened.foreign:
             yield Problem(
                 "currency_mismatch",
@@ -229,6 +252,20 @@ class Accounting:
                 detail=f"opening balance and booked entries miss the closing balance by "
                 f"{statement.balance_difference_minor} minor units",
             )
+
+
+def _goes_on(page: Statement, statement: Statement) -> bool:
+    """Tell whether it is the page that follows: what is on both of them is there twice, and no repetition."""
+    if (page.account, page.currency, page.sequence_number) != (
+        statement.account,
+        statement.currency,
+        statement.sequence_number,
+    ):
+        return False
+    if page.page_number is not None and statement.page_number == page.page_number + 1:
+        return True
+    closing, opening = page.balance("closing"), statement.balance("opening")
+    return closing is not None and opening is not None and closing.signed_minor == opening.signed_minor
 
 
 def _add_signed(totals: Totals, sum_minor: int, times: int) -> None:
@@ -288,74 +325,8 @@ def _identify(entry: Entry, digest: bytes, occurrences: OccurrenceCounter) -> bo
             entry.occurrence = occurrence
             return True
         reused = True
+        entry.reused_id = entry.identity_value
         entry.identity_kind = "fingerprint"
     entry.identity_value = digest.hex()
     entry.occurrence = occurrences.count(digest) or 0
     return not reused
-
-
-@dataclass(slots=True)
-class _Ends:
-    """What continuity needs of a statement."""
-
-    index: int
-    account: str | None
-    currency: str | None
-    sequence: int | None
-    opening_minor: int | None
-    closing_minor: int | None
-    closing_on: date | None
-    from_on: date | None
-    to_on: date | None
-
-    @classmethod
-    def of(cls, statement: Statement) -> _Ends:
-        opening, closing = statement.balance("opening"), statement.balance("closing")
-        number = statement.sequence_number
-        return cls(
-            index=statement.index,
-            account=statement.account,
-            currency=statement.currency,
-            sequence=int(number) if number and len(number) <= 18 and number.isascii() and number.isdigit() else None,
-            opening_minor=opening.signed_minor if opening else None,
-            closing_minor=closing.signed_minor if closing else None,
-            closing_on=(closing.on if closing else None) or (opening.on if opening else None) or statement.to_on,
-            from_on=statement.from_on,
-            to_on=statement.to_on,
-        )
-
-
-def _continuity(statements: list[_Ends]) -> Iterator[Problem]:
-    """Compare each statement with the one before it of the same account, by date and not by place in the file."""
-    accounts: dict[tuple[str, str | None], list[_Ends]] = {}
-    for statement in statements:
-        if statement.account is not None:
-            accounts.setdefault((statement.account, statement.currency), []).append(statement)
-    for ends in accounts.values():
-        numbered = all(s.sequence is not None for s in ends)
-        # Sorting is stable: statements of one day stay in the order of the file unless all are numbered.
-        ends.sort(
-            key=lambda s: (s.closing_on or date.min, s.sequence or 0) if numbered else (s.closing_on or date.min, 0)
-        )
-        for before, statement in pairwise(ends):
-            problem = _compare(before, statement)
-            if problem is not None:
-                yield problem
-
-
-def _compare(before: _Ends, statement: _Ends) -> Problem | None:
-    """Return what is wrong between two statements that follow each other."""
-    if before.closing_minor is None or statement.opening_minor is None:
-        return None
-    follows = before.sequence is not None and statement.sequence == before.sequence + 1
-    if follows or statement.opening_minor == before.closing_minor:
-        return None
-    repeated = (before.opening_minor, before.closing_minor) == (statement.opening_minor, statement.closing_minor)
-    overlaps = before.to_on is not None and statement.from_on is not None and statement.from_on < before.to_on
-    if repeated or overlaps:
-        return Problem("statement_overlap", statement=statement.index, detail="it overlaps the statement before it")
-    return Problem(
-        "statement_gap",
-        statement=statement.index,
-        detail="its opening balance is not the closing balance of the statement before it",
-    )

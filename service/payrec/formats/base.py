@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -36,6 +36,8 @@ class Head:
     """``data`` decoded; bytes that cannot be decoded are U+FFFD."""
     complete: bool
     """The file is no longer than the head."""
+    encoding_fallback: Callable[[bytes], str] | None = None
+    """What tells the encoding of the rest, where the head leaves it open: see ``payrec.formats.encoding``."""
 
 
 @dataclass(slots=True)

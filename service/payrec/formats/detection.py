@@ -102,6 +102,7 @@ def look(source: Source, options: ReadOptions, *, inside: bool = False) -> tuple
         encoding_guessed=encoding.guessed,
         text=head_data.decode(encoding.name, errors="replace"),
         complete=complete,
+        encoding_fallback=encoding.fallback,
     )
     return head, Rewound(data, source)
 
@@ -140,4 +141,6 @@ def _wanted(family: str, format_name: str) -> bool:
 
 def with_tried(error: UnreadableFileError, tried: Sequence[dict[str, str]]) -> UnreadableFileError:
     """Return the same refusal with what was tried, unless it says that already."""
-    return error if error.tried else UnreadableFileError(error.reason, error.detail, tried=tried)
+    if error.tried:
+        return error
+    return UnreadableFileError(error.reason, error.detail, tried=tried, question=error.question)

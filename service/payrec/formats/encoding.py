@@ -1,21 +1,23 @@
 """Which characters the bytes of a file are, and decoding them piece by piece.
 
 In order: a byte-order mark, the encoding of a saved profile, the XML declaration, and else one pass over the head:
-valid UTF-8, what the header of OFX says, or the Windows code page that western banks write. A declaration is believed
-only as far as the bytes can be that at all.
+valid UTF-8, what the header of OFX says, or the Windows code page that its words are spelt in. A declaration is
+believed only as far as the bytes can be that at all. A head of ASCII leaves it open: the first other byte decides then.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from payrec.constants import DETECTION_BYTES, FILE_PIECE_BYTES
+from payrec.domain.statements import Problem
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import Source
+from payrec.formats.code_pages import code_page
 
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, None),
@@ -64,6 +66,8 @@ class Encoding:
     name: str
     guessed: bool = False
     mark_length: int = 0
+    fallback: Callable[[bytes], str] | None = field(default=None, compare=False)
+    """Tells by the bytes what the file is, if it has ASCII so far and is not UTF-8 where it first has more."""
 
 
 def detect_encoding(data: bytes, *, complete: bool, profile: str | None = None) -> Encoding:
@@ -102,15 +106,14 @@ def detect_encoding(data: bytes, *, complete: bool, profile: str | None = None) 
             raise UnreadableFileError("encoding_unsupported", "the XML declares an encoding that is not read") from None
         if name is not None:
             return Encoding(name)
+    charset = _OFX_CHARSET.match(data)
+    named = None if charset is None else f"cp{charset[1].decode('ascii')}" if charset[1] else "iso-8859-1"
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         decoder.decode(data[:DETECTION_BYTES], final=complete)
     except UnicodeDecodeError:
-        charset = _OFX_CHARSET.match(data)
-        if charset is not None:
-            return Encoding(f"cp{charset[1].decode('ascii')}" if charset[1] else "iso-8859-1")
-        return Encoding("cp1252", guessed=True)
-    return Encoding("utf-8")
+        return Encoding(named or code_page(data[:DETECTION_BYTES]), guessed=named is None)
+    return Encoding("utf-8", fallback=None if complete else lambda seen: named or code_page(seen))
 
 
 def _profile_encoding(name: str) -> str:
@@ -126,26 +129,52 @@ def _profile_encoding(name: str) -> str:
 
 
 class Decoder:
-    """Decodes a file piece by piece; bytes that are no character become U+FFFD, and ``damaged`` says so."""
+    """Decodes a file piece by piece; bytes that are no character become U+FFFD, and ``told`` says so.
 
-    __slots__ = ("_decoder", "damaged")
+    With a ``fallback`` (of ``Encoding``) the file is read as that from the first byte on that is neither ASCII nor
+    UTF-8, unless there was more than ASCII before: up to there both are the same.
+    """
 
-    def __init__(self, encoding: str) -> None:
+    __slots__ = ("_decoder", "_fallback", "damaged", "guessed")
+
+    def __init__(self, encoding: str, *, fallback: Callable[[bytes], str] | None = None) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._fallback = fallback
         self.damaged = False
         """A byte could not be decoded so far."""
+        self.guessed: str | None = None
+        """What the fallback said the file is."""
 
     def decode(self, data: bytes, *, final: bool = False) -> str:
         """Return the characters that the bytes complete."""
         try:
-            return self._decoder.decode(data, final)
-        except UnicodeDecodeError:
+            text = self._decoder.decode(data, final)
+        except UnicodeDecodeError as error:
+            if self._fallback is not None and error.object[: error.start].isascii():
+                # What the error names begins with the bytes that the decoder held before the call.
+                self.guessed, self._fallback = self._fallback(error.object), None
+                self._decoder = codecs.getincrementaldecoder(self.guessed)()
+                return self.decode(error.object, final=final)
             # A decoder that raised has kept the bytes it held before the call, so the same piece can be repeated.
             self.damaged = True
             self._decoder.errors = "replace"
             text = self._decoder.decode(data, final)
             self._decoder.errors = "strict"
-            return text
+        if self._fallback is not None and not text.isascii():
+            self._fallback = None
+        return text
+
+    def told(self) -> Iterator[Problem]:
+        """Yield what is to be told when all of the file was decoded."""
+        if self.guessed is not None:
+            yield guess(self.guessed)
+        if self.damaged:
+            yield Problem("undecodable_bytes", detail="bytes that the encoding does not have became U+FFFD")
+
+
+def guess(name: str) -> Problem:
+    """Return what is told of a file that is not UTF-8, where nothing says what else it is."""
+    return Problem("encoding_guessed", "info", detail=f"not UTF-8 and without a declaration: {name}")
 
 
 def decoded(source: Source, decoder: Decoder, *, size: int = FILE_PIECE_BYTES) -> Iterator[str]:

@@ -1,14 +1,44 @@
-"""Lines out of the pieces of a file, bounded: what the formats share in which a line means something."""
+"""The pieces of a file through a reader, and lines out of them, bounded: what the formats share."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from payrec.constants import LINE_BYTES_MAX
+from payrec.domain.statements import Parsed
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import Source
 from payrec.formats.encoding import Decoder, decoded
+
+Piece_contra = TypeVar("Piece_contra", contravariant=True)
+
+
+class Reading(Protocol[Piece_contra]):
+    """The state of a reader between two pieces of its file."""
+
+    def feed(self, piece: Piece_contra, /) -> None:
+        """Take the next piece."""
+        ...
+
+    def take(self) -> list[Parsed]:
+        """Return what has become known since the last call."""
+        ...
+
+    def close(self) -> None:
+        """End what is open: the file is over."""
+        ...
+
+
+def fed(pieces: Iterable[Piece_contra], reading: Reading[Piece_contra], decoder: Decoder) -> Iterator[Parsed]:
+    """Yield what a reading makes of the pieces, and what the decoder has to tell."""
+    for piece in pieces:
+        reading.feed(piece)
+        yield from reading.take()
+    reading.close()
+    yield from reading.take()
+    yield from decoder.told()
 
 
 def lines_of(source: Source, decoder: Decoder, *, length_max: int = LINE_BYTES_MAX) -> Iterator[list[str]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 from payrec.constants import FILE_PROBLEMS_MAX
+from payrec.domain.continuity import Continuity
 from payrec.domain.statements import Parsed, Problem, Statement, StatementEnd
 from payrec.errors import PayrecError, UnreadableFileError
 from payrec.formats.accounting import Accounting, Counts, TimeBudget
@@ -17,6 +19,7 @@ from payrec.formats.camt.reader import READER as CAMT
 from payrec.formats.containers import Container, Member, Opened, open_members
 from payrec.formats.csv.reader import READER as CSV
 from payrec.formats.detection import detect, look, with_tried
+from payrec.formats.encoding import guess
 from payrec.formats.json.reader import READER as JSON
 from payrec.formats.mt940.reader import READER as MT940
 from payrec.formats.ofx.reader import READER as OFX
@@ -53,6 +56,8 @@ class ParsedFile:
     members: list[FileMember] = field(default_factory=list)
     """The files of a container; empty for a file that is not one."""
     counts: Counts = field(default_factory=Counts)
+    continuity: dict[int, Continuity] = field(default_factory=dict)
+    """Whether each statement follows another one of its account in this file, by index; empty until all was read."""
     problems: list[Problem] = field(default_factory=list)
     """The first FILE_PROBLEMS_MAX."""
     problem_count: int = 0
@@ -138,7 +143,7 @@ class FileParse:
         opened = open_members(self._stream, name=file.name)
         file.container = opened.container
         accounting = Accounting(budget=self._budget, bytes_read=lambda: opened.expanded_bytes)
-        file.counts = accounting.counts
+        file.counts, file.continuity = accounting.counts, accounting.continuity
         read_any = False
         for member in opened.members:
             summary = FileMember(member.name, skipped_by=member.skipped_by)
@@ -153,6 +158,14 @@ class FileParse:
             raise UnreadableFileError("empty_file", "the archive holds no file")
         yield from accounting.finish()
 
+    def _settle_encoding(self, fallback: Callable[[bytes], str], seen: bytes) -> str:
+        """Keep what the file turns out to be behind its head; also for whoever saves its dialect as a profile."""
+        file = self.file
+        file.encoding, file.encoding_guessed = fallback(seen), True
+        if file.dialect is not None and "encoding" in file.dialect:
+            file.dialect["encoding"] = file.encoding
+        return file.encoding
+
     def _read_member(self, member: Member, opened: Opened, accounting: Accounting) -> Iterator[Parsed]:
         assert member.source is not None  # the caller leaves out members without one
         file = self.file
@@ -163,8 +176,10 @@ class FileParse:
         if file.format is None:
             file.format, file.version, file.dialect = detected.format, detected.version, detected.dialect
             file.encoding, file.encoding_guessed = head.encoding, head.encoding_guessed
+            if head.encoding_fallback is not None:
+                head = replace(head, encoding_fallback=partial(self._settle_encoding, head.encoding_fallback))
         if head.encoding_guessed:
-            yield Problem("encoding_guessed", "info", detail=f"not UTF-8 and without a declaration: {head.encoding}")
+            yield guess(head.encoding)
         tried.append({"format": detected.format, "reason": "refused"})
         first_index = accounting.counts.statements
         try:

@@ -8,14 +8,20 @@ from typing import IO, Any, BinaryIO, Final
 from uuid import UUID
 
 from payrec.domain.caller import IdSource
-from payrec.domain.incoming_transactions import identity_of, key_values, stored_values
+from payrec.domain.continuity import FINDINGS
+from payrec.domain.incoming_transactions import identity_before, identity_of, key_values, stored_values
 from payrec.domain.statements import Entry, Problem, StatementEnd
 from payrec.formats.base import ReadOptions
 from payrec.formats.registry import FileParse, parse
-from payrec.storage.staging import render, render_problem
+from payrec.services.statements import statement_row
+from payrec.storage.copy_text import problem_line
+from payrec.storage.pieces import Piece, PieceWriter, Stamp
 
 PIECE_ROWS: Final = 5_000
 """Rows of a piece: enough for set statements to pay, few enough to stay in memory."""
+
+BLOCK_ROWS: Final = 200
+"""Rows that are held as values, and then rendered at once: so few that the collector of garbage never sees them."""
 
 SPOOL_MEMORY_BYTES: Final = 1024 * 1024
 """Bytes of rendered problems that stay in memory; more goes to a file of the same life."""
@@ -52,70 +58,48 @@ class Ingestion:
     def __exit__(self, *_: object) -> None:
         self.problems.close()
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the rows as COPY text, PIECE_ROWS at a time.
+    def pieces(self, stamp: Stamp) -> Iterator[Piece]:
+        """Yield the rows, PIECE_ROWS at a time.
 
         Raises
         ------
         UnreadableFileError, PayloadTooLargeError, ValidationFailedError
             The file or its profile; nothing of it is to be kept.
         """
-        lines: list[str] = []
-        next_id = self._ids.block(PIECE_ROWS)
+        rows: list[tuple[Any, ...]] = []
+        writer = PieceWriter(stamp)
+        read = 0
+        block = min(BLOCK_ROWS, PIECE_ROWS)
+        next_id = self._ids.block(PIECE_ROWS + block)
         for item in self._parse:
             if isinstance(item, Entry):
                 identity = identity_of(item)
-                stored = stored_values(item, transaction_id=f"{next_id + len(lines):032x}", identity=identity)
-                lines.append(render(stored + key_values(item, identity=identity)))
-                if len(lines) == PIECE_ROWS:
-                    self.transactions += len(lines)
-                    yield "".join(lines).encode()
-                    lines.clear()
-                    next_id = self._ids.block(PIECE_ROWS)
+                stored = stored_values(item, transaction_id=f"{next_id + len(rows):032x}", identity=identity)
+                rows.append((*stored, *key_values(item, identity=identity), identity_before(item)))
+                if len(rows) == block:
+                    next_id += block
+                    writer.add(rows)
+                    rows.clear()
+                    read += block
+                    if read >= PIECE_ROWS:
+                        self.transactions += read
+                        yield writer.take()
+                        read = 0
+                        next_id = self._ids.block(PIECE_ROWS + block)
             elif isinstance(item, Problem):
-                self.tell(item)
+                # How statements follow each other is judged with those that are stored, not with the file's alone.
+                if item.code not in FINDINGS.values():
+                    self.tell(item)
             elif isinstance(item, StatementEnd):
-                self.statements.append(_statement_row(item, self._import_id))
-        if lines:
-            self.transactions += len(lines)
-            yield "".join(lines).encode()
+                self.statements.append(statement_row(item.statement, self._import_id))
+        if rows:
+            writer.add(rows)
+        if read + len(rows):
+            self.transactions += read + len(rows)
+            yield writer.take()
 
     def tell(self, problem: Problem) -> None:
         """Add a problem to those of the file; also after it was read."""
-        line = render_problem(problem, import_id=self._import_id, ordinal=self._problem_count)
+        line = problem_line(problem, import_id=self._import_id, ordinal=self._problem_count)
         self.problems.write(line.encode())
         self._problem_count += 1
-
-
-def _statement_row(end: StatementEnd, import_id: UUID) -> dict[str, Any]:
-    statement = end.statement
-    opening, closing = statement.balance("opening"), statement.balance("closing")
-    return {
-        "import_id": import_id,
-        "ordinal": statement.index,
-        "opening_minor": opening.signed_minor if opening else None,
-        "closing_minor": closing.signed_minor if closing else None,
-        "balance_difference_minor": statement.balance_difference_minor,
-        "credit_minor": sum(t.credit_minor for t in (statement.booked, statement.pending, statement.info)),
-        "debit_minor": sum(t.debit_minor for t in (statement.booked, statement.pending, statement.info)),
-        "first_booking_on": statement.first_booking_on,
-        "last_booking_on": statement.last_booking_on,
-        "entry_count": statement.entry_count,
-        "transaction_count": statement.transaction_count,
-        "kind": statement.kind,
-        "account": statement.account,
-        "currency": statement.currency,
-        "statement_id": statement.statement_id,
-        "sequence_number": statement.sequence_number,
-        "balance_check": statement.balance_check,
-        "balances": [
-            {
-                "type": b.type,
-                "amountMinor": b.amount_minor,
-                "currency": b.currency,
-                "direction": b.direction,
-                "date": b.on.isoformat() if b.on else None,
-            }
-            for b in statement.balances
-        ],
-    }

@@ -1,132 +1,93 @@
-"""Bulk loading: COPY into a temporary table, then into the real ones as sets, piece by piece.
+"""Bulk loading: pieces go into the tables by COPY, or through temporary tables and as sets where rows are known.
 
-Rows are rendered to COPY's text format while the file is read (PostgreSQL documentation, COPY, "Text Format"), so that
-the event loop only moves bytes, and the database stores one piece while the next is read.
+A piece none of whose rows is known takes the short way. The temporary tables are for those of which some are, and for
+what somebody else stores at the same time. The database stores one piece while the next is read.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from datetime import date
+import os
+import socket
+from enum import IntEnum
 from typing import Any, Final
-from uuid import UUID
 
-from sqlalchemy.dialects import postgresql
+from psycopg import errors
 
+from payrec.domain.identity import FINGERPRINT_BYTES
 from payrec.domain.incoming_transactions import KEY_COLUMNS, STORED_COLUMNS
-from payrec.domain.statements import Problem
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_all, fetch_one
-from payrec.tables.base import TENANT_METADATA
-from payrec.tables.incoming_transactions import IncomingOpen, IncomingTransaction
+from payrec.storage.pieces import OPEN_COLUMNS, TRANSACTION_COLUMNS, Piece, Stamp
+from payrec.storage.rows import copy_in, fetch_all, fetch_one
 
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-_NULL: Final = "\\N"
+SEND_BUFFER_BYTES: Final = 2 * 1024 * 1024
+"""Bytes on their way to the database; the kernel may allow less."""
 
-
-def _escaped(value: str) -> str:
-    if "\\" in value or "\n" in value or "\t" in value or "\r" in value:
-        return value.translate(_ESCAPES)
-    return value
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).translate(_ESCAPES) if value else "{}"
-
-
-_TEXTS: Final[dict[type, Callable[[Any], str]]] = {
-    str: _escaped,
-    int: str,
-    bool: lambda value: "t" if value else "f",
-    bytes: lambda value: "\\\\x" + value.hex(),
-    date: str,
-    UUID: str,
-    dict: _json,
-    tuple: _json,
-    list: lambda value: "{" + ",".join(map(str, value)) + "}",
-}
-"""How a value is written, by its type: a list is an array, a tuple is JSON."""
-
-
-def render(values: tuple[Any, ...]) -> str:
-    """Return one line of COPY text."""
-    texts = _TEXTS
-    return "\t".join([_NULL if v is None else texts[v.__class__](v) for v in values]) + "\n"
-
-
-def render_problem(problem: Problem, *, import_id: UUID, ordinal: int) -> str:
-    """Return one line of COPY text for ``import_problem``, in the columns that ``ImportStore.add_problems`` names."""
-    return render(
-        (
-            import_id,
-            ordinal,
-            problem.line,
-            problem.statement,
-            problem.rejects,
-            problem.severity,
-            problem.code,
-            problem.detail,
-        )
-    )
-
-
-def _definitions() -> str:
-    """Return the columns of the temporary table; keys begin with ``k_``, because both tables have a group_key."""
-    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    found = []
-    for table, names, prefix in ((IncomingTransaction, STORED_COLUMNS, ""), (IncomingOpen, KEY_COLUMNS, "k_")):
-        types = TENANT_METADATA.tables[str(table.__tablename__)].columns
-        found += [f'"{prefix}{name}" {types[name].type.compile(dialect)}' for name in names]
-    return ", ".join(found)
-
-
-_STORED: Final = ", ".join(f'"{n}"' for n in STORED_COLUMNS)
-_KEYS: Final = ", ".join(f'"{n}"' for n in KEY_COLUMNS)
-_KEYS_STAGED: Final = ", ".join(f's."k_{n}"' for n in KEY_COLUMNS)
-_CREATE: Final = f"CREATE TEMPORARY TABLE staged ({_definitions()}) ON COMMIT DROP"
-_COPY: Final = "COPY staged FROM STDIN"
-_PENDING: Final = """
-    SELECT (SELECT count(*) FROM staged) AS rows, EXISTS (SELECT 1 FROM staged WHERE pending) AS staged,
-           EXISTS (SELECT 1 FROM incoming_transaction WHERE pending) AS stored
+_STORED: Final = ", ".join(f'"{n}"' for n in TRANSACTION_COLUMNS)
+_OPEN: Final = ", ".join(f'"{n}"' for n in OPEN_COLUMNS)
+_LOADING_LOCK: Final = 0x6C6F_6164
+"""Key of the advisory lock that all loading shares, and that has alone who met others at the same rows twice."""
+_LOCK: Final = "SELECT pg_advisory_xact_lock{kind}(%s, hashtext(current_schema()))"
+_COPY: Final = f"COPY incoming_transaction ({_STORED}) FROM STDIN"
+_COPY_OPEN: Final = f"COPY incoming_open ({_OPEN}) FROM STDIN"
+_CREATE: Final = f"""
+    CREATE TEMPORARY TABLE staged ON COMMIT DROP AS SELECT {_STORED} FROM incoming_transaction WITH NO DATA;
+    CREATE TEMPORARY TABLE staged_open ON COMMIT DROP AS SELECT {_OPEN} FROM incoming_open WITH NO DATA
+"""  # noqa: S608 - columns of our own tables
+_COPY_STAGED: Final = "COPY staged FROM STDIN"
+_COPY_STAGED_OPEN: Final = "COPY staged_open FROM STDIN"
+_KNOWN: Final = """
+    SELECT EXISTS (
+        SELECT 1 FROM unnest(%s::bytea[]) AS piece (identity) CROSS JOIN LATERAL (
+            -- Each looked up by its index, whatever the planner thinks of a table without statistics.
+            SELECT 1 FROM incoming_transaction t WHERE t.identity = piece.identity LIMIT 1
+        ) t
+    ) AS known
+"""
+_IGNORE: Final = """
+    INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at)
+    SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(at)s FROM unnest(%(ids)s::uuid[]) AS id
+"""
+_ANNOUNCED: Final = "SELECT EXISTS (SELECT 1 FROM incoming_transaction WHERE pending) AS announced"
+# The second entry of an id is alone in some other statement, and there it is the first: it is stored under the id.
+_RECALL: Final = """
+    UPDATE staged s SET identity = r.identity FROM unnest(%(ids)s::uuid[], %(identities)s::bytea[]) AS r (id, identity)
+    JOIN incoming_transaction t ON t.identity = r.identity
+    WHERE s.id = r.id AND t.fingerprint = s.fingerprint
 """
 _INSERT: Final = f"""
     WITH stored AS (
-        INSERT INTO incoming_transaction ({_STORED}, created_at, updated_at, change_id, import_id)
-        SELECT {_STORED}, %(at)s, %(at)s, %(change_id)s, %(import_id)s FROM staged s WHERE s.pending = %(pending)s
+        INSERT INTO incoming_transaction ({_STORED}) SELECT {_STORED} FROM staged s WHERE s.pending = %(pending)s
+        -- In one order for everybody: who waits for a row of another upload has none that the other waits for.
+        ORDER BY s.identity
         ON CONFLICT DO NOTHING
         RETURNING id, amount_minor
     ), opened AS (
-        INSERT INTO incoming_open (transaction_id, open_minor, total_minor, booking_day, value_day, direction, pending,
-            currency, {_KEYS})
-        SELECT s.id, s.amount_minor, s.amount_minor, s.booking_on - date '1970-01-01', s.value_on - date '1970-01-01',
-            CASE s.direction WHEN 'credit' THEN 1 ELSE -1 END, s.pending, s.currency, {_KEYS_STAGED}
-        FROM stored JOIN staged s ON s.id = stored.id WHERE stored.amount_minor > 0
+        INSERT INTO incoming_open ({_OPEN})
+        SELECT {_OPEN} FROM staged_open WHERE transaction_id IN (SELECT id FROM stored)
     ), ignored AS (
         INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at)
         SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(at)s FROM stored WHERE amount_minor = 0
     )
     SELECT count(*) AS count FROM stored
 """  # noqa: S608 - columns of our own tables
-_BOOKED: Final = ", ".join(f'"{n}" = b."k_{n}"' for n in KEY_COLUMNS)
+_BOOKED: Final = ", ".join(f'"{n}" = s."{n}"' for n in KEY_COLUMNS)
+_STATED: Final = ", ".join(f'"{n}" = s."{n}"' for n in STORED_COLUMNS if n not in ("id", "identity", "external_id"))
+# All that the booking states, as if it had come first. Neither has a line of 0 an open row, nor does it get one.
 _BOOK: Final = f"""
     WITH booked AS (
-        UPDATE incoming_transaction t SET pending = false, booking_on = s.booking_on, value_on = s.value_on,
-            amount_minor = s.amount_minor, fingerprint = s.fingerprint, remittance = s.remittance,
-            counterparty_name = s.counterparty_name, import_id = %(import_id)s,
-            updated_at = %(at)s, revision = t.revision + 1
+        UPDATE incoming_transaction t SET {_STATED}, import_id = %(import_id)s, updated_at = %(at)s,
+            revision = t.revision + 1
         FROM staged s WHERE t.identity = s.identity AND t.pending AND NOT s.pending
-            AND t.direction = s.direction AND t.currency = s.currency AND s.amount_minor > 0
-        RETURNING t.id, t.revision, t.amount_minor, s.booking_on - date '1970-01-01' AS booking_day,
-            s.value_on - date '1970-01-01' AS value_day, {_KEYS_STAGED}
+            AND t.direction = s.direction AND t.currency = s.currency AND (s.amount_minor > 0) = (t.amount_minor > 0)
+        RETURNING t.id, t.revision, s.id AS staged_id
     ), held AS (
         SELECT o.transaction_id FROM booked b JOIN incoming_open o ON o.transaction_id = b.id
         ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
     ), reopened AS (
-        UPDATE incoming_open o SET pending = false, open_minor = b.amount_minor, total_minor = b.amount_minor,
-            booking_day = b.booking_day, value_day = b.value_day,
-            revision = b.revision, {_BOOKED}
-        FROM held JOIN booked b ON b.id = held.transaction_id WHERE o.transaction_id = held.transaction_id
+        UPDATE incoming_open o SET pending = false, open_minor = s.open_minor, total_minor = s.total_minor,
+            booking_day = s.booking_day, value_day = s.value_day, revision = b.revision, {_BOOKED}
+        FROM held JOIN booked b ON b.id = held.transaction_id JOIN staged_open s ON s.transaction_id = b.staged_id
+        WHERE o.transaction_id = held.transaction_id
     )
     SELECT count(*) AS count FROM booked
 """  # noqa: S608 - columns of our own tables
@@ -150,23 +111,31 @@ _REUSED: Final = """
     WHERE s.id = r.id AND s.identity <> s.fingerprint
     RETURNING s.statement_index, s.line
 """
-_FLAG: Final = """
+# Several of one content, all known by their content or all by their bank's ids, are as many payments: a bank told them
+# apart within one statement. So is everything of one file.
+_FLAG: Final = f"""
     WITH shared AS (
         SELECT DISTINCT n.fingerprint FROM incoming_transaction n
         JOIN incoming_transaction t ON t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id
         WHERE n.import_id = %(import_id)s AND n.amount_minor > 0
     ), twin AS (
-        SELECT t.id, t.fingerprint, t.identity, t.import_id, coalesce(a.allocated_minor, 0) > 0 AS settled
+        SELECT t.id, t.fingerprint, t.identity, t.import_id, coalesce(a.allocated_minor, 0) > 0 AS settled,
+            CASE WHEN t.external_id IS NOT NULL OR t.import_id IS NULL THEN t.identity
+                WHEN substr(t.identity, 1, {FINGERPRINT_BYTES}) = t.fingerprint THEN 'content'
+                ELSE 'bank' END AS known_by
         FROM shared JOIN incoming_transaction t ON t.fingerprint = shared.fingerprint
         LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = t.id
     ), original AS (
         -- What has paid already stays the original. Else the identity decides, not which of them came first.
-        SELECT DISTINCT ON (fingerprint) fingerprint, import_id FROM twin ORDER BY fingerprint, settled DESC, identity
+        SELECT DISTINCT ON (fingerprint) fingerprint, import_id, known_by FROM twin
+        ORDER BY fingerprint, settled DESC, identity
     ), wrong AS (
-        SELECT o.transaction_id, t.import_id IS DISTINCT FROM f.import_id AS duplicate,
-            (t.import_id IS DISTINCT FROM %(import_id)s)::int AS older
+        SELECT o.transaction_id, d.duplicate, (t.import_id IS DISTINCT FROM %(import_id)s)::int AS older
         FROM twin t JOIN original f ON f.fingerprint = t.fingerprint JOIN incoming_open o ON o.transaction_id = t.id
-        WHERE o.duplicate <> (t.import_id IS DISTINCT FROM f.import_id)
+        CROSS JOIN LATERAL (
+            SELECT t.import_id IS DISTINCT FROM f.import_id AND t.known_by <> f.known_by AS duplicate
+        ) d
+        WHERE o.duplicate <> d.duplicate
         ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
     ), opened AS (
         UPDATE incoming_open o SET duplicate = w.duplicate, revision = o.revision + w.older
@@ -174,45 +143,111 @@ _FLAG: Final = """
     )
     UPDATE incoming_transaction t SET revision = t.revision + 1, updated_at = %(at)s
     FROM wrong w WHERE t.id = w.transaction_id AND w.older = 1
-"""
+"""  # noqa: S608 - a number of our own
+
+
+class ContendedError(Exception):
+    """Somebody else stores the same rows: this transaction is given up, and can be done again with more care."""
+
+
+class Care(IntEnum):
+    """How much is done for others who store the same rows at the same time."""
+
+    DIRECT = 0
+    """Nothing: rows that nobody has stored are copied into the tables."""
+    STAGED = 1
+    """All rows go through the temporary tables."""
+    ALONE = 2
+    """And so they do when nobody else loads any more; nobody begins meanwhile."""
 
 
 class Staging:
-    """Loads rendered rows in the transaction of ``connection``, piece by piece.
+    """Loads pieces in the transaction of ``connection``. A booked row takes the place of its pending one and is new."""
 
-    ``parameters`` has ``at``, ``change_id`` and ``import_id``. A booked row takes the place of its pending one and
-    counts as new.
-    """
-
-    def __init__(self, connection: Connection, *, parameters: dict[str, Any]) -> None:
+    def __init__(self, connection: Connection, *, stamp: Stamp, care: Care = Care.DIRECT) -> None:
         self._connection = connection
-        self._parameters = parameters
+        self._parameters = {"at": stamp.at, "import_id": stamp.import_id}
+        self._care = care
+        self._locked = False
         self._created = False
         self.new = 0
         """Rows that were not there before."""
         self.reused: list[dict[str, Any]] = []
         """Statement and line of rows whose id somebody else has: ``statement_index``, ``line``."""
 
-    async def add(self, piece: bytes) -> None:
-        """Copy and store some rows."""
-        await self._connection.execute("TRUNCATE staged" if self._created else _CREATE)
-        self._created = True
-        async with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            await copy.write(piece)
-        pending = await fetch_one(self._connection, _PENDING) or {}
-        booked = await self._count(_BOOK, {}) if pending["stored"] else 0
-        found = booked + await self._insert(pending=pending["staged"])
-        if found < pending["rows"]:
+    async def add(self, piece: Piece) -> None:
+        """Store some rows.
+
+        Raises
+        ------
+        ContendedError
+            Another upload has the same rows.
+        """
+        if not self._locked:
+            lock = _LOCK.format(kind="" if self._care is Care.ALONE else "_shared")
+            await self._connection.execute(lock.encode(), (_LOADING_LOCK,))
+            self._locked = True
+            _widen(self._connection)
+        try:
+            if self._care is Care.DIRECT and await self._is_new(piece):
+                await self._copy(piece)
+            else:
+                await self._store(piece)
+        except errors.DeadlockDetected as error:
+            raise ContendedError from error
+
+    async def _is_new(self, piece: Piece) -> bool:
+        """Tell whether nothing of a piece is stored, and nothing of it needs a look at what is."""
+        if piece.recalled or not piece.unique:
+            return False
+        found = await fetch_one(self._connection, _KNOWN, (piece.identities,)) or {}
+        return not found["known"]
+
+    async def _copy(self, piece: Piece) -> None:
+        try:
+            await copy_in(self._connection, _COPY, piece.transactions)
+        except errors.UniqueViolation as error:
+            raise ContendedError from error
+        await copy_in(self._connection, _COPY_OPEN, piece.opened)
+        if piece.ignored:
+            await self._connection.execute(_IGNORE.encode(), {**self._parameters, "ids": piece.ignored})
+        self.new += piece.rows
+
+    async def _store(self, piece: Piece) -> None:
+        if self._created:
+            await self._connection.execute("TRUNCATE staged, staged_open")
+        else:
+            await self._connection.execute(_CREATE.encode(), prepare=False)
+            self._created = True
+        await copy_in(self._connection, _COPY_STAGED, piece.transactions)
+        await copy_in(self._connection, _COPY_STAGED_OPEN, piece.opened)
+        if piece.recalled:
+            ids, identities = map(list, zip(*piece.recalled, strict=True))
+            await self._connection.execute(_RECALL.encode(), {"ids": ids, "identities": identities})
+        announced = (await fetch_one(self._connection, _ANNOUNCED) or {})["announced"]
+        found = await self._count(_BOOK, {}) if announced else 0
+        found += await self._insert(pending=piece.pending)
+        if found < piece.rows:
             reused = await fetch_all(self._connection, _REUSED)
             if reused:
                 self.reused += reused
-                found += await self._insert(pending=pending["staged"])
+                found += await self._insert(pending=piece.pending)
         self.new += found
 
     async def finish(self) -> None:
-        """Flag rows whose content is stored under another identity as well, all but the first by identity."""
-        if self.new:
+        """Flag rows whose content is stored under another identity as well, all but the first by identity.
+
+        Raises
+        ------
+        ContendedError
+            As ``add``.
+        """
+        if not self.new:
+            return
+        try:
             await self._connection.execute(_FLAG, self._parameters)
+        except errors.DeadlockDetected as error:
+            raise ContendedError from error
 
     async def _insert(self, *, pending: bool) -> int:
         """Store the rows that are not there; return how many."""
@@ -222,3 +257,9 @@ class Staging:
     async def _count(self, query: str, more: dict[str, Any]) -> int:
         row = await fetch_one(self._connection, query, {**self._parameters, **more})
         return int(row["count"]) if row is not None else 0
+
+
+def _widen(connection: Connection) -> None:
+    """Let the kernel take most of a piece at once, so that sending it does not wait for the thread that reads."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from typing import Any
 
 import pytest
 
+from payrec.services import ingestion
+from payrec.services.ingestion import PIECE_ROWS
 from support.service import Service, Tenant
+from support.stored import clear, upload
 
 pytestmark = pytest.mark.anyio
 
@@ -89,3 +93,34 @@ async def test_a_booked_line_brings_its_own_amount(tenants: tuple[Tenant, Tenant
     again = await first.post(PATH, [{**entry, "amount": "100.00", "status": "pending", "remittance": "again"}])
     assert (again.json()["counts"]["accepted"], again.json()["counts"]["duplicates"]) == (0, 1)
     assert await amounts(first) == [9_500]
+
+
+def camt(*entries: tuple[str, str]) -> bytes:
+    """Return a statement of entries of amount and the bank's reference, all of one day."""
+    told = "".join(
+        f'<Ntry><Amt Ccy="EUR">{amount}</Amt><CdtDbtInd>CRDT</CdtDbtInd><BookgDt><Dt>2026-03-10</Dt></BookgDt>'
+        f"<AcctSvcrRef>{reference}</AcctSvcrRef></Ntry>"
+        for amount, reference in entries
+    )
+    return (
+        '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt><Stmt><Id>S</Id><Acct>'
+        f"<Id><Othr><Id>4711</Id></Othr></Id><Ccy>EUR</Ccy></Acct>{told}</Stmt></BkToCstmrStmt></Document>"
+    ).encode()
+
+
+@pytest.mark.parametrize("piece", [1, PIECE_ROWS])
+async def test_an_id_that_is_used_twice_in_one_statement_is_the_same_two_wherever_it_is_cut(
+    service: Service, tenants: tuple[Tenant, Tenant], monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(ingestion, "PIECE_ROWS", piece)
+    for make in (
+        lambda *amounts: camt(*((amount, "A1") for amount in amounts)),
+        lambda *amounts: ofx(*(("20260310", amount, "A1") for amount in amounts)),
+    ):
+        whole, first, second = make("1.00", "2.00"), make("1.00"), make("2.00")
+        for files in itertools.permutations((whole, first, second)):
+            await clear(service, tenants[0])
+            for content in (*files, *files[::-1]):
+                await upload(tenants[0], content)
+            assert await amounts(tenants[0]) == [100, 200]
+            assert await amounts(tenants[1]) == []

@@ -64,6 +64,7 @@ async def test_bai2_is_stored_with_its_checks_and_the_profile_decides_what_the_c
         ("credit", 3000, "INVOICE INV-100, 1/2", None),
     ]
     assert {r["account"] for r in rows} == {"DE89370400440532013000"}
+    assert [r["metadata"] for r in rows] == [{"checkNumber": "319"}, {}, {}]
     profile = json.dumps({"bai2": {"directions": {"920": "debit"}}})
     again = await imported(first, BAI2, profile=profile)
     assert counts(again) == (1, 3, 0, 0)

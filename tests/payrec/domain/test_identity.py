@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.domain.identity import OccurrenceCounter, bank_identity, fingerprint, identity_key
+from payrec.domain.identity import OccurrenceCounter, bank_identity, bank_key, content_key, fingerprint
 from payrec.domain.statements import Entry
 
 
@@ -60,16 +60,19 @@ def test_bank_identity_is_what_the_file_declares_then_the_reference_with_its_ord
     assert bank_identity(entry(bank_reference="B", external_id="X")) == "X"
 
 
-def test_identity_key_depends_on_every_part() -> None:
+def test_keys_depend_on_every_part() -> None:
     keys = {
-        identity_key("A", "bank", "1", 0),
-        identity_key(None, "bank", "1", 0),
-        identity_key("A", "fingerprint", "1", 0),
-        identity_key("A", "bank", "2", 0),
-        identity_key("A", "bank", "1", 1),
+        bank_key("A", "1", 0),
+        bank_key(None, "1", 0),
+        bank_key("A", "2", 0),
+        bank_key("A", "1", 1),
+        *(content_key(fingerprint(entry()), occurrence) for occurrence in (0, 1, 256, 2**31)),
+        content_key(fingerprint(entry(account="DE2")), 0),
     }
-    assert len(keys) == 5
-    assert all(len(key) == 16 for key in keys)
+    assert len(keys) == 9
+    # A database tells by its beginning what is known by its content.
+    assert content_key(fingerprint(entry()), 0) == fingerprint(entry())
+    assert content_key(fingerprint(entry()), 7)[:16] == fingerprint(entry())
 
 
 @settings(max_examples=60)

@@ -7,8 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.constants import DETECTION_BYTES
+from payrec.domain.statements import Entry
 from payrec.errors import UnreadableFileError
+from payrec.formats.base import ReadOptions
 from payrec.formats.encoding import Decoder, Encoding, decoded, detect_encoding
+from payrec.formats.registry import parse
 
 
 @pytest.mark.parametrize(
@@ -75,3 +79,55 @@ def test_any_bytes_decode_and_damage_is_told(data: bytes, encoding: str, size: i
     except UnicodeDecodeError:
         assert decoder.damaged
         assert "\ufffd" in text
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("text", ["ä", "äöü", "x ä", "Müller Żółw", "€5", ""])
+def test_what_is_no_utf_8_behind_ascii_is_what_the_fallback_says(text: str, size: int) -> None:
+    encoding = "cp1250" if "Ż" in text else "cp1252"
+    decoder = Decoder("utf-8", fallback=lambda _: encoding)
+    found = "".join(decoded(io.BytesIO(b"ascii, " + text.encode(encoding)), decoder, size=size))
+    assert found == f"ascii, {text}"
+    assert [(p.code, p.detail.split()[-1]) for p in decoder.told()] == (
+        [("encoding_guessed", encoding)] if text else []
+    )
+
+
+@settings(max_examples=100)
+@given(st.text(max_size=30), st.binary(max_size=30), st.integers(1, 7))
+def test_fallback_is_no_way_out_once_there_was_more_than_ascii(text: str, data: bytes, size: int) -> None:
+    decoder, plain = Decoder("utf-8", fallback=lambda _: "cp1252"), Decoder("utf-8")
+    whole = "é".encode() + text.encode() + data
+    assert list(decoded(io.BytesIO(whole), decoder, size=size)) == list(decoded(io.BytesIO(whole), plain, size=size))
+    assert decoder.guessed is None
+
+
+_MONEY = '"direction":"credit","amount":"1.00","currency":"EUR","bookingDate":"2026-01-02"'
+_CAMT = '<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt><Stmt><Id>S</Id>'
+_NTRY = (
+    '<Ntry><Amt Ccy="EUR">1</Amt><CdtDbtInd>CRDT</CdtDbtInd><BookgDt><Dt>2026-01-02</Dt></BookgDt><NtryDtls><TxDtls>'
+    "<RmtInf><Ustrd>{}</Ustrd></RmtInf></TxDtls></NtryDtls></Ntry>\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("head", "record"),
+    [
+        (":20:X\n:25:1\n:28C:1\n:60F:C260101EUR0,\n", ":61:2601020102C1,NTRFNONREF\n:86:{}\n"),
+        ("Date;Text;Amount;Currency\n", "2026-01-02;{};1.00;EUR\n"),
+        ("", '{{"externalId":"{n}",' + _MONEY + ',"remittance":"{}"}}\n'),
+        (_CAMT, _NTRY),
+    ],
+    ids=["mt940", "csv", "json lines", "camt"],
+)
+def test_first_umlaut_far_behind_the_head_is_read(head: str, record: str) -> None:
+    tail = "</Stmt></BkToCstmrStmt></Document>" if head.startswith("<") else ""
+    rows = "".join(record.format("Rechnung", n=n) for n in range(DETECTION_BYTES // len(record) + 9))
+    data = (head + rows + record.format("Müller", n="last") + tail).encode("cp1252")
+    result = parse(io.BytesIO(data), name="x", options=ReadOptions(), monotonic=lambda: 0.0)
+    entries = [item for item in result if isinstance(item, Entry)]
+    assert entries[-1].remittance == "Müller"
+    assert {entry.remittance for entry in entries[:-1]} == {"Rechnung"}
+    assert (result.file.encoding, result.file.encoding_guessed) == ("cp1252", True)
+    assert "encoding_guessed" in {problem.code for problem in result.file.problems}
+    assert (result.file.dialect or {}).get("encoding", "cp1252") == "cp1252"

@@ -13,17 +13,7 @@ from payrec.errors import PayloadTooLargeError, UnreadableFileError
 from payrec.formats import accounting
 from payrec.formats.base import Detected, Head, ReadOptions, Source
 from payrec.formats.registry import READERS, FileParse, parse
-from support.samples import (
-    Collected,
-    assert_truth,
-    collect,
-    parse_sample,
-    requires_samples,
-    sample,
-    truth_of,
-)
-
-CONTAINERS = [e for e in truth_of("synthetic/") if e["file"].endswith((".zip", ".gz", ".pdf", "empty.csv"))]
+from support.samples import Collected, collect, requires_samples, sample
 
 CAMT = (
     """<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt>{}</BkToCstmrStmt></Document>"""
@@ -76,17 +66,6 @@ def read(data: bytes) -> tuple[FileParse, Collected]:
     file_parse = open_file(data)
     collected = collect(file_parse, format="x")
     return file_parse, collected
-
-
-@requires_samples
-@pytest.mark.parametrize("known", CONTAINERS, ids=lambda e: e["file"])
-def test_containers(known: dict[str, object]) -> None:
-    if known["outcome"] == "read":
-        assert_truth(known, parse_sample(known))
-        return
-    with pytest.raises(UnreadableFileError) as raised:
-        parse_sample(known)
-    assert raised.value.reason == known["reason"]
 
 
 @requires_samples

@@ -32,7 +32,7 @@ from payrec.formats.bai2.values import (
 )
 from payrec.formats.base import Detected, Head, ReadOptions, RecordError, Source
 from payrec.formats.encoding import Decoder
-from payrec.formats.lines import lines_of
+from payrec.formats.lines import fed, lines_of
 
 _DEFAULT_CURRENCY: Final = "USD"
 """Of a group that names none (Version 2, record 02)."""
@@ -80,16 +80,9 @@ class Bai2Reader:
         """
         if detected.version not in (None, _VERSION):
             yield Problem("unknown_version", "info", detail="a version of BAI that this reader was not made for")
-        decoder = Decoder(head.encoding)
+        decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
         file = _File(options)
-        for records in records_of(lines_of(source, decoder)):
-            for record in records:
-                file.add(record)
-            yield from file.take()
-        file.close()
-        yield from file.take()
-        if decoder.damaged:
-            yield Problem("undecodable_bytes", detail="bytes that the encoding does not have")
+        yield from fed(records_of(lines_of(source, decoder)), file, decoder)
         if not file.accounts:
             raise UnreadableFileError("no_statement", "the file holds no account")
 
@@ -145,8 +138,12 @@ class _File:
         out, self._out = self._out, []
         return out
 
-    def add(self, record: Record | Stray | RunOn) -> None:
-        """Take the next record."""
+    def feed(self, records: list[Record | Stray | RunOn]) -> None:
+        """Take the next records."""
+        for record in records:
+            self._add(record)
+
+    def _add(self, record: Record | Stray | RunOn) -> None:
         self._line = record.line
         if isinstance(record, Record):
             if record.code == "16":

@@ -97,7 +97,7 @@ class CamtReader:
         """Yield statements, entries and problems; see ``payrec.formats.base.Reader``."""
         if detected.version is not None and not _KNOWN_VERSION.fullmatch(detected.version):
             yield Problem("unknown_version", "info", detail="a version of the message that is newer than this reader")
-        decoder = Decoder(head.encoding)
+        decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
         message = _Message(detected.format, options)
         scanner = Scanner()
         begun = False
@@ -107,8 +107,7 @@ class CamtReader:
             begun = begun or bool(wanted)
             yield from message.take(scanner.feed(wanted))
         yield from message.take(scanner.feed("", final=True))
-        if decoder.damaged:
-            yield Problem("undecodable_bytes", detail=f"some bytes are not {head.encoding}: read as U+FFFD")
+        yield from decoder.told()
         if not message.count:
             raise UnreadableFileError("no_statement", "the message holds no statement")
 

@@ -16,7 +16,7 @@ from payrec.constants import (
     TEXT_LENGTH_MAX,
 )
 from payrec.domain.currencies import MINOR_UNITS
-from payrec.domain.statements import Money
+from payrec.domain.statements import Entry, Money
 from payrec.formats.base import DateOrder, RecordError
 from payrec.formats.csv.columns import Columns, is_pending_word, mark_direction
 from payrec.formats.csv.dates import DateReader, date_reader
@@ -122,7 +122,8 @@ def short_account(cell: str) -> str | None:
     # Nearly every account is written without blanks: one call instead of five for it.
     if cell.isalnum() and cell.isascii() and len(cell) <= TEXT_LENGTH_MAX:
         return cell.upper()
-    return account(short_text(cell)) if cell else None
+    # An apostrophe keeps spreadsheets from reading a number.
+    return account(short_text(cell.strip("'"))) if cell else None
 
 
 class Amounts:
@@ -172,6 +173,15 @@ class Amounts:
             raise RecordError("missing_direction", "the mark says neither money in nor money out")
         return side
 
+    def split(self, entry: Entry, net: str, fee: str) -> None:
+        """Say what of the amount reached the account, and what was kept of it; raises ``RecordError``."""
+        read = self.reader(entry.currency)
+        moved, kept = read(bare(net)), read(bare(fee)) if fee.strip() else 0
+        if moved != (entry.amount_minor if entry.direction == "credit" else -entry.amount_minor):
+            entry.net = _money(moved, entry.currency)
+        if kept:
+            entry.charges = [_money(kept, entry.currency)]
+
     def original(self, amount: str, currency: str, booked_currency: str) -> Money | None:
         """Return the amount before conversion, when it is there, good, and in another currency."""
         code = currency.strip().upper()
@@ -193,6 +203,10 @@ def kept_cells(columns: Sequence[tuple[str, int]], cells: Sequence[str]) -> dict
                 raise RecordError("field_too_long", f"metadata is longer than {METADATA_VALUE_LENGTH_MAX} characters")
             kept[name] = text
     return kept
+
+
+def _money(signed_minor: int, currency: str) -> Money:
+    return Money(abs(signed_minor), currency, "credit" if signed_minor >= 0 else "debit")
 
 
 def _sided(debit: str, credit: str, read: AmountReader) -> int:

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.references import is_iban
 from payrec.errors import UnreadableFileError
 from payrec.formats.csv.dates import date_evidence
 from payrec.formats.csv.profile import COLUMN_ROLES
-from payrec.formats.csv.values import is_amount, unwrap
+from payrec.formats.csv.values import is_amount, split_amount, unwrap
 from payrec.formats.csv.words import (
     CREDIT_MARKS,
+    CURRENCY_WORDS,
     DEBIT_MARKS,
     KNOWN_HEADINGS,
+    PAYMENT_REFERENCES,
     PENDING_WORDS,
     ROLE_PHRASES,
     STOP_WORDS,
@@ -28,6 +31,7 @@ _MANY: Final = frozenset({"remittance", "reference"})
 """Roles of which a table may have several columns."""
 
 _IN_BRACKETS: Final = re.compile(r"\([^)]*\)|\[[^\]]*\]")
+_NUMBERED: Final = re.compile(r" ?[0-9]{1,2}$")
 
 
 def _headings_of(cell: str) -> list[str]:
@@ -36,8 +40,10 @@ def _headings_of(cell: str) -> list[str]:
     if "(" in cell or "[" in cell:
         forms.append(fold(_IN_BRACKETS.sub(" ", cell)))
     words = forms[0].split()
-    if len(words) > 1 and words[-1].upper() in MINOR_UNITS:
+    if len(words) > 1 and _currency_of(words[-1]) is not None:
         forms.append(" ".join(words[:-1]))
+    if cell[-1:].isdigit():
+        forms.append(_NUMBERED.sub("", forms[0]))
     forms += [" ".join(word for word in form.split() if word not in STOP_WORDS) for form in tuple(forms)]
     return forms
 
@@ -49,10 +55,15 @@ def known_heading(cell: str) -> str | None:
     return next((form for form in _headings_of(cell) if form in KNOWN_HEADINGS), None)
 
 
+def _currency_of(word: str) -> str | None:
+    code = word.upper()
+    return code if len(code) == 3 and code in MINOR_UNITS else CURRENCY_WORDS.get(word)
+
+
 def heading_currency(cell: str) -> str | None:
-    """Return the currency of ``Amount (EUR)`` or ``Betrag in EUR``."""
-    words = fold(cell).upper().split()
-    return words[-1] if len(words) > 1 and len(words[-1]) == 3 and words[-1] in MINOR_UNITS else None
+    """Return the currency of ``Amount (EUR)``, ``Betrag in EUR`` or ``Crédit euros``."""
+    words = fold(cell).split()
+    return _currency_of(words[-1]) if len(words) > 1 else None
 
 
 def mark_direction(cell: str) -> int | None:
@@ -90,15 +101,29 @@ _CONTENT: Final[dict[str, Callable[[str], bool]]] = {
     "credit": is_amount,
     "balance": is_amount,
     "originalAmount": is_amount,
+    "net": is_amount,
+    "fee": is_amount,
     "currency": is_currency,
     "originalCurrency": is_currency,
     "mark": _is_mark,
+    "counterpartyName": lambda cell: not _is_iban(cell),
 }
 """What the cells below a heading must be for it to have the role; the majority decides, one cell may be garbled."""
 
 _ORDER: Final = (
     *("bookingDate", "valueDate", "debit", "credit", "mark", "currency", "originalCurrency", "balance"),
-    *("originalAmount", "amount", "ownAccount", "counterpartyAccount", "account", "counterpartyName"),
+    *(
+        "originalAmount",
+        "net",
+        "fee",
+        "amount",
+        "ownAccount",
+        "counterpartyAccount",
+        "account",
+        "payerName",
+        "payeeName",
+    ),
+    "counterpartyName",
     *("counterpartyBic", "structuredReference", "endToEndId", "bankTransactionCode", "remittance", "reference"),
     "status",
 )
@@ -108,11 +133,26 @@ _WIDE_MARK_RANK: Final = ROLE_PHRASES["mark"]["transaction type"]
 """From here on a heading such as ``Type`` is a mark only if every cell below is one."""
 
 
+_UNCLEAR_PARTY_RANK: Final = ROLE_PHRASES["counterpartyAccount"]["counterparty"]
+"""``Counterparty`` is a name or an account; what stands below it tells."""
+
+
+def _is_iban(cell: str) -> bool:
+    return is_iban(cell.replace(" ", ""))
+
+
+def _are_marks(cells: Iterable[str]) -> bool:
+    """Whether the cells say nothing but which way the money went, and not always the same."""
+    return {mark_direction(cell) for cell in cells if cell and not cell.isspace()} == {1, -1}
+
+
 def _holds(role: str, rank: int, cells: Iterable[str]) -> bool:
     """Whether the majority of the cells that are not empty are what the role needs; none at all is no objection."""
     check = _CONTENT.get(role)
+    if role == "counterpartyAccount" and rank == _UNCLEAR_PARTY_RANK:
+        check = _is_iban
     if check is None:
-        return True
+        return role != "remittance" or not _are_marks(cells)
     good = total = 0
     for cell in cells:
         if cell and not cell.isspace():
@@ -133,6 +173,7 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
     below = [[row[i].strip() for row in rows[:200] if i < len(row)] for i in range(len(header))]
     taken: set[int] = set()
     columns: Columns = {}
+    wide_mark: int | None = None
     for role in _ORDER:
         phrases = ROLE_PHRASES[role]
         ranked = sorted(
@@ -146,12 +187,48 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
             chosen = sorted(i for _, i in ranked) if role in _MANY else [ranked[0][1]]
             columns[role] = chosen
             taken.update(chosen)
-    _settle(columns)
+            if role == "mark" and ranked[0][0] >= _WIDE_MARK_RANK:
+                wide_mark = ranked[0][1]
+    if wide_mark is not None and "amount" in columns and _are_signed(rows, columns["amount"][0], wide_mark):
+        # "Direct debit" is the kind of a transaction then, no mark: a returned one is money in.
+        del columns["mark"]
+        columns.setdefault("bankTransactionCode", [wide_mark])
+    _settle(columns, forms)
+    if "remittance" in columns:
+        columns["remittance"] = _continued(columns["remittance"], header, below, taken)
     return columns
 
 
-def _settle(columns: Columns) -> None:
-    """Make the roles agree with each other."""
+def _are_signed(rows: Sequence[Sequence[str]], amount: int, mark: int) -> bool:
+    """Whether most amounts that are marked as money out are negative, so that they need no mark."""
+    marked = [row[amount] for row in rows if len(row) > max(amount, mark) and mark_direction(row[mark]) == -1]
+    signs = [parts[0] for cell in marked if (parts := split_amount(cell)) is not None]
+    return signs.count(-1) * 2 > len(signs)
+
+
+def _continued(
+    indexes: Sequence[int], header: Sequence[str], below: Sequence[Sequence[str]], taken: set[int]
+) -> list[int]:
+    """Add the columns without a heading that go on with the text of the column before them."""
+    found = []
+    for index in indexes:
+        found.append(index)
+        for follower in range(index + 1, len(header)):
+            has_text = any(character.isalpha() for cell in below[follower] for character in cell)
+            if header[follower].strip() or follower in taken or not has_text:
+                break
+            found.append(follower)
+    return found
+
+
+def _settle(columns: Columns, forms: Sequence[Sequence[str]]) -> None:
+    """Make the roles agree with each other; ``forms`` are the headings."""
+    # Of payer and payee the other one is the counterparty. A payee alone is what many call whoever it is.
+    if "payeeName" in columns and "payerName" not in columns:
+        columns.setdefault("counterpartyName", columns.pop("payeeName"))
+        columns.pop("payeeName", None)
+    elif "payeeName" in columns or "counterpartyName" in columns:
+        columns.pop("counterpartyName" if "payeeName" in columns else "payerName", None)
     # One side alone is no pair: it may be the only amount column there is ("Debit" in a list of debits stays unread).
     if ("debit" in columns) != ("credit" in columns):
         columns.pop("debit", None)
@@ -159,6 +236,18 @@ def _settle(columns: Columns) -> None:
     # The pair always tells the direction; an amount column beside it may be without sign.
     if "debit" in columns:
         columns.pop("amount", None)
+    # A fee alone does not say whether the amount includes it.
+    if "net" in columns and "amount" not in columns:
+        columns["amount"] = columns.pop("net")
+    if "net" not in columns or "amount" not in columns:
+        columns.pop("net", None)
+        columns.pop("fee", None)
+    written = [i for i in columns.get("reference", ()) if any(form in PAYMENT_REFERENCES for form in forms[i])]
+    if written:
+        columns["remittance"] = sorted({*columns.get("remittance", ()), *written})
+        columns["reference"] = [i for i in columns["reference"] if i not in written]
+        if not columns["reference"]:
+            del columns["reference"]
     if "remittance" not in columns and "bankTransactionCode" in columns:
         columns["remittance"] = columns.pop("bankTransactionCode")
 

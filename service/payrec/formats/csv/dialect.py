@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,50 +18,16 @@ from payrec.formats.csv.columns import (
     has_essentials,
     heading_currency,
     is_currency,
-    is_date,
     known_heading,
     profile_columns,
-    unique_headings,
 )
-from payrec.formats.csv.values import bare, currency_of_text, decimal_evidence, split_amount, unwrap
+from payrec.formats.csv.questions import currency_question, header_question
+from payrec.formats.csv.table import DELIMITERS, RARE_DELIMITERS, Table, looks_like_rows, tables
+from payrec.formats.csv.values import bare, currency_of_text, split_amount, unwrap
 from payrec.formats.csv.words import CLOSING_WORDS, OPENING_WORDS, ROLE_PHRASES, fold
 from payrec.formats.text import account as account_text
 
-DELIMITERS: Final = (";", ",", "\t", "|")
-
-_PSP_HEADINGS: Final = (
-    frozenset({"balance transaction id", "gross", "net"}),
-    frozenset({"psp reference", "net currency"}),
-    frozenset({"transaction event code", "gross transaction amount"}),
-)
-"""Tables of payment service providers: other rules than a bank's, so never read as one."""
-
 _IBAN_LIKE: Final = re.compile(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}\b")
-
-
-@dataclass(slots=True)
-class Table:
-    """The records of the head under one delimiter."""
-
-    delimiter: str
-    rows: list[list[str]]
-    modal_width: int
-    modal_count: int
-    lines: list[int]
-    """Line where each record begins."""
-    header: int | None = None
-    """Index of the header among ``rows``; None: no header."""
-
-    @property
-    def names(self) -> list[str] | None:
-        """The headings, made unique."""
-        return None if self.header is None else unique_headings(self.rows[self.header])
-
-    @property
-    def data(self) -> list[list[str]]:
-        """The records below the header that are not blank, without ``="…"``."""
-        first = 0 if self.header is None else self.header + 1
-        return [[unwrap(cell) for cell in row] for row in self.rows[first:] if row]
 
 
 @dataclass(slots=True)
@@ -81,50 +45,6 @@ class Layout:
     """The column ``account`` is the own account only if all rows say the same."""
     preamble_balances: list[tuple[str, str]] = field(default_factory=list)
     """``opening`` or ``closing`` and the text of the amount, from above the header."""
-
-
-def tables(head: Head, delimiters: Sequence[str]) -> list[Table]:
-    """Split the head by each delimiter; a line that the head cuts is left out."""
-    text = head.text
-    carriage_returns = uses_carriage_returns(head)
-    if carriage_returns:
-        text = text.replace("\r", "\n")
-    if not head.complete:
-        text = text[: text.rfind("\n") + 1]
-    lines = [line + "\n" for line in text.split("\n")]
-    found = []
-    for delimiter in delimiters:
-        rows: list[list[str]] = []
-        starts: list[int] = []
-        reader = csv.reader(lines, delimiter=delimiter)
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader, None)
-            except csv.Error:
-                row = []
-            if row is None:
-                break
-            rows.append(row)
-            starts.append(line)
-        widths = Counter(len(row) for row in rows if len(row) > 1)
-        width, count = max(widths.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
-        found.append(Table(delimiter, rows, width, count, starts))
-    return found
-
-
-def uses_carriage_returns(head: Head) -> bool:
-    """Whether lines end in CR alone, as old Macintosh programs write them."""
-    return "\r" in head.text and "\n" not in head.text
-
-
-def is_psp_table(table: Table) -> bool:
-    """Whether one of the first records is the header of a payment service provider's report."""
-    for row in table.rows[:CSV_HEADER_SEARCHED_ROWS]:
-        words = {fold(cell) for cell in row[:CSV_COLUMNS_MAX]}
-        if any(headings <= words for headings in _PSP_HEADINGS):
-            return True
-    return False
 
 
 def _known_count(row: Sequence[str]) -> int:
@@ -166,19 +86,6 @@ def _names_of(columns: dict[str, Any]) -> list[str]:
     return [name for name in names if not re.search(r"#[0-9]+$", name)]
 
 
-def looks_like_rows(table: Table) -> bool:
-    """Whether most records have a date in one column and an amount with decimals in another."""
-    rows = [row for row in table.rows if len(row) == table.modal_width]
-    filled = sum(1 for row in table.rows if row)
-    if not rows or len(rows) * 2 < filled:
-        return False
-
-    def column_of(check: Callable[[str], bool]) -> bool:
-        return any(sum(check(row[i].strip()) for row in rows) * 2 > len(rows) for i in range(table.modal_width))
-
-    return column_of(is_date) and column_of(lambda cell: decimal_evidence(cell) is not None)
-
-
 def choose_table(head: Head, profile: dict[str, Any]) -> Table:
     """Return the table under the delimiter that splits most lines alike; one that yields a header goes first."""
     candidates = tables(head, [profile["delimiter"]] if "delimiter" in profile else DELIMITERS)
@@ -186,6 +93,24 @@ def choose_table(head: Head, profile: dict[str, Any]) -> Table:
         if table.modal_count or len(candidates) == 1:
             find_header(table, profile)
     return max(candidates, key=lambda t: (t.header is not None, t.modal_count, t.modal_width))
+
+
+def other_tables(head: Head) -> list[Table]:
+    """Return the tables that there would be under delimiters too rare to be taken for one."""
+    found = tables(head, RARE_DELIMITERS)
+    for table in found:
+        if table.modal_count:
+            find_header(table, {})
+    return [table for table in found if table.header is not None or (table.modal_count and looks_like_rows(table))]
+
+
+def no_header(table: Table, columns: Columns | None = None) -> UnreadableFileError:
+    """Return the refusal of a table that does not say which columns are date and amount."""
+    return UnreadableFileError(
+        "csv_no_header",
+        "no header is known that names a date and an amount: a profile is required",
+        question=header_question(table, columns),
+    )
 
 
 def make_layout(
@@ -208,7 +133,7 @@ def make_layout(
     columns = assign_columns(header, table.data) if header else {}
     _merge(columns, named)
     if not has_essentials(columns):
-        raise UnreadableFileError("csv_no_header", "no header with a date and an amount: a profile is required")
+        raise no_header(table, columns)
     layout = Layout(table, columns, width, carriage_returns)
     layout.currency = profile.get("currency") or (options.currency or "").strip().upper() or None
     given = account_text(options.account or profile.get("account"))
@@ -220,7 +145,9 @@ def make_layout(
         layout.currency = _currency_of_cells(header, table.data, columns)
     if layout.currency is None and "currency" not in columns:
         raise UnreadableFileError(
-            "csv_no_currency", "no currency in the file: set the option or the profile's currency"
+            "csv_no_currency",
+            "no currency in the file: set the option or the profile's currency",
+            question=currency_question(table.data, columns),
         )
     return layout
 
@@ -280,8 +207,10 @@ def _read_labelled(label: str, value: str, layout: Layout) -> None:
         return
     words = " ".join(word for word in label.split() if not word.isdigit())
     is_own = words in ROLE_PHRASES["account"] or words in ROLE_PHRASES["ownAccount"]
-    if is_own and layout.account is None and len(value) <= 60 and sum(c.isdigit() for c in value) >= 4:
-        layout.account = _iban_in(value) or account_text(value)
+    if is_own and len(value) <= 60 and sum(c.isdigit() for c in value) >= 4:
+        iban = _iban_in(value)
+        if layout.account is None or (iban is not None and not is_iban(layout.account)):
+            layout.account = iban or account_text(value)
     elif words in ROLE_PHRASES["currency"] and layout.currency is None and is_currency(value):
         layout.currency = value.upper()
     elif words in OPENING_WORDS:

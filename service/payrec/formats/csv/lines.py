@@ -6,13 +6,21 @@ import csv
 import io
 import itertools
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
+from typing import Final, TypeAlias
 
 from payrec.constants import CSV_COLUMNS_MAX, CSV_SPOOL_MEMORY_BYTES, FIELD_BYTES_MAX, FILE_PIECE_BYTES, LINE_BYTES_MAX
+from payrec.domain.statements import Problem
 from payrec.errors import UnreadableFileError
-from payrec.formats.base import RecordError, Source
+from payrec.formats.base import Head, RecordError, Source
 from payrec.formats.encoding import Decoder
+
+Row: TypeAlias = tuple[int, "list[str] | RecordError"]
+"""Line where the record begins, and its cells or why it has none."""
+
+FOOTER_ROW: Final = "csv_footer_row"
 
 
 class Spool:
@@ -55,10 +63,11 @@ class Records:
     Raises ``UnreadableFileError``: ``line_too_long``, ``csv_unclosed_quote``.
     """
 
-    def __init__(self, source: Source, *, encoding: str, delimiter: str, carriage_returns: bool) -> None:
+    def __init__(self, source: Source, head: Head, *, delimiter: str, carriage_returns: bool) -> None:
         self._source = source
-        self.decoder = Decoder(encoding)
+        self.decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
         self._carriage_returns = carriage_returns
+        self._ends_in_line = False
         self.consumed = 0
         """Lines that belong to complete records."""
         self._lines_before_block = 0
@@ -85,6 +94,7 @@ class Records:
             if not data:
                 break
         if rest:
+            self._ends_in_line = True
             self._check_progress(len(rest))
             yield iter((rest,))
         if self.reader.line_num != self.consumed:
@@ -98,6 +108,12 @@ class Records:
             raise UnreadableFileError("csv_unclosed_quote", f"a record is longer than {LINE_BYTES_MAX} bytes")
         self._lines_before_block = self.consumed
         self._bytes_unfinished += size
+
+    def told(self) -> Iterator[Problem]:
+        """Yield what is to be told when all of the file was read."""
+        yield from self.decoder.told()
+        if self._ends_in_line:
+            yield Problem("incomplete_file", "info", detail="the last line has no end: the file may be cut off")
 
     def row_after_error(self, error: csv.Error) -> RecordError:
         """Turn an error of the row that could not be read into that record's rejection.
@@ -120,3 +136,31 @@ def check_width(row: list[str]) -> None:
     """Refuse a record with too many columns."""
     if len(row) > CSV_COLUMNS_MAX:
         raise UnreadableFileError("csv_too_many_columns", f"a record has more than {CSV_COLUMNS_MAX} columns")
+
+
+def read_rows(records: Records) -> Iterator[Row]:
+    """Yield each record with its line; a record that cannot be split, with why."""
+    reader = records.reader
+    while True:
+        try:
+            for row in reader:
+                line = records.consumed + 1
+                records.consumed = reader.line_num
+                yield line, row
+        except csv.Error as error:
+            line = records.consumed + 1
+            yield line, records.row_after_error(error)
+        else:
+            return
+
+
+def without_footer(rows: Iterator[Row], count: int) -> Iterator[Row]:
+    """Yield the rows, the last of them that are not blank into the footer."""
+    held: deque[Row] = deque()
+    for item in rows:
+        if item[1]:
+            held.append(item)
+            if len(held) > count:
+                yield held.popleft()
+    for line, _ in held:
+        yield line, RecordError(FOOTER_ROW)

@@ -38,12 +38,16 @@ COLUMN_ROLES: Final = (
     "remittance",
     "endToEndId",
     "counterpartyName",
+    "payerName",
+    "payeeName",
     "counterpartyAccount",
     "counterpartyBic",
     "structuredReference",
     "bankTransactionCode",
     "originalAmount",
     "originalCurrency",
+    "net",
+    "fee",
 )
 """What a column can be, in the words of ``columns``."""
 

@@ -14,19 +14,14 @@ from typing import Final
 from payrec.domain.statements import Parsed
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import Detected, Head, ReadOptions, Source
-from payrec.formats.csv.dialect import (
-    Layout,
-    choose_table,
-    is_psp_table,
-    looks_like_rows,
-    make_layout,
-    uses_carriage_returns,
-)
-from payrec.formats.csv.lines import Records, Spool
+from payrec.formats.csv.dialect import Layout, choose_table, make_layout, no_header, other_tables
+from payrec.formats.csv.lines import Records, Spool, read_rows
 from payrec.formats.csv.profile import profile_of
-from payrec.formats.csv.rows import RowReader, read_rows
+from payrec.formats.csv.questions import delimiter_question, later_headers
+from payrec.formats.csv.rows import RowReader
 from payrec.formats.csv.rules import complete_dialect, make_dialect, make_rules, settle
 from payrec.formats.csv.survey import Survey, check_sign
+from payrec.formats.csv.table import is_psp_table, looks_like_rows, uses_carriage_returns
 from payrec.formats.csv.values import unwrap
 
 
@@ -41,7 +36,8 @@ class CsvReader:
         Raises
         ------
         UnreadableFileError
-            ``csv_no_header``, ``csv_no_currency``, ``csv_too_many_columns``, ``csv_column_missing``.
+            ``csv_no_header``, ``csv_ambiguous_delimiter``, ``csv_no_currency``, ``csv_too_many_columns``,
+            ``csv_column_missing``.
         ValidationFailedError
             The profile is wrong.
 
@@ -52,10 +48,9 @@ class CsvReader:
         if is_psp_table(table) and not profile:
             return None
         if table.header is None and not is_wanted:
-            if table.modal_width > 1 and looks_like_rows(table):
-                raise UnreadableFileError(
-                    "csv_no_header", "the table has no header that is known: a profile is required"
-                )
+            if table.modal_width > 1 and (looks_like_rows(table) or later_headers(table)):
+                raise no_header(table)
+            self._ask_for_delimiter(head)
             return None
         layout = make_layout(table, profile, options, carriage_returns=uses_carriage_returns(head))
         form = {"format": self.name, "encoding": head.encoding, "delimiter": table.delimiter}
@@ -89,17 +84,27 @@ class CsvReader:
             rules = make_rules(layout, profile, survey, options)
             complete_dialect(dialect, layout, rules)
             rows = RowReader(rules)
-            if "balance" in rules.columns:
+            if "balance" in rules.columns and "sign" not in profile:
                 check_sign(rows.balanced_rows(layout.table.data))
             records = self._records(source, head, layout)
             _skip_to_data(records, layout)
             yield from rows.read(records)
 
     @staticmethod
+    def _ask_for_delimiter(head: Head) -> None:
+        found = other_tables(head)
+        if found:
+            raise UnreadableFileError(
+                "csv_ambiguous_delimiter",
+                "a table with an unusual character between its cells: set the profile's delimiter",
+                question=delimiter_question(found),
+            )
+
+    @staticmethod
     def _records(source: Source, head: Head, layout: Layout) -> Records:
         return Records(
             source,
-            encoding=head.encoding,
+            head,
             delimiter=layout.table.delimiter,
             carriage_returns=layout.carriage_returns,
         )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, cast
 
 from payrec.constants import FILE_ACCOUNTS_MAX, PROFILE_MATCHED_LENGTH_MAX
 from payrec.domain.currencies import MINOR_UNITS
@@ -27,15 +26,12 @@ from payrec.formats.csv.cells import (
 )
 from payrec.formats.csv.columns import Columns, is_pending_word
 from payrec.formats.csv.labels import LABEL_START_LENGTH, Label, balance_label, may_be_label, total_label
-from payrec.formats.csv.lines import Records, check_width
+from payrec.formats.csv.lines import FOOTER_ROW, Records, Row, check_width, read_rows, without_footer
 from payrec.formats.csv.values import AmountReader, bare, unwrap
-
-Row: TypeAlias = tuple[int, "list[str] | RecordError"]
-"""Line where the record begins, and its cells or why it has none."""
 
 BLANK_ROW: Final = "csv_blank_row"
 BALANCE_ROW: Final = "csv_balance_row"
-FOOTER_ROW: Final = "csv_footer_row"
+UNDATED_ROW: Final = "csv_undated_pending_row"
 
 _CORE: Final = (
     *("bookingDate", "valueDate", "amount", "currency", "account", "remittance"),
@@ -48,6 +44,7 @@ _SIDES: Final = ("amount", "debit", "credit", "mark")
 
 _DETAILS: Final = (
     *("counterpartyBic", "endToEndId", "structuredReference", "externalId", "originalAmount", "originalCurrency"),
+    *("payerName", "payeeName", "net", "fee"),
 )
 """The cells that few files have, in the order of ``_describe``."""
 
@@ -109,8 +106,7 @@ class RowReader:
             yield from self._listed(read_rows(records))
         else:
             yield from self._entries(records)
-        if records.decoder.damaged:
-            yield Problem("undecodable_bytes", detail="bytes that the encoding does not have became U+FFFD")
+        yield from records.told()
         yield from self._ends()
 
     def read_rows(self, rows: Iterator[Row]) -> Iterator[Parsed]:
@@ -120,7 +116,7 @@ class RowReader:
 
     def _listed(self, rows: Iterator[Row]) -> Iterator[Parsed]:
         if self._rules.footer_rows:
-            rows = _without_footer(rows, self._rules.footer_rows)
+            rows = without_footer(rows, self._rules.footer_rows)
         for line, row in rows:
             yield from self._items(line, row)
 
@@ -253,6 +249,9 @@ class RowReader:
             entry.metadata = kept_cells(self._rules.metadata, cells)
         group.count += 1
         if status == "booked":
+            net = entry.net
+            if net is not None:
+                minor = net.amount_minor if net.direction == "credit" else -net.amount_minor
             group.booked_minor += minor
         return entry
 
@@ -260,6 +259,8 @@ class RowReader:
         """Tell whether the row is booked; raises ``RecordError`` when it is, and has no date."""
         pending = self._rules.pending
         if pending is not None and pending[1].search(cells[pending[0]][:PROFILE_MATCHED_LENGTH_MAX]):
+            if not has_date:
+                raise RecordError(UNDATED_ROW)
             return "pending"
         if is_pending_word(booking_cell) or (not has_date and is_pending_word(value_cell)):
             return "pending"
@@ -269,7 +270,9 @@ class RowReader:
 
     def _describe(self, entry: Entry, details: Sequence[str]) -> None:
         """Add what few files have; raises ``RecordError``."""
-        bic, end_to_end, structured, external, original, original_currency = details
+        bic, end_to_end, structured, external, original, original_currency, payer, payee, net, fee = details
+        if party := payer if entry.direction == "credit" else payee:
+            entry.counterparty_name = self._short_texts[party]
         if bic:
             entry.counterparty_bic = short_account(bic)
         if end_to_end:
@@ -279,6 +282,8 @@ class RowReader:
         if external and (reference := short_reference(external)) is not None:
             entry.identity_kind = "bank"
             entry.external_id = entry.identity_value = reference
+        if net:
+            self._amounts.split(entry, net, fee)
         if original:
             entry.original = self._amounts.original(original, original_currency, entry.currency)
 
@@ -290,8 +295,8 @@ class RowReader:
 
     def _after_error(self, line: int, row: list[str] | RecordError, error: RecordError) -> Problem | Skipped:
         """Settle a row that is no entry: skipped by a name, else rejected."""
-        if error.code == FOOTER_ROW:
-            return Skipped(FOOTER_ROW, line=line)
+        if error.code in {FOOTER_ROW, UNDATED_ROW}:
+            return Skipped(error.code, line=line)
         if isinstance(row, list):
             if not any(cell.strip() for cell in row):
                 return Skipped(BLANK_ROW, line=line)
@@ -367,31 +372,3 @@ class RowReader:
 def _balance(minor: int, currency: str, on: Any) -> Balance:
     # A list of rows is not a statement: what it begins and ends with are interim balances (ITBD) of that list.
     return Balance("interim", abs(minor), currency, "credit" if minor >= 0 else "debit", on)
-
-
-def read_rows(records: Records) -> Iterator[Row]:
-    """Yield each record with its line; a record that cannot be split, with why."""
-    reader = records.reader
-    while True:
-        try:
-            for row in reader:
-                line = records.consumed + 1
-                records.consumed = reader.line_num
-                yield line, row
-        except csv.Error as error:
-            line = records.consumed + 1
-            yield line, records.row_after_error(error)
-        else:
-            return
-
-
-def _without_footer(rows: Iterator[Row], count: int) -> Iterator[Row]:
-    """Turn the last rows that are not blank into the footer."""
-    held: deque[Row] = deque()
-    for item in rows:
-        if item[1]:
-            held.append(item)
-            if len(held) > count:
-                yield held.popleft()
-    for line, _ in held:
-        yield line, RecordError(FOOTER_ROW)

@@ -18,6 +18,14 @@ from payrec.formats.text import clean
 _PENDING_STATUS: Final = "pending|vorgemerkt|vormerkung|attente|pendiente|attesa|pendente|reserver|gereserveerd"
 """What a status column says of a row that is not booked, as a pattern of a profile."""
 
+_NOT_DONE_STATUS: Final = (
+    "^(reverted|failed|declined|denied|rejected|cancell?ed|abgelehnt|fehlgeschlagen|refus|geweigerd|rechazad|rifiutat"
+    "|odrzucon)"
+)
+"""What a status column says of a row that never moved money, as a pattern of a profile."""
+
+NOT_DONE_ROW: Final = "csv_not_done_row"
+
 _KEPT: Final = (
     "footerRows",
     "dateFormat",
@@ -85,6 +93,8 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
     for position, rule in enumerate(profile.get("skipWhen", ())):
         index = finder.find(rule["column"], f"/profile/skipWhen/{position}/column")
         rules.skip.append((index, compile_match(rule["matches"]), rule["rule"]))
+    if "skipWhen" not in profile and "status" in columns:
+        rules.skip.append((columns["status"][0], compile_match(_NOT_DONE_STATUS), NOT_DONE_ROW))
     pending = profile.get("pendingWhen")
     if pending is not None:
         rules.pending = (
@@ -142,5 +152,10 @@ def complete_dialect(dialect: dict[str, Any], layout: Layout, rules: RowRules) -
         dialect["direction"] = {"column": _named(layout, rules.columns["mark"][0])}
     if rules.pending is not None and "pendingWhen" not in dialect:
         dialect["pendingWhen"] = {"column": _named(layout, rules.pending[0]), "matches": rules.pending[1].pattern}
+    if rules.skip and "skipWhen" not in dialect:
+        dialect["skipWhen"] = [
+            {"column": _named(layout, index), "matches": pattern.pattern, "rule": rule}
+            for index, pattern, rule in rules.skip
+        ]
     if rules.metadata and "metadata" not in dialect:
         dialect["metadata"] = [_named(layout, index) for _, index in rules.metadata]

@@ -11,13 +11,14 @@ from payrec.errors import UnreadableFileError
 from payrec.formats.base import DateOrder
 from payrec.formats.csv.columns import Columns
 from payrec.formats.csv.dates import date_evidence
+from payrec.formats.csv.questions import DATE_ORDER, DECIMAL, SIGN
 from payrec.formats.csv.values import Decimal, Exact, decimal_evidence
 from payrec.formats.text import account as account_text
 
 _GARBLED_SHARE: Final = 20
 """Where both sides are proved, the lesser counts as garbled if it is at most one in so many of the greater."""
 
-_AMOUNT_ROLES: Final = ("amount", "debit", "credit", "balance")
+_AMOUNT_ROLES: Final = ("amount", "debit", "credit")
 _DATE_ROLES: Final = ("bookingDate", "valueDate")
 
 
@@ -35,14 +36,16 @@ class Survey:
 
     def __init__(self, columns: Columns, settled: Settled) -> None:
         self._amounts = [columns[role][0] for role in _AMOUNT_ROLES if role in columns]
+        self._balance = columns["balance"][0] if "balance" in columns else -1
         self._dates = [columns[role][0] for role in _DATE_ROLES if role in columns]
         self._account = columns["account"][0] if "account" in columns else -1
         self._settled = settled
         self._decimals: Counter[str] = Counter()
+        self._balance_decimals: Counter[str] = Counter()
+        """Of the running balance, which some write otherwise than amounts: asked where those say nothing."""
         self._has_exact = False
         """Amounts are numbers of a workbook: where no text is one, none is expected."""
         self._orders: Counter[str] = Counter()
-        self._dates_seen: set[str] = set()
         self._first_account: str | None = None
         self.accounts_differ = False
         """The column ``account`` has two values or more."""
@@ -57,6 +60,10 @@ class Survey:
                         self._has_exact = True
                     elif (proof := decimal_evidence(row[index])) is not None:
                         self._decimals[proof] += 1
+            if 0 <= self._balance < width and row[self._balance].__class__ is not Exact:
+                proof = decimal_evidence(row[self._balance])
+                if proof is not None:
+                    self._balance_decimals[proof] += 1
         if not self._settled.dates:
             for index in self._dates:
                 if index < width and row[index] and (order := date_evidence(row[index])) is not None:
@@ -79,7 +86,8 @@ class Survey:
 
     def is_proved(self) -> bool:
         """Whether more rows can add nothing but garbled values."""
-        dots, commas = self._decimals["."], self._decimals[","]
+        decimals = self._decimals or self._balance_decimals
+        dots, commas = decimals["."], decimals[","]
         days, months = self._orders["dmy"], self._orders["mdy"]
         unclear = self._orders["doubt"] or self._orders["dotted"]
         return (
@@ -97,12 +105,17 @@ class Survey:
             ``csv_ambiguous_decimals``.
 
         """
-        proved = _majority(self._decimals, ".", ",")
+        decimals = self._decimals
+        if not decimals["."] and not decimals[","] and self._balance_decimals:
+            decimals = self._balance_decimals
+        proved = _majority(decimals, ".", ",")
         if proved is not None:
             return cast("Decimal", proved)
-        if self._decimals["."] or self._decimals["doubt"]:
+        if decimals["."] or decimals["doubt"]:
             raise UnreadableFileError(
-                "csv_ambiguous_decimals", "1.234 can be 1234 or 1.234: set the profile's decimal to '.' or ','"
+                "csv_ambiguous_decimals",
+                "1.234 can be 1234 or 1.234: set the profile's decimal to '.' or ','",
+                question=DECIMAL,
             )
         return None
 
@@ -120,7 +133,9 @@ class Survey:
             return cast("DateOrder", proved)
         if self._orders["dmy"] or self._orders["doubt"]:
             raise UnreadableFileError(
-                "csv_ambiguous_dates", "day or month first cannot be told: set dateOrder to dmy or mdy"
+                "csv_ambiguous_dates",
+                "day or month first cannot be told: set dateOrder to dmy or mdy",
+                question=DATE_ORDER,
             )
         return "dmy" if self._orders["dotted"] else None
 
@@ -163,4 +178,5 @@ def check_sign(rows: Iterable[tuple[object, int, int]]) -> None:
         raise UnreadableFileError(
             "csv_sign_contradicts_balance",
             "the running balance falls where amounts are positive: set the profile's sign",
+            question=SIGN,
         )

@@ -29,7 +29,7 @@ def _phrases(text: str) -> list[str]:
 STOP_WORDS: Final = frozenset(
     _phrases(
         """
-        a;al;am;an;au;av;d;da;das;de;del;della;delle;dem;den;der;des;di;do;du;el;en;het;i;in;l;la;le;od;of;per;pro;the
+        a;al;am;an;as;au;av;d;da;das;de;del;della;delle;dem;den;der;des;di;do;du;el;en;het;i;in;l;la;le;od;of;per;pro;the
         to;van;vom;von;w;z;ze
         """
     )
@@ -44,20 +44,30 @@ _ROLES: Final = {
         data operazione;data registrazione;data movimento;data lancamento;data mov;data ksiegowania;data operacji
         data transakcji;datum zauctovani;datum provedeni;datum transakce;bogforingsdato;bogfort;bogforingsdag
         bokforingsdag;bokforingsdatum;bokford;konyveles datuma;konyvelesi datum;konyveles napja;tranzakcio datuma
-        operacijos data;transaction date;trans date;transaktionsdatum;transaktionsdato;transactiedatum
-        datum transactie;date transaction;date;datum;data;dato;fecha;datums;started date;completed date;tag
+        operacijos data;completed date;date completed;settlement date;operation date;dateop;date op
+        transaction date;trans date;transaktionsdatum;transaktionsdato;transactiedatum
+        datum transactie;date transaction;date;datum;data;dato;fecha;datums;started date;date started;tag
     """,
     "valueDate": """
         value date;valuta date;valutadatum;wertstellung;wertstellungstag;wertstellungsdatum;valuta;wert;rentedatum
         date valeur;valeur;fecha valor;f valor;data valuta;data valor;valor;data waluty;datum valuty;valuteringsdato
-        rentedato;valutadag;valutadato;rantedag;ertekdatum;erteknap;erteknapja;valiutavimo data;interest date;value
+        rentedato;valutadag;valutadato;rantedag;ertekdatum;erteknap;erteknapja;valiutavimo data;interest date;dateval
+        date val;value
     """,
     "amount": """
-        amount account currency;settled amount;booked amount;net amount;amount;transaction amount;betrag;umsatz
+        amount account currency;settled amount;booked amount;total amount;montant total
+        net amount;amount;transaction amount;betrag;umsatz
         buchungsbetrag;bedrag;transactiebedrag;montant;montant operation;montant transaction;importe;importe operacion
         cantidad;importo;importo operazione;importancia;montante;valor;valor operacao;kwota;kwota operacji
         kwota transakcji;kwota rachunku;castka;objem;castka uctu;belob;belopp;osszeg;terheles jovairas osszege;suma
-        payment amount;amount local currency;sum;total;value;betrag eur;af bij bedrag
+        payment amount;amount local currency;sum;total;value;betrag eur;af bij bedrag;gross;gross amount;brutto
+        bruttobetrag;montant brut;brut;bruto;importe bruto;lordo;importo lordo
+    """,
+    "net": """
+        net;netto;nettobetrag;montant net;neto;importe neto;importo netto;netto bedrag
+    """,
+    "fee": """
+        fee;fees;gebuhr;gebuhren;frais;commission;comision;commissione;tariffa;tarief;kosten;oplata;prowizja
     """,
     "debit": """
         debit amount;amount debit;debit;debits;withdrawal;withdrawals;withdrawal amount;paid out;money out;payments
@@ -73,31 +83,32 @@ _ROLES: Final = {
     """,
     "mark": """
         d c;c d;dc;cd;dr cr;cr dr;debit credit;credit debit;debit credit indicator;credit debit indicator;indicator
-        soll haben;s h;soll haben kennzeichen;umsatzart;af bij;d k;k d;dk;debet credit;debet kredit;debetas kreditas
+        soll haben;s h;soll haben kennzeichen;af bij;d k;k d;dk;debet credit;debet kredit;debetas kreditas
         direction;sign;sens;debit ou credit;dare avere;debito credito;debe haber;jellege;t k;terheles jovairas
-        transaction type;type;typ;side
+        transaction type;umsatzart;type;typ;side
     """,
     "currency": """
         account currency;transaction currency;currency;currency code;ccy;cur;curr;wahrung;waehrung;kontowahrung
         kontowaehrung;munt;muntsoort;valutacode;devise;devises;divisa;moneda;moeda;divisa cuenta;waluta
-        waluta rachunku;mena;mena uctu;valuta;valutakod;devizanem;penznem;valiuta;devize
+        waluta rachunku;payment currency;mena;mena uctu;valuta;valutakod;devizanem;penznem;valiuta;devize
     """,
     "balance": """
         running balance;balance after transaction;balance after booking;account balance;balance;saldo
         saldo nach buchung;kontostand;saldo na mutatie;saldo na transactie;solde;solde apres operation;saldo contabile
         saldo disponible;saldo po operacji;zustatek;zustatek po transakci;bokfort saldo;egyenleg;konyvelt egyenleg
-        likutis;stan konta
+        likutis;stan konta;running bal;saldo po transakcji;saldo na trn;accountbalance;guthaben;abschlusssaldo
+        schlusssaldo
     """,
     "ownAccount": """
         own account;own iban;account iban;auftragskonto;iban auftragskonto;eigenes konto;own account number
         eigen rekening;rekening opdrachtgever;compte donneur ordre;conto ordinante proprio;moj rachunek;vlastni ucet
-        sajat szamlaszam;bezeichnung auftragskonto iban
+        sajat szamlaszam;bezeichnung auftragskonto iban;iban kontoinhaber;iban compte
     """,
     "account": """
         account;account no;account nr;account number;account id;iban;konto;kontonummer;kontonr;iban kontonummer
         rekening;rekeningnummer;iban bban;compte;numero compte;no compte;cuenta;numero cuenta;conto;numero conto;conta
         numero conta;rachunek;numer rachunku;nr rachunku;ucet;cislo uctu;kontonummer iban;szamlaszam;szamla;saskaita
-        saskaitos numeris;saskaitos nr
+        saskaitos numeris;saskaitos nr;numer konta;nr konta;accountnum
     """,
     "counterpartyAccount": """
         counterparty account;counterparty iban;counterparty account number;beneficiary account;payee account
@@ -108,19 +119,27 @@ _ROLES: Final = {
         conto controparte;iban controparte;iban beneficiario ordinante;conta destino;rachunek kontrahenta
         nr rachunku kontrahenta;numer rachunku kontrahenta;nr rachunku nadawcy odbiorcy;rachunek przeciwstawny
         protiucet;cislo protiuctu;protistrana ucet;modkonto;modtagerkonto;mottagarkonto;motkonto;partner szamlaszama
-        ellenoldali szamlaszam;partner szamla;gavejo saskaita;moketojo saskaita;korespondento saskaita
+        ellenoldali szamlaszam;partner szamla;gavejo saskaita;moketojo saskaita;korespondento saskaita;counterparty
+    """,
+    "payerName": """
+        payer;payer name;zahlungspflichtiger;zahlungspflichtige r;zahlungspflichtige;auftraggeber;emetteur;donneur ordre
+        ordenante;ordinante;nadawca;afsender;avsandare;moketojas;odesilatel;megbizo;remitente;mittente;sender
+        sender name
+    """,
+    "payeeName": """
+        payee;payee name;beneficiary;beneficiary name;recipient;recipient name;zahlungsempfanger;zahlungsempfangerin
+        zahlungsempfanger in;empfanger;beguenstigter;begunstigter;begunstigde;beneficiaire;nom beneficiaire
+        beneficiario;destinatario;odbiorca;prijemce;modtager;mottagare;kedvezmenyezett;gavejas
     """,
     "counterpartyName": """
-        counterparty name;counterparty;counter party;payee;payer;payee name;beneficiary;beneficiary name;merchant
-        beneficiary payer;recipient;recipient name;name;partner;partner name;beguenstigter zahlungspflichtiger
-        begunstigter zahlungspflichtiger;auftraggeber beguenstigter;auftraggeber empfanger;name zahlungsbeteiligter
-        zahlungsempfanger;zahlungspflichtiger;zahlungsempfangerin;empfanger;auftraggeber;beguenstigter;begunstigter
-        naam tegenpartij;tegenpartij;naam;naam omschrijving;begunstigde;contrepartie;nom contrepartie;beneficiaire
-        nom beneficiaire;tiers;emetteur;donneur ordre;beneficiario;ordenante;contraparte;ordinante;controparte
-        ordenante beneficiario;beneficiario ordinante;destinatario;kontrahent;nazwa kontrahenta;dane kontrahenta
-        nadawca odbiorca;odbiorca;nadawca;nazev protiuctu;nazev protistrany;protistrana;prijemce;jmeno protistrany
-        navn;modtager;afsender;modpart;avsandare;mottagare;mottagare avsandare;namn;partner neve;kedvezmenyezett
-        ellenoldali nev;gavejas;moketojas;moketojas gavejas;gavejas moketojas;korespondentas
+        counterparty name;counterparty;counter party;merchant;beneficiary payer;name;partner;partner name
+        beguenstigter zahlungspflichtiger;begunstigter zahlungspflichtiger;auftraggeber beguenstigter
+        begunstigter auftraggeber;beguenstigter auftraggeber;auftraggeber begunstigter;auftraggeber empfanger
+        empfanger auftraggeber;name zahlungsbeteiligter;naam tegenpartij;tegenpartij;naam;naam omschrijving
+        contrepartie;nom contrepartie;tiers;contraparte;controparte;ordenante beneficiario;beneficiario ordinante
+        kontrahent;nazwa kontrahenta;dane kontrahenta;nadawca odbiorca;nazev protiuctu;nazev protistrany;protistrana
+        jmeno protistrany;navn;modpart;mottagare avsandare;namn;partner neve;ellenoldali nev;moketojas gavejas
+        gavejas moketojas;korespondentas
     """,
     "counterpartyBic": """
         counterparty bic;bic;bic swift;swift;swift code;bic counterparty;blz;bic swift code;bic tegenpartij
@@ -137,7 +156,8 @@ _ROLES: Final = {
         kundenreferenz;reference bout bout;referencia extremo extremo;identifiant bout bout
     """,
     "bankTransactionCode": """
-        bank transaction code;transaction code;type code;buchungstext;buchungsart;mutatiesoort;code;rubriek
+        bank transaction code;transaction code;type code;buchungstext;buchungsart;mutatiesoort;code;rubriek;umsatztyp
+        transaktionstyp;payment method;methode paiement;umsatzart
         type operation;causale;causale abi;tipo movimento;tipo movimiento;typ operacji;typ transakce;rodzaj transakcji
         rodzaj operacji;tranzakcio tipusa;transaction type;type;typ
     """,
@@ -146,32 +166,38 @@ _ROLES: Final = {
         detail;description;transaction description;narrative;narration;particulars;memo;message;text;reference text
         verwendungszweck;vwz;zahlungsgrund;buchungsdetails;beschreibung;mitteilung;buchungsinformation;omschrijving
         mededeling;mededelingen;vrije mededeling;libelle;libelle operation;detail ecriture;communication;motif
-        description operation;communication libre;concepto;descripcion;observaciones;concepto ampliado;mas datos
+        description operation;communication libre;label;concepto;descripcion;observaciones;concepto ampliado;mas datos
         descrizione;descrizione operazione;causale descrizione;descrizione estesa;dettagli;descricao;historico
         descritivo;opis;opis operacji;tytul;tytulem;tytul operacji;tytul przelewu;szczegoly transakcji;popis
         zprava prijemce;zprava;ucel platby;poznamka;popis transakce;tekst;beskrivelse;besked;meddelelse;meddelande
         beskrivning;transaktion;kozlemeny;megjegyzes;leiras;paskirtis;mokejimo paskirtis;aprasymas
-        operacijos aprasymas;detales
+        operacijos aprasymas;detales;opis transakcji;descrizione completa;description complete
+        payment reference;item title;artikelbezeichnung;subject;betreff;note;notes
     """,
     "originalAmount": """
         original amount;instructed amount;foreign amount;amount foreign currency;transaction currency amount
         originalbetrag;ursprungsbetrag;betrag ursprungswahrung;fremdwahrungsbetrag;betrag originalwahrung
         oorspronkelijk bedrag;montant origine;montant devise;importe original;importe divisa;importo originale
         valor original;kwota oryginalna;kwota waluty;puvodni castka;castka mene obchodu;oprindeligt belob
-        ursprungligt belopp;eredeti osszeg;pradine suma;customer facing amount
+        ursprungligt belopp;eredeti osszeg;pradine suma;customer facing amount;oorspr bedrag;orig amount
+        betrag fremdwahrung;local amount;montant total local
     """,
     "originalCurrency": """
         original currency;instructed currency;foreign currency;originalwahrung;ursprungswahrung;fremdwahrung
         oorspronkelijke munt;devise origine;divisa original;valuta originale;moeda original;waluta oryginalna
-        puvodni mena;oprindelig valuta;ursprunglig valuta;eredeti devizanem;pradine valiuta;mena obchodu
+        puvodni mena;oprindelig valuta;ursprunglig valuta;eredeti devizanem;pradine valiuta;mena obchodu;oorspr munt
+        orig currency;fremdwahrung;local currency
     """,
     "reference": """
         reference;ref;reference no;reference number;transaction id;transaction reference;bank reference;record id
-        doc no;document no;referenz;belegnummer;mandatsreferenz;glaubiger id;customer reference;referentie;kenmerk
+        doc no;document no;referenz;belegnummer;mandatsreferenz;glaubiger id;glaeubiger id
+        customer reference;referentie;kenmerk
         reference operation;numero operation;referencia;numero documento;riferimento;numero referencia;referencja
         numer referencyjny;reference platby;variabilni symbol;specificky symbol;konstantni symbol;vs;ks;ss
         id transakce;referencenummer;referens;verifikationsnummer;hivatkozas;tranzakcio azonosito;nuoroda
-        dokumento numeris;check number;cheque number;cheque;check no;card number;id
+        dokumento numeris;check number;cheque number;cheque;check no;card number;id;transaktionscode
+        invoice number;invoice no;rechnungsnummer;numero facture;factuurnummer;numero factura;numero fattura
+        numer faktury
     """,
     "status": """
         status;state;info;buchungsstatus;umsatzstatus;statut;etat;estado;stato;stav;allapot;busena
@@ -213,6 +239,20 @@ PENDING_WORDS: Final = frozenset(
     )
 )
 """Words in place of a date, or in a status column, that say the row is not booked yet."""
+
+CURRENCY_WORDS: Final = {"euro": "EUR", "euros": "EUR", "eur": "EUR"}
+"""Words for a currency at the end of a heading (``Crédit euros``), besides the ISO 4217 codes."""
+
+PAYMENT_REFERENCES: Final = frozenset(
+    _phrases(
+        """
+        reference;ref;payment reference;referenz;referentie;kenmerk;referencia;riferimento;referencja;referens
+        hivatkozas;nuoroda;customer reference;reference platby;invoice number;invoice no;rechnungsnummer;numero facture
+        factuurnummer;numero factura;numero fattura;numer faktury
+        """
+    )
+)
+"""References that people write to each other; the others are numbers of the bank's own."""
 
 OPENING_WORDS: Final = frozenset(
     _phrases(

@@ -65,7 +65,7 @@ class JsonReader:
             More than FILE_ACCOUNTS_MAX accounts.
 
         """
-        decoder = Decoder(head.encoding)
+        decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
         records = _lines(source, decoder) if detected.format == "jsonl" else _Envelope(source, decoder).records()
         statements: dict[tuple[str | None, str], Statement] = {}
         for line, record in records:
@@ -87,8 +87,7 @@ class JsonReader:
                 yield statement
             entry.statement = statement.index
             yield entry
-        if decoder.damaged:
-            yield Problem("undecodable_bytes", detail="bytes that the encoding does not have")
+        yield from decoder.told()
         for statement in statements.values():
             yield StatementEnd(statement)
 

@@ -17,7 +17,7 @@ from payrec.domain.statements import BalanceType, Entry, Parsed, Problem, Statem
 from payrec.formats import text
 from payrec.formats.base import Detected, Head, ReadOptions, RecordError, Source
 from payrec.formats.encoding import Decoder
-from payrec.formats.lines import lines_of
+from payrec.formats.lines import fed, lines_of
 from payrec.formats.mt940.details import read_details
 from payrec.formats.mt940.lines import parse_account, parse_balance, parse_control_total, parse_created_at, parse_entry
 
@@ -73,15 +73,8 @@ class Mt940Reader:
             ``line_too_long``.
 
         """
-        decoder = Decoder(head.encoding)
-        messages = _Messages(options)
-        for lines in lines_of(source, decoder):
-            messages.feed(lines)
-            if decoder.damaged:
-                messages.tell_undecodable()
-            yield from messages.take()
-        messages.close()
-        yield from messages.take()
+        decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
+        yield from fed(lines_of(source, decoder), _Messages(options), decoder)
 
 
 def _check_size(size: int, tag: str) -> None:
@@ -97,7 +90,6 @@ class _Messages:
         self._out: list[Parsed] = []
         self._line = 0
         self._index = 0
-        self._undecodable_told = False
         # The open field.
         self._tag = ""
         self._field: list[str] = []
@@ -170,14 +162,6 @@ class _Messages:
     def close(self) -> None:
         """End what is open: the file is over."""
         self._end_statement()
-
-    def tell_undecodable(self) -> None:
-        """Tell once that bytes had to be replaced."""
-        if not self._undecodable_told:
-            self._undecodable_told = True
-            self._out.append(
-                Problem("undecodable_bytes", line=self._line, detail="bytes that the encoding does not have")
-            )
 
     # Fields ----------------------------------------------------------------------------------------------------
 
@@ -365,6 +349,8 @@ class _Messages:
         statement.currency = statement.currency or self._currency
         if self._controls:
             self._check_controls(statement)
+        if statement.balance("opening") is not None and statement.last_page is None:
+            self._problem("incomplete_file", "the statement has no closing balance: the file may be cut off")
         self._out.append(StatementEnd(statement))
         self._statement = None
 

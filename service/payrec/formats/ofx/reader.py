@@ -17,6 +17,7 @@ from payrec.domain.statements import BalanceType, Entry, Parsed, Problem, Skippe
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import Detected, Head, ReadOptions, RecordError, Source
 from payrec.formats.encoding import Decoder, decoded
+from payrec.formats.lines import fed
 from payrec.formats.ofx.tags import plain_fields, split_tags, texts_of
 from payrec.formats.ofx.transaction import Transaction
 from payrec.formats.ofx.values import account_number, created_at, day, read_balance, read_entry
@@ -78,15 +79,9 @@ class OfxReader:
             ``xml_token_too_long``; ``no_statement``.
 
         """
-        decoder = Decoder(head.encoding)
+        decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
         document = _Document(options)
-        for text in texts_of(decoded(source, decoder)):
-            document.feed(text)
-            yield from document.take()
-        document.close()
-        yield from document.take()
-        if decoder.damaged:
-            yield Problem("undecodable_bytes", detail="bytes that the encoding does not have")
+        yield from fed(texts_of(decoded(source, decoder)), document, decoder)
         if not document.statements:
             raise UnreadableFileError("no_statement", "the file holds no statement of an account")
 

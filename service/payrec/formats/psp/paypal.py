@@ -57,6 +57,8 @@ class PayPal:
         self._group = ""
         self._scopes = {"S": _Scope(), "R": _Scope(), "F": _Scope()}
         """By the first letter of their lines: section, report, file."""
+        self._awaited = ""
+        """The line that ends the file: its own footer, else the report's; none for a file of sections alone."""
 
     def items(self, line: int, row: list[str]) -> Iterator[Parsed]:
         """Yield what a line is; lines that are no transaction are no records."""
@@ -73,6 +75,8 @@ class PayPal:
         elif kind == "CH":
             self._columns(row)
         elif kind in ("SC", "RC", "FF"):
+            if kind == self._awaited:
+                self._awaited = ""
             yield from self._compare_count(kind[0], line, row)
         elif kind in ("SF", "RF"):
             yield from self._compare_sums(kind[0], line, row)
@@ -81,10 +85,18 @@ class PayPal:
                 "invalid_entry", "error", rejects=True, line=line, detail="the line has a type that is not known"
             )
 
+    def end(self) -> Iterator[Problem]:
+        """Tell when the line that ends the file is not there."""
+        if self._awaited:
+            yield Problem("incomplete_file", detail=f"the file has no line {self._awaited}: it may be cut off")
+
     def _begin(self, kind: str, row: Sequence[str]) -> None:
         self._scopes["S"] = _Scope()
         if kind == "RH":
             self._scopes["R"] = _Scope()
+            self._awaited = self._awaited or "RC"
+        elif kind == "FH":
+            self._awaited = "FF"
         if kind == "SH":
             start, account = (clean((row[i] if i < len(row) else "")[:TEXT_LENGTH_MAX]) for i in (1, 3))
             self._account = account

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from payrec.domain.statements import Parsed, Problem, Skipped
 from payrec.formats.base import Detected, Head, ReadOptions, RecordError, Source
-from payrec.formats.csv.dialect import uses_carriage_returns
-from payrec.formats.csv.lines import Records
+from payrec.formats.csv.lines import Records, read_rows
 from payrec.formats.csv.profile import validate_profile
-from payrec.formats.csv.rows import BLANK_ROW, read_rows
+from payrec.formats.csv.rows import BLANK_ROW
+from payrec.formats.csv.table import uses_carriage_returns
 from payrec.formats.psp.adyen import Adyen
 from payrec.formats.psp.paypal import PayPal
 from payrec.formats.psp.rows import Ledger
@@ -61,7 +61,7 @@ class PspReader:
         )
         records = Records(
             source,
-            encoding=head.encoding,
+            head,
             delimiter=report.delimiter,
             carriage_returns=uses_carriage_returns(head),
         )
@@ -77,8 +77,7 @@ class PspReader:
                 ledger.opened.clear()
             yield item
         yield from ledger.opened
-        if records.decoder.damaged:
-            yield Problem("undecodable_bytes", detail="bytes that the encoding does not have became U+FFFD")
+        yield from records.told()
         yield from ledger.end()
 
 
@@ -111,6 +110,7 @@ def _lines(records: Records, report: PayPal) -> Iterator[Parsed]:
             yield Problem(row.code, "error", rejects=True, line=line, detail=row.detail)
         elif row:
             yield from report.items(line, row)
+    yield from report.end()
 
 
 def _profile_of(options: ReadOptions) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from payrec.constants import CSV_COLUMNS_MAX, CSV_HEADER_SEARCHED_ROWS
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import Head
-from payrec.formats.csv.dialect import DELIMITERS, tables
+from payrec.formats.csv.table import DELIMITERS, tables
 from payrec.formats.csv.values import unwrap
 from payrec.formats.csv.words import fold
 

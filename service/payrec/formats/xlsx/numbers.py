@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from payrec.formats.csv.values import Exact
+from payrec.formats.csv.values import Exact, currency_of_text
 
 _PLAIN: Final = re.compile(r"(?!-0\Z)-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{0,3}[1-9])?")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{0,40}\.?[0-9]{0,40}(?:[eE][+-]?[0-9]{1,3})?")
@@ -27,6 +27,7 @@ _EPOCH_1900: Final = date(1899, 12, 30)
 _EPOCH_1904: Final = date(1904, 1, 1)
 _LEAP_DAY_1900: Final = 60
 
+_SHOWN: Final = re.compile(r'\[\$([^\]-]{1,8})|"([^"]{1,8})"|([€£])')
 _NOT_DATE: Final = re.compile(r'"[^"]*"|\\.|_.|\*.|\[[^\]]*\]')
 _DATE_LETTERS: Final = re.compile(r"[dy]|m{3}", re.IGNORECASE)
 _BUILT_IN_DATES: Final = frozenset((*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)))
@@ -53,6 +54,12 @@ def number_text(text: str) -> str:
     if "." in plain:
         plain = plain.rstrip("0").rstrip(".")
     return Exact("0" if plain in ("-0", "") else plain)
+
+
+def currency_of_format(code: str) -> str | None:
+    """Return the one currency that a number format puts beside its numbers without doubt (``#,##0.00 [$€-407]``)."""
+    shown = {currency_of_text(text.strip()) for found in _SHOWN.findall(code) for text in found if text.strip()}
+    return shown.pop() if len(shown) == 1 else None
 
 
 def is_date_format(code: str) -> bool:

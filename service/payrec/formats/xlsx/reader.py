@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from payrec.constants import DETECTION_BYTES, XLSX_HEAD_ROWS
@@ -16,11 +16,13 @@ from payrec.domain.statements import Parsed, Problem
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import Detected, Head, ReadOptions, Source
 from payrec.formats.containers import ZIP_MAGIC
-from payrec.formats.csv.dialect import Table, find_header, is_psp_table, make_layout
+from payrec.formats.csv.dialect import Layout, find_header, make_layout, no_header
+from payrec.formats.csv.lines import Row
 from payrec.formats.csv.profile import profile_of
-from payrec.formats.csv.rows import Row, RowReader
+from payrec.formats.csv.rows import RowReader
 from payrec.formats.csv.rules import complete_dialect, make_dialect, make_rules, settle
 from payrec.formats.csv.survey import Survey, check_sign
+from payrec.formats.csv.table import Table, is_psp_table
 from payrec.formats.csv.values import unwrap
 from payrec.formats.xlsx.parts import Package
 from payrec.formats.xlsx.sheet import rows_of
@@ -74,7 +76,7 @@ class XlsxReader:
             workbook.read_shared()
             chosen = _choose(package, workbook, profile)
             table, sheet = chosen.table, chosen.sheet
-            layout = make_layout(table, profile, options)
+            layout = _layout(package, workbook, chosen, profile, options)
             dialect.update(make_dialect(layout, {"format": self.name, "sheet": _designation(workbook, sheet)}, profile))
             settled = settle(layout, profile, options)
             survey = Survey(layout.columns, settled)
@@ -87,7 +89,7 @@ class XlsxReader:
             rules = make_rules(layout, profile, survey, options)
             complete_dialect(dialect, layout, rules)
             reader = RowReader(rules)
-            if "balance" in rules.columns:
+            if "balance" in rules.columns and "sign" not in profile:
                 check_sign(reader.balanced_rows(table.data))
             others = sum(not other.hidden for other in workbook.sheets) - (not sheet.hidden)
             if others:
@@ -95,6 +97,23 @@ class XlsxReader:
                     "xlsx_sheets_not_read", "info", detail=f"the workbook has {others} more sheets: one is read"
                 )
             yield from reader.read_rows(_rows(package, workbook, sheet, first, layout.width))
+
+
+def _layout(
+    package: Package, workbook: Workbook, chosen: _Chosen, profile: dict[str, Any], options: ReadOptions
+) -> Layout:
+    """Settle columns, currency and account; where no text names the currency, the formats of all numbers may."""
+    try:
+        return make_layout(chosen.table, profile, options)
+    except UnreadableFileError as error:
+        if error.reason != "csv_no_currency":
+            raise
+        workbook.currencies_shown.clear()
+        for _ in rows_of(package.open(chosen.sheet.part), workbook):
+            pass
+        if len(workbook.currencies_shown) != 1:
+            raise
+        return make_layout(chosen.table, profile, replace(options, currency=workbook.currencies_shown.pop()))
 
 
 def _choose(package: Package, workbook: Workbook, profile: dict[str, Any]) -> _Chosen:
@@ -117,8 +136,10 @@ def _choose(package: Package, workbook: Workbook, profile: dict[str, Any]) -> _C
             return chosen
         if fallback is None and table.rows:
             fallback = chosen
-    if fallback is None or not profile.get("columns"):
+    if fallback is None:
         raise UnreadableFileError("csv_no_header", "no sheet has a header that is known: a profile is required")
+    if not profile.get("columns"):
+        raise no_header(fallback.table)
     return fallback
 
 

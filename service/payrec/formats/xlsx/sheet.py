@@ -14,7 +14,7 @@ from payrec.errors import UnreadableFileError
 from payrec.formats.base import RecordError
 from payrec.formats.camt.xml import local_name, new_parser, too_deep
 from payrec.formats.csv.cells import Memory
-from payrec.formats.csv.rows import Row
+from payrec.formats.csv.lines import Row
 from payrec.formats.csv.values import Exact
 from payrec.formats.xlsx.numbers import date_maker, number_text
 from payrec.formats.xlsx.parts import Part, feed
@@ -65,6 +65,8 @@ class _Scanner:
     def __init__(self, workbook: Workbook) -> None:
         self._shared: SharedTexts = workbook.shared
         self._date_styles = workbook.date_styles
+        self._currency_styles = workbook.currency_styles
+        self._currencies_shown = workbook.currencies_shown
         self._dates = Memory(date_maker(from_1904=workbook.from_1904))
         self._columns = Memory(column_of)
         self.chunks: list[str] = []
@@ -148,6 +150,8 @@ class _Scanner:
             raise UnreadableFileError("xlsx_too_wide", f"a cell is beyond column {CSV_COLUMNS_MAX}")
         if kind == "n":
             value = self._dates[value] if self._style in self._date_styles else number_text(value)
+            if self._style in self._currency_styles:
+                self._currencies_shown.add(self._currency_styles[self._style])
         elif kind == "s":
             value = self._shared_text(value)
         elif kind == "b":

@@ -10,7 +10,7 @@ from typing import Final
 from payrec.constants import FIELD_BYTES_MAX, XLSX_PART_BYTES_MAX, XLSX_SHEETS_MAX, XLSX_STYLES_MAX
 from payrec.errors import UnreadableFileError
 from payrec.formats.camt.xml import local_name
-from payrec.formats.xlsx.numbers import is_built_in_date, is_date_format
+from payrec.formats.xlsx.numbers import currency_of_format, is_built_in_date, is_date_format
 from payrec.formats.xlsx.parts import Handler, Package, parse_part
 
 _WORKBOOK: Final = "xl/workbook.xml"
@@ -71,19 +71,24 @@ class _Relations:
 
 
 class _Styles:
-    """Which cell formats show dates."""
+    """Which cell formats show dates, and which a currency."""
 
     def __init__(self) -> None:
         self._formats: dict[str, bool] = {}
+        self._shown: dict[str, str] = {}
         self._inside = False
         self._count = 0
         self.dates: set[str] = set()
+        self.currencies: dict[str, str] = {}
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "numFmt":
             _bound(len(self._formats), XLSX_STYLES_MAX, "number formats")
             code = attributes.get("formatCode", "")[:_FORMAT_LENGTH_MAX]
-            self._formats[attributes.get("numFmtId", "")] = is_date_format(code)
+            number = attributes.get("numFmtId", "")
+            self._formats[number] = is_date_format(code)
+            if (currency := currency_of_format(code)) is not None:
+                self._shown[number] = currency
         elif name == "cellXfs":
             self._inside = True
         elif name == "xf" and self._inside:
@@ -94,6 +99,8 @@ class _Styles:
                 is_date = len(number) < 6 and number.isdecimal() and is_built_in_date(int(number))
             if is_date:
                 self.dates.add(str(self._count))
+            elif number in self._shown:
+                self.currencies[str(self._count)] = self._shown[number]
             self._count += 1
 
     def end(self, name: str) -> None:
@@ -170,6 +177,10 @@ class Workbook:
         self.from_1904 = names.from_1904
         self.date_styles = styles.dates
         """Numbers of the cell formats that show dates, as cells name them."""
+        self.currency_styles = styles.currencies
+        """The same of those that show a currency, with the currency."""
+        self.currencies_shown: set[str] = set()
+        """What the numbers read so far show."""
         self.sheets = []
         for position, (name, relation, hidden) in enumerate(names.sheets, start=1):
             kind, place = relations.found.get(relation, ("worksheet", f"xl/worksheets/sheet{position}.xml"))

@@ -10,25 +10,10 @@ from payrec.errors import UnreadableFileError
 from payrec.formats.bai2.reader import READER
 from payrec.formats.base import Detected, ReadOptions
 from support.bai2_files import DETECTED, codes, entry_of, file_of, head_of, read, rejection_of
-from support.samples import assert_truth, parse_sample, requires_samples, truth_of
+from support.samples import parse_sample, requires_samples, truth_of
 
 TRUTH = truth_of("bai2/")
 READABLE = [known for known in TRUTH if known["outcome"] == "read"]
-UNREADABLE = [known for known in TRUTH if known["outcome"] != "read"]
-
-
-@requires_samples
-@pytest.mark.parametrize("known", READABLE, ids=lambda known: known["file"])
-def test_samples_are_read_as_known(known: dict[str, Any]) -> None:
-    assert_truth(known, parse_sample(known))
-
-
-@requires_samples
-@pytest.mark.parametrize("known", UNREADABLE, ids=lambda known: known["file"])
-def test_samples_that_are_no_statement_are_refused(known: dict[str, Any]) -> None:
-    with pytest.raises(UnreadableFileError) as caught:
-        parse_sample(known)
-    assert caught.value.reason == known["reason"]
 
 
 @requires_samples

@@ -17,24 +17,13 @@ from payrec.formats.camt import xml as camt_xml
 from payrec.formats.registry import parse
 from support.camt import ACCOUNT, HEAD, TAIL, balance, codes, details, document, ntry, read, reason_of
 from support.memory import peak_bytes
-from support.samples import assert_truth, parse_sample, requires_samples, sample, truth_of
+from support.samples import requires_samples, sample, truth_of
 
 HOSTILE = ("synthetic/hostile_entities", "synthetic/hostile_external_dtd", "synthetic/hostile_deep")
 SAMPLES = truth_of("camt/", "synthetic/camt053", *HOSTILE)
 XML_SAMPLES = [e for e in SAMPLES if e["file"].endswith(".xml")]
 
 # Real files -------------------------------------------------------------------------------------------------------
-
-
-@requires_samples
-@pytest.mark.parametrize("known", SAMPLES, ids=lambda e: e["file"])
-def test_truth(known: dict[str, Any]) -> None:
-    if known["outcome"] == "read":
-        assert_truth(known, parse_sample(known))
-        return
-    with pytest.raises(UnreadableFileError) as raised:
-        parse_sample(known)
-    assert raised.value.reason == known["reason"]
 
 
 def only_typed_errors(data: bytes) -> None:

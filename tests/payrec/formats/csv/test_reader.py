@@ -9,23 +9,11 @@ import pytest
 
 from payrec.domain.statements import Entry, Problem, StatementEnd
 from support.csv_files import HEADER, KNOWN_TABLES, entries, read, reason, rejected, signed
-from support.samples import assert_truth, options_of, parse_sample, requires_samples, sample
+from support.samples import options_of, requires_samples, sample
 
 # Known files ------------------------------------------------------------------------------------------------------
 
 KNOWN = KNOWN_TABLES
-
-
-@requires_samples
-@pytest.mark.parametrize("known", [k for k in KNOWN if k["outcome"] == "read"], ids=lambda k: k["file"])
-def test_a_known_file_is_what_it_is_known_to_be(known: dict[str, Any]) -> None:
-    assert_truth(known, parse_sample(known))
-
-
-@requires_samples
-@pytest.mark.parametrize("known", [k for k in KNOWN if k["outcome"] != "read"], ids=lambda k: k["file"])
-def test_a_known_file_is_refused_for_its_reason(known: dict[str, Any]) -> None:
-    assert reason(sample(known["file"])) == known["reason"]
 
 
 @requires_samples

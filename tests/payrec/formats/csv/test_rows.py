@@ -261,7 +261,7 @@ def test_encodings_and_line_ends(encoding: str, line_end: str) -> None:
 
 
 def test_bytes_that_cannot_be_decoded_are_told() -> None:
-    data = (HEADER + "2026-01-02;a;1.50;EUR\n" * 4000).encode() + b"2026-01-02;\xff\xfe;1.50;EUR\n"
+    data = (HEADER + "2026-01-02;é;1.50;EUR\n" * 4000).encode() + b"2026-01-02;\xff\xfe;1.50;EUR\n"
     items, _ = read(data)
     assert [i.code for i in items if isinstance(i, Problem)] == ["undecodable_bytes"]
     assert [i for i in items if isinstance(i, Entry)][-1].remittance == "\ufffd\ufffd"

@@ -20,21 +20,13 @@ from payrec.formats.registry import parse
 from support.json_records import GOOD, Pieces, entry_of, head_of, read, refusal_of, rejection_of, stream
 from support.memory import peak_bytes
 from support.samples import (
-    assert_truth,
     collect,
-    parse_sample,
     requires_samples,
     sample,
     truth_of,
 )
 
 TRUTH = truth_of("synthetic/transactions.")
-
-
-@requires_samples
-@pytest.mark.parametrize("known", TRUTH, ids=lambda known: known["file"])
-def test_samples_are_read_as_known(known: dict[str, Any]) -> None:
-    assert_truth(known, parse_sample(known))
 
 
 @requires_samples

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from payrec.formats.base import RecordError
 from payrec.formats.mt940.lines import amount_minor, entry_dates, parse_account, parse_balance
-from support.mt940_messages import entry_of, read, rejection_of, statement
+from support.mt940_messages import CLOSING, entry_of, read, rejection_of, statement
 
 MARKS = [
     ("C10,", "credit", False, "booked", 1000),
@@ -79,7 +79,7 @@ def test_any_entry_date_within_half_a_year_is_found(value_on: date, days: int) -
 
 
 def test_day_that_the_month_does_not_have_is_its_last_day() -> None:
-    found = read(statement(":61:1602300231DR6,00N024NONREF"))
+    found = read(statement(":61:1602300231DR6,00N024NONREF", CLOSING))
     (entry,) = found.entries[0]
     assert (entry.value_on, entry.booking_on) == (date(2016, 2, 29), date(2016, 2, 29))
     (problem,) = found.problems

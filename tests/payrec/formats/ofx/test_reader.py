@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import calendar
-import copy
 import re
 from datetime import date
 from typing import Any
@@ -12,28 +10,6 @@ from payrec.errors import UnreadableFileError
 from payrec.formats.base import Detected, ReadOptions
 from payrec.formats.ofx.reader import READER
 from support.ofx_files import HEADER, codes, entry_of, file_of, head_of, read, rejection_of, statement, transaction
-from support.samples import assert_truth, parse_sample, requires_samples, truth_of
-
-TRUTH = truth_of("ofx/")
-
-
-def in_calendar(known: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known, with the last of the month for days that the calendar does not have; that is told."""
-    known = copy.deepcopy(known)
-    for head in known["statements"]:
-        for key in ("firstBookingDate", "lastBookingDate"):
-            if head[key] is not None:
-                year, month, day = map(int, head[key].split("-"))
-                if day > (last := calendar.monthrange(year, month)[1]):
-                    head[key] = f"{year:04}-{month:02}-{last:02}"
-                    head["problems"] = [*head["problems"], "date_clamped"]
-    return known
-
-
-@requires_samples
-@pytest.mark.parametrize("known", TRUTH, ids=lambda known: known["file"])
-def test_samples_are_read_as_known(known: dict[str, Any]) -> None:
-    assert_truth(in_calendar(known), parse_sample(known))
 
 
 def test_head_of_a_statement() -> None:

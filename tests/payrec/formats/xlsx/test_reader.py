@@ -238,3 +238,34 @@ def test_a_workbook_in_a_zip_is_known_by_whatever_part_comes_first() -> None:
 def test_an_archive_that_only_looks_like_a_workbook() -> None:
     assert reason(zipped("a.docx", zipped("docProps/app.xml", b"x"))) == "unknown_format"
     assert reason(zipped("a.zip", zipped("a.csv", b"x"))) == "container_nested"
+
+
+@pytest.mark.parametrize(
+    ("codes", "currency"),
+    [
+        (('#,##0.00 [$€-407]', '#,##0.00 [$€-407]'), "EUR"),
+        (('#,##0.00\\ "€"', '#,##0.00 [$EUR]'), "EUR"),
+        (('[$CHF-807] #,##0.00', '[$CHF-807] #,##0.00'), "CHF"),
+        (('#,##0.00 [$€-407]', 'General'), "EUR"),
+        (('#,##0.00 [$€-407]', '#,##0.00 [$£-809]'), None),
+        (('[$$-409]#,##0.00', '[$$-409]#,##0.00'), None),
+        (('#,##0.00 "pieces"', '0.00'), None),
+    ],
+)  # fmt: skip
+def test_the_formats_of_numbers_name_the_currency_where_no_text_does(
+    codes: tuple[str, str], currency: str | None
+) -> None:
+    rows = [(JAN_2, "a", (1.5, 2)), (JAN_2, "b", (2.5, 3))]
+    data = workbook(
+        table(*rows, headings=("Date", "Description", "Amount")),
+        formats={164 + n: code for n, code in enumerate(codes)},
+        styles=(0, 14, 164, 165),
+    )
+    if currency is None:
+        assert reason(data) == "csv_no_currency"
+    else:
+        assert {e.currency for e in entries(data)} == {currency}
+    named = workbook(
+        table(*rows, headings=("Date", "Description", "Amount (USD)")), formats={164: codes[0]}, styles=(0, 14, 164, 0)
+    )
+    assert {e.currency for e in entries(named)} == {"USD"}

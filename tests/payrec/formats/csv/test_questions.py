@@ -1,0 +1,99 @@
+"""Questions about tables: whatever is in a file, an answer leads on, and to nothing that is not a profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from payrec.constants import QUESTION_ALTERNATIVES_MAX
+from payrec.domain.settings import merged
+from payrec.errors import UnreadableFileError
+from payrec.formats.csv.profile import validate_profile
+from support.csv_files import entries, read, reason
+
+QUESTIONS_MAX = 5
+"""Questions that one file may ask: delimiter, columns, currency, decimals, dates."""
+
+DATES = st.sampled_from(
+    ["2026-03-02", "03/04/2026", "31/01/2026", "01.02.2026", "12/31/2026", "3 May 2026", "", "soon"]
+)
+AMOUNTS = st.sampled_from(
+    ["1.50", "-1,50", "1.234", "1,234", "1.234,50", "(5.00)", "$2.00", "7", "", "none", "1.50 EUR"]
+)
+TEXTS = st.sampled_from(["rent", "invoice 7", "", "a;b", '"quoted"', "Total", "EUR", "kr 5"])
+NAMES = st.sampled_from(
+    ["Date", "Amount", "Debit", "Credit", "Text", "Currency", "Aika", "Summa", "Selite", "Net", "Fee", "7"]
+)
+ROWS = st.lists(st.tuples(DATES, TEXTS, AMOUNTS, AMOUNTS, TEXTS), min_size=1, max_size=6)
+
+
+def refusal(data: str, answers: dict[str, Any]) -> UnreadableFileError | None:
+    try:
+        read(data, **{{"dateOrder": "date_order"}.get(name, name): value for name, value in answers.items()})
+    except UnreadableFileError as refused:
+        return refused
+    return None
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    rows=ROWS,
+    header=st.none() | st.lists(NAMES, min_size=5, max_size=5),
+    delimiter=st.sampled_from([";", ",", "\t", "|", "^"]),
+    picks=st.lists(st.integers(0, QUESTION_ALTERNATIVES_MAX - 1), min_size=QUESTIONS_MAX, max_size=QUESTIONS_MAX),
+)
+def test_every_answer_leads_on(
+    rows: list[tuple[str, ...]], header: list[str] | None, delimiter: str, picks: list[int]
+) -> None:
+    lines = [delimiter.join(row) for row in ([tuple(header)] if header else []) + rows]
+    data = "\n".join([*lines, ""])
+    answers: dict[str, Any] = {}
+    reasons: list[str] = []
+    for pick in [*picks, None]:
+        refused = refusal(data, answers)
+        if refused is None or refused.question is None:
+            return
+        assert refused.reason not in reasons, "asked again"
+        assert pick is not None, reasons
+        reasons.append(refused.reason)
+        question = refused.question
+        assert 1 <= len(question.alternatives) <= QUESTION_ALTERNATIVES_MAX
+        chosen = question.alternatives[pick % len(question.alternatives)].value
+        answers = merged(answers, {question.option: chosen})
+        validate_profile(answers.get("profile", {}))
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=5), st.sampled_from("/-"))
+def test_dates_of_either_order_are_asked_for_and_read_as_it_is_said(pairs: list[tuple[int, int]], mark: str) -> None:
+    lines = [f"{a:02}{mark}{b:02}{mark}2026;x;1.50;EUR" for a, b in pairs]
+    data = "\n".join(["Date;Text;Amount;Currency", *lines, ""])
+    assert reason(data) == "csv_ambiguous_dates"
+    found = [(e.booking_on.month, e.booking_on.day) for e in entries(data, date_order="dmy") if e.booking_on]
+    assert found == [(b, a) for a, b in pairs]
+    found = [(e.booking_on.month, e.booking_on.day) for e in entries(data, date_order="mdy") if e.booking_on]
+    assert found == pairs
+    # One date that fits a single order decides for the whole file, wherever it stands.
+    for position in range(len(lines) + 1):
+        told = [*lines[:position], f"31{mark}01{mark}2026;x;1.50;EUR", *lines[position:]]
+        proved = entries("\n".join(["Date;Text;Amount;Currency", *told, ""]))
+        assert [(e.booking_on.month, e.booking_on.day) for e in proved if e.booking_on] == [
+            *((b, a) for a, b in pairs[:position]),
+            (1, 31),
+            *((b, a) for a, b in pairs[position:]),
+        ]
+
+
+def test_what_a_profile_says_of_the_sign_is_not_compared_with_the_balance() -> None:
+    data = "Date;Text;Amount;Balance;Currency\n2026-01-02;a;10.00;90.00;EUR\n2026-01-03;b;20.00;70.00;EUR\n"
+    assert reason(data) == "csv_sign_contradicts_balance"
+    for sign, direction in (("as_is", "credit"), ("inverted", "debit")):
+        assert {e.direction for e in entries(data, profile={"sign": sign})} == {direction}
+
+
+def test_a_running_balance_may_be_written_otherwise_than_the_amounts() -> None:
+    data = "Date;Text;Amount;Balance;Currency\n2026-01-02;a;-10,50;1990.25;EUR\n2026-01-03;b;20,00;1990.25;EUR\n"
+    assert [e.amount_minor for e in entries(data)] == [1050, 2000]
+    doubtful = data.replace("-10,50", "-1,230").replace("20,00", "2,000")
+    assert [e.amount_minor for e in entries(doubtful)] == [123_000, 200_000]
