@@ -1,7 +1,8 @@
 """The command ``payrec``: what can be said on the command line. What is done is in ``payrec.commands``.
 
-Exit codes: 0 done, 1 failed, 2 the command line or a setting is wrong, 130 interrupted. An expected error is one line
-on standard error, never a traceback.
+Exit codes: 0 done, 1 failed, 2 the command line or a setting is wrong, 130 interrupted; `payrec parse` also has 3, some
+records were rejected, and 4, the file cannot be read. An expected error is one line on standard error, never a
+traceback.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_tenants(commands)
     _add_users(commands)
     _add_keys(commands)
+    _add_parse(commands)
     _add_verify_match(commands)
     _add_bench(commands)
     return parser
@@ -162,6 +164,22 @@ def _add_keys(commands: Any) -> None:
     create.add_argument("--write", action="store_true", help="let it change things")
     create.add_argument("--expires-at", help="RFC 3339, such as 2027-01-01T00:00:00Z; never by default")
     revoke.add_argument("--id", type=_uuid, required=True, help="as the list has it")
+
+
+def _add_parse(commands: Any) -> None:
+    parse = commands.add_parser(
+        "parse", help="read a bank's file and show what is in it; needs neither a database nor a setting"
+    )
+    parse.add_argument("file", type=Path, metavar="FILE", help="whatever can be uploaded, gzip and zip included")
+    parse.add_argument("--format", default="auto", help="what it is, such as camt.053 or csv (default: by its content)")
+    parse.add_argument("--profile", type=Path, metavar="P.json", help="what a table looks like, where it does not tell")
+    parse.add_argument("--currency", help="ISO 4217 code, where the file names none")
+    parse.add_argument("--account", help="the account that it is of, where the file names none")
+    parse.add_argument("--date-order", choices=("ymd", "dmy", "mdy"), help="of dates that could be read either way")
+    parse.add_argument("--no-entries", action="store_true", help="leave the transactions out of --json and --jsonl")
+    shape = parse.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="for programs: one document")
+    shape.add_argument("--jsonl", action="store_true", help="for programs: a line for each transaction and statement")
 
 
 def _add_verify_match(commands: Any) -> None:
