@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 
 from payrec.errors import InvalidCursorError, NotFoundError, ValidationFailedError
 from payrec.handlers.context import Context, ResourceId, problems, query_of, query_parameters, respond, respond_page
+from payrec.handlers.downloads import FILE_MEDIA_TYPE, VARIES, digest_headers, prefers_csv, respond_download
 from payrec.handlers.routing import GatedRoute
 from payrec.models.common import Page
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery
+from payrec.services.csv_text import CSV_MEDIA_TYPE
 
 ImportList = Annotated[ImportQuery, Depends(query_of(ImportQuery))]
 RecordProblemList = Annotated[RecordProblemQuery, Depends(query_of(RecordProblemQuery))]
@@ -45,10 +47,36 @@ async def get(context: Context, import_id: ResourceId) -> Response:
     "/imports/{import_id}/errors",
     summary="List an import's errors",
     response_model=Page[RecordProblem],
-    responses=problems(NotFoundError, InvalidCursorError, ValidationFailedError),
+    responses={
+        200: {"content": {CSV_MEDIA_TYPE: {"schema": {"type": "string"}}}},
+        **problems(NotFoundError, InvalidCursorError, ValidationFailedError),
+    },
     openapi_extra=query_parameters(RecordProblemQuery),
 )
 async def errors(context: Context, import_id: ResourceId, query: RecordProblemList) -> Response:
-    """List all problems of a file, in its order: rejected records, and what else there is to know."""
-    page = await context.factory.create_import_service().errors(context.caller, import_id, query)
-    return respond_page(context, page, query)
+    """List all problems of a file, in its order: rejected records, and what else there is to know.
+
+    With `Accept: text/csv` all of them come as one CSV, without pages.
+    """
+    service = context.factory.create_import_service()
+    if prefers_csv(context.request):
+        lines = await service.errors_csv(context.caller, import_id)
+        return respond_download(lines, name=f"{import_id}-errors.csv", media_type=CSV_MEDIA_TYPE, headers=VARIES)
+    page = await service.errors(context.caller, import_id, query)
+    return respond_page(context, page, query, headers=VARIES)
+
+
+@router.get(
+    "/imports/{import_id}/content",
+    summary="Get an import's file",
+    response_class=StreamingResponse,
+    responses={
+        200: {"content": {FILE_MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
+        **problems(NotFoundError),
+    },
+)
+async def content(context: Context, import_id: ResourceId) -> Response:
+    """Return the file as it was uploaded, for as long as the setting `retention.rawLinesDays` keeps it."""
+    found, chunks = await context.factory.create_import_service().content(context.caller, import_id)
+    headers = {"Content-Length": str(found.bytes), **digest_headers(found.sha256)}
+    return respond_download(chunks, name=found.name, media_type=FILE_MEDIA_TYPE, headers=headers)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, BinaryIO
 
 import structlog
 
+from payrec.constants import CONTINUITY_STATEMENTS_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.progress import Progress
@@ -21,21 +21,26 @@ from payrec.errors import (
     NotFoundError,
     PayloadTooLargeError,
     PayrecError,
+    UnavailableError,
     UnprocessableError,
     ValidationFailedError,
 )
-from payrec.formats.base import ReadOptions
 from payrec.metrics import Metrics
 from payrec.models.imports import ImportPublic, UploadOptions
-from payrec.problems import problem
+from payrec.services.auto_runs import match_soon
+from payrec.services.data_source_status import follow_import
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX, rendered_imports
 from payrec.services.ingestion import Ingestion
+from payrec.services.jobs import end_without_effect
+from payrec.services.read_options import read_options
+from payrec.services.statements import store_statements
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.blobs import BlobStore
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import JobStore
-from payrec.storage.staging import Staging
+from payrec.storage.pieces import Piece, Stamp
+from payrec.storage.staging import Care, ContendedError, Staging
 
 
 class ImportProcessor:
@@ -63,11 +68,19 @@ class ImportProcessor:
         UnreadableFileError, ValidationFailedError, PayloadTooLargeError
             After the import and its job were marked as failed; nothing else of the file is stored.
         LostLeaseError
-            Another worker does it.
+            Another worker does it, or it was cancelled.
+        StoppedError
+            The keeper of ``progress`` said so.
+        UnavailableError
+            It cannot be loaded now: a worker tries again.
         """
         try:
-            with self._ingestion(row, stream) as ingestion:
-                return await self._load(caller, scope, row, ingestion, attempt=attempt, progress=progress or Progress())
+            for care in Care:
+                with suppress(ContendedError), self._ingestion(row, stream) as ingestion:
+                    return await self._load(
+                        caller, scope, row, ingestion, attempt=attempt, progress=progress or Progress(), care=care
+                    )
+            raise UnavailableError("somebody else changes the same rows")
         except (UnprocessableError, PayloadTooLargeError) as refusal:
             await self._fail(caller, scope, row, refusal, attempt=attempt)
             raise
@@ -88,32 +101,12 @@ class ImportProcessor:
                 await BlobStore(connection).read(row["blob_id"], stream)
             await self.process(caller, scope, row, attempt=job["attempts"], stream=stream, progress=progress)
 
-    async def fail_job(self, caller: Caller, scope: TenantScope, job: dict[str, Any], error: PayrecError) -> None:
-        """Mark a job that cannot be done, and its import, as failed.
-
-        Raises
-        ------
-        LostLeaseError
-            The job has ended already, or another worker has it.
-        """
-        async with self._work.database.tenant(scope, readonly=True) as connection:
-            row = await ImportStore(connection).of_job(job["id"])
-        if row is None:
-            raise AssertionError("an import is stored together with its job")
-        await self._fail(caller, scope, row, error, attempt=job["attempts"])
-
     def _ingestion(self, row: dict[str, Any], stream: BinaryIO) -> Ingestion:
         options = UploadOptions.model_validate(row["options"], by_name=True)
         return Ingestion(
             stream,
             name=row["name"],
-            options=ReadOptions(
-                format=options.format,
-                currency=options.currency,
-                account=options.account,
-                date_order=options.date_order,
-                profile=profile_of(options),
-            ),
+            options=read_options(options),
             import_id=row["id"],
             ids=self._work.ids,
             monotonic=self._work.clock.monotonic,
@@ -128,15 +121,15 @@ class ImportProcessor:
         *,
         attempt: int,
         progress: Progress,
+        care: Care,
     ) -> ImportPublic:
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            parameters = {"at": unit.now, "change_id": unit.change_id, "import_id": row["id"]}
-            staging = Staging(unit.connection, parameters=parameters)
-            async with aclosing(_ahead(ingestion.pieces())) as pieces:
+            stamp = Stamp(at=unit.now, change_id=unit.change_id, import_id=row["id"])
+            staging = Staging(unit.connection, stamp=stamp, care=care)
+            async with aclosing(_ahead(ingestion.pieces(stamp))) as pieces:
                 async for piece in pieces:
                     await staging.add(piece)
-                    progress.done = ingestion.transactions
-                    progress.done = ingestion.transactions
+                    progress.reach(ingestion.transactions)
             if row["options"].get("mode") == "all_or_nothing" and ingestion.file.counts.rejected:
                 raise _refusal(ingestion)
             await staging.finish()
@@ -156,6 +149,8 @@ class ImportProcessor:
             unit.record(Record(action="import.completed", resource_id=row["id"], after=values))
             unit.record(Record(action="job.succeeded", resource_id=row["job_id"]))
             unit.answer(201, public, public.headers)
+            if staging.new:
+                await match_soon(unit, self._work.ids.new())
         for outcome in ("accepted", "duplicates", "skipped", "rejected"):
             self._metrics.records.labels(outcome=outcome).inc(values[outcome])
         self._logger.info("import.completed", import_id=str(row["id"]), **values)
@@ -177,28 +172,25 @@ class ImportProcessor:
         store = ImportStore(unit.connection)
         if not await store.complete(row["id"], values, at=unit.now):
             raise LostLeaseError
-        await store.add_statements(ingestion.statements)
+        if len(ingestion.statements) > CONTINUITY_STATEMENTS_MAX:
+            detail = f"only the first {CONTINUITY_STATEMENTS_MAX} statements were compared with those before them"
+            ingestion.tell(Problem("continuity_not_checked", "info", detail=detail))
         ingestion.problems.seek(0)
         await store.add_problems(ingestion.problems)
-        await BlobStore(unit.connection).delete(row["id"])
+        await store_statements(unit, row["id"], ingestion.statements)
+        await follow_import(unit, row)
         return values
 
     async def _fail(
         self, caller: Caller, scope: TenantScope, row: dict[str, Any], error: PayrecError, *, attempt: int
     ) -> None:
-        body = problem(error, request_id=caller.request_id)
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            await ImportStore(unit.connection).fail(row["id"], body, at=unit.now)
-            await BlobStore(unit.connection).delete(row["id"])
-            if not await JobStore(unit.connection).finish(row["job_id"], attempt=attempt, now=unit.now, error=body):
-                raise LostLeaseError
+            await end_without_effect(unit, {"id": row["job_id"], "kind": "import", "attempts": attempt}, error)
             if caller.idempotency is not None:
                 await IdempotencyStore(unit.connection).release(caller.idempotency)
-            unit.record(Record(action="import.failed", resource_id=row["id"], after={"code": error.code}))
-            unit.record(Record(action="job.failed", resource_id=row["job_id"]))
 
 
-async def _ahead(pieces: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+async def _ahead(pieces: Iterator[Piece]) -> AsyncGenerator[Piece, None]:
     """Yield what a blocking iterator yields, reading the next piece in a thread while this one is used."""
     coming = asyncio.create_task(asyncio.to_thread(next, pieces, None))
     try:
@@ -210,26 +202,6 @@ async def _ahead(pieces: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
         await asyncio.wait([coming])
         if not coming.cancelled():
             coming.exception()
-
-
-def profile_of(options: UploadOptions) -> dict[str, Any]:
-    """Return the profile that an upload names.
-
-    Raises
-    ------
-    ValidationFailedError
-    """
-    if options.profile is None:
-        return {}
-    try:
-        found = json.loads(options.profile)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ValidationFailedError.of(
-            FieldError(pointer="/profile", code="profile_malformed", detail="must be a JSON object")
-        )
-    return found
 
 
 def _refusal(ingestion: Ingestion) -> ValidationFailedError:

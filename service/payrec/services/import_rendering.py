@@ -8,6 +8,7 @@ from typing import Any, Final
 from payrec.models.imports import ImportPublic
 from payrec.storage.database import Connection
 from payrec.storage.imports import ImportStore
+from payrec.storage.statements import StatementStore
 
 COLLECTION: Final = "/imports"
 
@@ -20,10 +21,9 @@ STATEMENTS_SHOWN_MAX: Final = 1_000
 
 async def rendered_imports(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[ImportPublic]:
     """Return the resources of stored imports."""
-    store = ImportStore(connection)
     ids = [row["id"] for row in rows]
-    statements = await store.statements(ids, limit=STATEMENTS_SHOWN_MAX)
-    errors = await store.first_errors(ids, limit=ERRORS_SHOWN_MAX)
+    statements = await StatementStore(connection).of_imports(ids, limit=STATEMENTS_SHOWN_MAX)
+    errors = await ImportStore(connection).first_errors(ids, limit=ERRORS_SHOWN_MAX)
     return [
         _public(
             row,
@@ -55,6 +55,9 @@ def _public(
             "balances": [
                 {
                     **s,
+                    "from_date": s["from_on"],
+                    "to_date": s["to_on"],
+                    "expected_opening_date": s["expected_on"],
                     "first_booking_date": s["first_booking_on"],
                     "last_booking_date": s["last_booking_on"],
                 }
@@ -62,5 +65,6 @@ def _public(
             ],
             "errors": errors,
             "errors_url": f"{COLLECTION}/{row['id']}/errors",
+            "content_url": f"{COLLECTION}/{row['id']}/content" if row["blob_id"] is not None else None,
         }
     )

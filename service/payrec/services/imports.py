@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
+from payrec.constants import PROBLEMS_READ_AT_ONCE
 from payrec.domain.caller import Caller
 from payrec.domain.progress import Progress
 from payrec.errors import NotFoundError
 from payrec.models.common import Page
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
-from payrec.services.import_processing import ImportProcessor, profile_of
+from payrec.services.csv_text import csv_rows
+from payrec.services.data_sources import with_source
+from payrec.services.import_processing import ImportProcessor
 from payrec.services.import_rendering import COLLECTION, rendered_imports
-from payrec.services.jobs import queued_job
+from payrec.services.jobs import end_cancelled, queued_job
 from payrec.services.paging import Pager
+from payrec.services.read_options import profile_of
+from payrec.services.stored_files import chunks_of
 from payrec.services.validation import identifier
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.blobs import BlobStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import INLINE_LEASE, JobStore
-from payrec.storage.listing import BY_CREATION
+from payrec.storage.listing import BY_CREATION, PageRequest
 
-INLINE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Bytes of a file that is read within the request; a larger one is a job."""
+INLINE_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of a file that is read within the request; a larger one is a job, because others wait while it is read."""
 
 
 class UploadedFile:
@@ -57,17 +63,21 @@ class ImportService:
         ------
         UnreadableFileError, ValidationFailedError, PayloadTooLargeError
             Nothing of the file is stored but that it failed.
+        NotFoundError, ConflictError
+            As ``with_source``.
         """
         profile_of(options)
-        content = json.dumps(options.model_dump(mode="json"), sort_keys=True).encode()
-        content_key = hashlib.sha256(file.sha256 + content).digest()
         if caller.idempotency is not None:
             given = caller.idempotency
-            found = tuple(hashlib.sha256(fingerprint + content_key).digest() for fingerprint in given.fingerprints)
+            asked = _content_key(file, options)
+            found = tuple(hashlib.sha256(fingerprint + asked).digest() for fingerprint in given.fingerprints)
             caller = replace(caller, idempotency=replace(given, fingerprints=found))
         inline = file.size <= INLINE_BYTES_MAX
         import_id, job_id = self._work.ids.new(), self._work.ids.new()
         async with self._work.tenant(caller) as unit:
+            # What the source says now is kept with the import: a later change of it changes nothing that came before.
+            options = await with_source(unit.connection, options)
+            content_key = _content_key(file, options)
             row = self._row(file, options, content_key, import_id=import_id, job_id=job_id, unit=unit)
             earlier = await ImportStore(unit.connection).add(row)
             if earlier is not None:
@@ -87,7 +97,9 @@ class ImportService:
                 caller, caller.tenant, row, attempt=1, stream=file.stream, progress=Progress()
             )
         except LostLeaseError:
-            # It took so long that a worker has taken over; what becomes of it is told by the job.
+            # It was cancelled, or took so long that a worker has taken over; what becomes of it is told by the job.
+            job = {"id": job_id, "kind": "import", "attempts": 1}
+            await end_cancelled(self._work, caller, caller.tenant, job)
             return public, 202
         return public, 201
 
@@ -151,6 +163,51 @@ class ImportService:
             scope=caller.scope,
         )
 
+    async def errors_csv(self, caller: Caller, import_id: str) -> AsyncIterator[bytes]:
+        """Return all problems of an import as CSV, in the order of the file; they are read while they are sent.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        row = await self._existing(caller, import_id)
+        return self._error_lines(caller, row["id"])
+
+    async def _error_lines(self, caller: Caller, import_id: UUID) -> AsyncIterator[bytes]:
+        names = ("line", "statement", "code", "severity", "detail")
+        rows: Sequence[dict[str, Any]] = ()
+        lines, after, more = csv_rows([names]), None, True
+        while more:
+            request = PageRequest(limit=PROBLEMS_READ_AT_ONCE, sort=BY_CREATION["createdAt"], after=after)
+            async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+                rows, more = await ImportStore(connection).problems(import_id, request)
+            lines += csv_rows([row[name] for name in names] for row in rows)
+            yield lines.encode()
+            lines, after = "", {"id": rows[-1]["id"], "value": None} if rows else None
+
+    async def content(self, caller: Caller, import_id: str) -> tuple[ImportPublic, AsyncIterator[bytes]]:
+        """Return an import and its file as it came, which is read while it is sent, a chunk in memory.
+
+        Raises
+        ------
+        NotFoundError
+            Also where nothing was stored of the file, and after its retention.
+        """
+        row = await self._existing(caller, import_id)
+        if row["blob_id"] is None:
+            raise NotFoundError("the file is not kept")
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            public = (await rendered_imports(connection, [row]))[0]
+        return public, chunks_of(self._work.database, caller.tenant, row["blob_id"], size=row["bytes"])
+
+    async def _existing(self, caller: Caller, import_id: str) -> dict[str, Any]:
+        wanted = identifier(import_id)
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            row = await ImportStore(connection).get(wanted)
+        if row is None:
+            raise NotFoundError
+        return row
+
     def _row(
         self,
         file: UploadedFile,
@@ -173,6 +230,7 @@ class ImportService:
             "name": file.name,
             "sha256": file.sha256.hex(),
             "options": options.model_dump(mode="json", exclude_none=True),
+            "data_source_id": options.data_source_id,
             "version": 1,
         }
 
@@ -183,3 +241,12 @@ class ImportService:
             # This request is the job's first worker; if it dies, the lease runs out and another takes over.
             await jobs.claim_own(job_id, now=unit.now)
         await jobs.wake(caller.tenant.environment_id, "import", delay=INLINE_LEASE if inline else timedelta())
+
+
+def _content_key(file: UploadedFile, options: UploadOptions) -> bytes:
+    """Return what two uploads have in common that are the same: bytes, options, and whose file it is."""
+    said = options.model_dump(mode="json")
+    if options.data_source_id is None:
+        # As it was before there were data sources, so that what came then is still known.
+        del said["data_source_id"]
+    return hashlib.sha256(file.sha256 + json.dumps(said, sort_keys=True).encode()).digest()

@@ -1,4 +1,4 @@
-"""Files between the API and the workers, in chunks in the tenant's own schema; deleted when they have been used."""
+"""Uploaded files as they came, in chunks in the tenant's own schema: workers read them, and so may the tenant."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ class BlobStore:
     async def read(self, blob_id: UUID, into: BinaryIO) -> None:
         """Write the file to ``into``, one chunk in memory at a time."""
         ordinal = 0
-        while True:
-            cursor = await self._connection.execute(
-                "SELECT data FROM blob_chunk WHERE blob_id = %s AND ordinal = %s", (blob_id, ordinal)
-            )
-            row = await cursor.fetchone()
-            if row is None:
-                return
-            into.write(row["data"])
+        while (data := await self.chunk(blob_id, ordinal)) is not None:
+            into.write(data)
             ordinal += 1
+
+    async def chunk(self, blob_id: UUID, ordinal: int) -> bytes | None:
+        """Return a chunk of the file, of CHUNK_BYTES unless it is the last one; None behind that."""
+        cursor = await self._connection.execute(
+            "SELECT data FROM blob_chunk WHERE blob_id = %s AND ordinal = %s", (blob_id, ordinal)
+        )
+        row = await cursor.fetchone()
+        return bytes(row["data"]) if row is not None else None
 
     async def delete(self, blob_id: UUID) -> None:
         """Delete a file."""

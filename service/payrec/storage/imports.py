@@ -1,4 +1,4 @@
-"""Imports, their problems and their statements."""
+"""Imports and their problems."""
 
 from __future__ import annotations
 
@@ -10,25 +10,62 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from payrec.domain.statements import Problem
 from payrec.models.imports import ImportQuery
 from payrec.storage.blobs import CHUNK_BYTES
 from payrec.storage.database import Connection
 from payrec.storage.filters import equalities, ranges
 from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.rows import adapt, columns_of, fetch_all, fetch_one, insert_statement
-from payrec.tables.imports import Import, Statement
+from payrec.tables.imports import Import
 
 _COLUMNS: Final = columns_of(Import)
 _COMPLETE: Final = """
     UPDATE import SET status = 'completed', format = %(format)s, format_version = %(format_version)s,
         encoding = %(encoding)s, records = %(records)s, accepted = %(accepted)s, duplicates = %(duplicates)s,
-        skipped = %(skipped)s, rejected = %(rejected)s, blob_id = NULL, updated_at = %(at)s, version = version + 1
+        skipped = %(skipped)s, rejected = %(rejected)s, updated_at = %(at)s, version = version + 1
     WHERE id = %(id)s AND status = 'processing'
+"""
+
+PROBLEM_COLUMNS: Final = "ordinal AS id, line, statement_index AS statement, code, severity, detail"
+"""What is told of a problem."""
+
+_FORGET: Final = """
+    DELETE FROM import_problem p USING unnest(%(import_ids)s::uuid[], %(statements)s::int[]) AS v (import_id, statement)
+    WHERE p.import_id = v.import_id AND p.statement_index = v.statement
+        AND p.code IN ('statement_gap', 'statement_overlap')
+"""
+_TELL: Final = """
+    INSERT INTO import_problem (import_id, ordinal, statement_index, rejects, severity, code, detail)
+    SELECT v.import_id,
+        coalesce((SELECT max(p.ordinal) FROM import_problem p WHERE p.import_id = v.import_id), -1)
+            + row_number() OVER (PARTITION BY v.import_id ORDER BY v.statement),
+        v.statement, false, v.severity, v.code, v.detail
+    FROM unnest(
+        %(import_ids)s::uuid[], %(statements)s::int[], %(severities)s::text[], %(codes)s::text[], %(details)s::text[]
+    ) AS v (import_id, statement, severity, code, detail)
+"""
+_DROP_FILES: Final = """
+    WITH expired AS MATERIALIZED (
+        SELECT id, blob_id FROM import
+        WHERE blob_id IS NOT NULL AND created_at < %(before)s AND status = 'completed'
+        ORDER BY created_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+    ), dropped AS (
+        DELETE FROM blob_chunk c USING expired e WHERE c.blob_id = e.blob_id
+    )
+    UPDATE import i SET blob_id = NULL, version = version + 1, updated_at = %(at)s FROM expired e WHERE i.id = e.id
+    RETURNING i.id
+"""
+_TOUCH: Final = """
+    WITH held AS MATERIALIZED (
+        SELECT id FROM import WHERE id = ANY(%(ids)s) ORDER BY id FOR NO KEY UPDATE
+    )
+    UPDATE import i SET version = version + 1, updated_at = %(at)s FROM held h WHERE i.id = h.id
 """
 
 
 class ImportStore:
-    """``import``, ``import_problem`` and ``statement``."""
+    """``import`` and ``import_problem``."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -59,7 +96,7 @@ class ImportStore:
     async def page(self, page: PageRequest, query: ImportQuery) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of imports."""
         selection = Selection(columns=_COLUMNS, source="import", id_column="id")
-        found = equalities(query, {"status": "status", "format": "format"})
+        found = equalities(query, {"status": "status", "format": "format", "data_source_id": "data_source_id"})
         found += ranges(query, {"created_from": "created_at >=", "created_to": "created_at <="})
         for condition, parameters in found:
             selection.where(condition, **parameters)
@@ -80,12 +117,21 @@ class ImportStore:
             (Jsonb(error), at, import_id),
         )
 
-    async def add_statements(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Add the statements of an import."""
-        if rows:
-            query = insert_statement(Statement, rows[0])
-            async with self._connection.cursor() as cursor:
-                await cursor.executemany(query, [adapt(Statement, row) for row in rows])
+    async def has_files(self, *, before: datetime) -> bool:
+        """Return whether the files of imports are kept that were created before an instant."""
+        query = (
+            "SELECT 1 FROM import WHERE blob_id IS NOT NULL AND created_at < %s AND status = 'completed'"
+            " ORDER BY created_at LIMIT 1"
+        )
+        return await fetch_one(self._connection, query, (before,)) is not None
+
+    async def drop_files(self, *, before: datetime, limit: int, at: datetime) -> list[UUID]:
+        """Delete the files of imports that were created before an instant, the oldest ones; return the imports.
+
+        What somebody else works on is left for another time: nobody is waited for.
+        """
+        rows = await fetch_all(self._connection, _DROP_FILES, {"before": before, "limit": limit, "at": at})
+        return [row["id"] for row in rows]
 
     async def add_problems(self, spool: IO[bytes]) -> None:
         """Add problems that were rendered as COPY text, in the columns of ``PROBLEM_COLUMNS``."""
@@ -99,17 +145,34 @@ class ImportStore:
             while chunk := spool.read(CHUNK_BYTES):
                 await copy.write(chunk)
 
-    async def statements(self, import_ids: Sequence[UUID], *, limit: int) -> list[dict[str, Any]]:
-        """Return the first statements of each import, in file order."""
-        query = sql.SQL(
-            "SELECT {} FROM statement WHERE import_id = ANY(%s) AND ordinal < %s ORDER BY import_id, ordinal"
-        ).format(sql.SQL(columns_of(Statement)))
-        return await fetch_all(self._connection, query, (list(import_ids), limit))
+    async def touch(self, import_ids: Sequence[UUID], *, at: datetime) -> None:
+        """Note that something of these imports is told differently from now on; whoever does the same waits."""
+        await self._connection.execute(_TOUCH, {"ids": list(import_ids), "at": at})
+
+    async def forget_continuity(self, statements: Sequence[tuple[UUID, int]]) -> None:
+        """Delete what was told of how statements follow those before them: import and ordinal."""
+        parameters = {
+            "import_ids": [import_id for import_id, _ in statements],
+            "statements": [ordinal for _, ordinal in statements],
+        }
+        await self._connection.execute(_FORGET, parameters)
+
+    async def tell_problems(self, problems: Sequence[tuple[UUID, Problem]]) -> None:
+        """Add problems of statements to imports that may have ended long ago, which the caller has touched."""
+        parameters = {
+            "import_ids": [import_id for import_id, _ in problems],
+            "statements": [problem.statement for _, problem in problems],
+            "severities": [problem.severity for _, problem in problems],
+            "codes": [problem.code for _, problem in problems],
+            "details": [problem.detail for _, problem in problems],
+        }
+        await self._connection.execute(_TELL, parameters)
 
     async def first_errors(self, import_ids: Sequence[UUID], *, limit: int) -> list[dict[str, Any]]:
         """Return the first rejections of each import, in file order."""
         query = """
-            SELECT i.id AS import_id, p.line, p.code, p.severity, p.detail FROM import i CROSS JOIN LATERAL (
+            SELECT i.id AS import_id, p.line, p.statement_index AS statement, p.code, p.severity, p.detail
+            FROM import i CROSS JOIN LATERAL (
                 SELECT * FROM import_problem WHERE import_id = i.id AND rejects ORDER BY ordinal LIMIT %s
             ) p WHERE i.id = ANY(%s) ORDER BY i.id, p.ordinal
         """
@@ -118,7 +181,7 @@ class ImportStore:
     async def problems(self, import_id: UUID, page: PageRequest) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of all problems of an import, in file order."""
         selection = Selection(
-            columns="ordinal AS id, line, code, severity, detail",
+            columns=PROBLEM_COLUMNS,
             source="import_problem",
             id_column="ordinal",
         )

@@ -1,8 +1,8 @@
-"""Uploaded files: what came, what became of every record, and the statements in them."""
+"""Uploaded files: what came, and what became of every record."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -26,12 +26,19 @@ class Import(TenantTable, table=True):
         Index("import_content_unique", "content_key", unique=True, postgresql_where=text("status <> 'failed'")),
         Index("import_by_status", "status", "id"),
         Index("import_by_job", "job_id"),
+        Index(
+            "import_by_data_source",
+            "data_source_id",
+            "id",
+            postgresql_where=text("data_source_id IS NOT NULL"),
+        ),
+        Index("import_with_file", "created_at", postgresql_where=text("blob_id IS NOT NULL")),
     )
 
     id: UUID = Field(sa_column=column(UUID, primary_key=True))
     job_id: UUID = Field(sa_column=column(UUID))
     blob_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
-    """The file, until it is processed."""
+    """The file as it came; None when nothing was stored of it, and after its retention."""
     content_key: bytes = Field(sa_column=column(bytes))
     """SHA-256 over the bytes and the options: the same upload again is the same import."""
     bytes_: int = Field(sa_column=column(int, name="bytes"))
@@ -51,13 +58,24 @@ class Import(TenantTable, table=True):
     encoding: str | None = Field(sa_column=column(str, nullable=True))
     options: dict[str, Any] = Field(sa_column=column(dict))
     error: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
+    data_source_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """Whose file it is; the data source may have been deleted since."""
 
 
 class ImportProblem(TenantTable, table=True):
     """Something to tell about one record, statement or the file."""
 
     __tablename__ = "import_problem"
-    __table_args__ = (ForeignKeyConstraint(["import_id"], ["import.id"], name="import_problem_import"),)
+    __table_args__ = (
+        ForeignKeyConstraint(["import_id"], ["import.id"], name="import_problem_import"),
+        # What is told of how statements follow each other changes when one comes that was missing.
+        Index(
+            "import_problem_of_continuity",
+            "import_id",
+            "statement_index",
+            postgresql_where=text("code IN ('statement_gap', 'statement_overlap')"),
+        ),
+    )
 
     import_id: UUID = Field(sa_column=column(UUID, primary_key=True))
     ordinal: int = Field(sa_column=column(int, primary_key=True))
@@ -69,37 +87,8 @@ class ImportProblem(TenantTable, table=True):
     detail: str = Field(sa_column=column(str))
 
 
-class Statement(TenantTable, table=True):
-    """One statement of an imported file, with its balances and whether they add up."""
-
-    __tablename__ = "statement"
-    __table_args__ = (
-        ForeignKeyConstraint(["import_id"], ["import.id"], name="statement_import"),
-        Index("statement_by_account", "account", "last_booking_on"),
-    )
-
-    import_id: UUID = Field(sa_column=column(UUID, primary_key=True))
-    ordinal: int = Field(sa_column=column(int, primary_key=True))
-    opening_minor: int | None = Field(sa_column=column(int, nullable=True))
-    closing_minor: int | None = Field(sa_column=column(int, nullable=True))
-    balance_difference_minor: int | None = Field(sa_column=column(int, nullable=True))
-    credit_minor: int = Field(sa_column=column(int))
-    debit_minor: int = Field(sa_column=column(int))
-    first_booking_on: date | None = Field(sa_column=column(date, nullable=True))
-    last_booking_on: date | None = Field(sa_column=column(date, nullable=True))
-    entry_count: int = Field(sa_column=integer())
-    transaction_count: int = Field(sa_column=integer())
-    kind: str = Field(sa_column=column(str))
-    account: str | None = Field(sa_column=column(str, nullable=True))
-    currency: str | None = Field(sa_column=column(str, nullable=True))
-    statement_id: str | None = Field(sa_column=column(str, nullable=True))
-    sequence_number: str | None = Field(sa_column=column(str, nullable=True))
-    balance_check: str = Field(sa_column=column(str))
-    balances: list[dict[str, Any]] = Field(sa_column=column(dict))
-
-
 class BlobChunk(TenantTable, table=True):
-    """A piece of a stored file; deleted when the file has been used."""
+    """A piece of a stored file."""
 
     __tablename__ = "blob_chunk"
 
