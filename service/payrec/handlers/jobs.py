@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
-from payrec.errors import InvalidCursorError, MatchRunInProgressError, NotFoundError, ValidationFailedError
-from payrec.handlers.context import Context, ResourceId, problems, query_of, query_parameters, respond, respond_page
+from payrec.errors import (
+    ConflictError,
+    InvalidCursorError,
+    MatchRunInProgressError,
+    NotFoundError,
+    ValidationFailedError,
+    VersionMismatchError,
+)
+from payrec.handlers.context import (
+    Context,
+    IfMatch,
+    ResourceId,
+    problems,
+    query_of,
+    query_parameters,
+    respond,
+    respond_page,
+)
 from payrec.handlers.routing import GatedRoute
 from payrec.models.common import Page
 from payrec.models.jobs import JobCreate, JobPublic, JobQuery
@@ -23,11 +40,17 @@ router = APIRouter(tags=["jobs"], route_class=GatedRoute)
     summary="Start a job",
     status_code=202,
     response_model=JobPublic,
-    responses=problems(MatchRunInProgressError, ValidationFailedError),
+    responses=problems(NotFoundError, ConflictError, MatchRunInProgressError, ValidationFailedError),
 )
 async def create(context: Context, given: JobCreate) -> Response:
     """Start a job; its Location tells how it goes."""
-    job = await context.factory.create_match_run_service().start_job(context.caller, given)
+    factory = context.factory
+    starters: dict[str, Callable[[], Any]] = {
+        "export": factory.create_export_service,
+        "match": factory.create_match_run_service,
+        "sync": factory.sources.create_sync_service,
+    }
+    job = await starters[given.kind]().start_job(context.caller, given)
     return respond(job, 202, job.headers)
 
 
@@ -49,3 +72,15 @@ async def get(context: Context, job_id: ResourceId) -> Response:
     """Return one job and how far it is."""
     found = await context.factory.create_job_service().get(context.caller, job_id)
     return respond(found, headers={"ETag": found.headers["ETag"]})
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    summary="Cancel a job",
+    response_model=JobPublic,
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+)
+async def cancel(context: Context, job_id: ResourceId, if_match: IfMatch = None) -> Response:
+    """Cancel a job: at once while it waits; 202 while it runs, until its worker has stopped. Nothing of it is kept."""
+    job, status = await context.factory.create_job_service().cancel(context.caller, job_id, if_match)
+    return respond(job, status, {"ETag": job.headers["ETag"]} if status == 200 else job.headers)

@@ -1,13 +1,18 @@
 """Does the jobs of a tenant environment: claims a row, keeps its lease while it works, and lets the service finish it.
 
-Whatever ends a worker, its job is run again: taking a job and asking for a wake-up after its lease are one transaction.
-The row's attempt is the fence: only the newest one can finish the job, in the transaction of the job's effect.
+A job is claimed when there is room for it (``admission``), and others have their turn between two of its environment.
+What fails is tried again, later each time. Whatever ends a worker, its job is run again: taking a job and asking for a
+wake-up after its lease are one transaction. The row's attempt is the fence: only the newest one can finish the job, in
+the transaction of the job's effect. A job that is to be cancelled is stopped at its next renewal or piece, and could
+not succeed if it were not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,22 +21,23 @@ from uuid import UUID
 
 import structlog
 
+from payrec.constants.jobs import JOB_ATTEMPTS_MAX
 from payrec.domain.caller import Caller
-from payrec.domain.changes import Record
 from payrec.domain.principal import Principal
-from payrec.domain.progress import Progress
+from payrec.domain.progress import Progress, StoppedError
+from payrec.domain.retries import retry_delay
 from payrec.domain.scope import TenantScope
 from payrec.errors import PayrecError, UnavailableError
 from payrec.factory import Factory
-from payrec.problems import problem
+from payrec.jobs.admission import PLACES_MAX, Admission, Asked
+from payrec.jobs.memory import memory_limit_bytes
+from payrec.services.job_sizes import SIZE_UNKNOWN, size_of
+from payrec.services.jobs import end_cancelled, end_without_effect
 from payrec.services.learning import LearningService
 from payrec.services.matching import MatchingService
 from payrec.services.work import LostLeaseError
 from payrec.storage.jobs import LEASE, JobStore
 from payrec.storage.tenants import TenantStore, scope_of
-
-ATTEMPTS_MAX: Final = 5
-"""How often a job is run again after its worker was lost or something failed, before it is failed itself."""
 
 RENEWALS: Final = 10
 """How often a lease is renewed, and the progress shown, within its time."""
@@ -39,20 +45,43 @@ RENEWALS: Final = 10
 AFTER_LEASE: Final = timedelta(seconds=1)
 """How long after the end of a lease the wake-up comes that looks whether somebody has died."""
 
+BUSY_DELAY: Final = timedelta(seconds=5)
+"""When a job comes again for which there was no room; room that is made in this process calls it earlier."""
+
+CONNECTIONS_KEPT: Final = 2
+"""Connections of the pool that no job counts on, so that those who hold one can always get another."""
+
+HELD_SECONDS: Final = 0.05
+"""Between two looks at a job that somebody else's transaction holds."""
+
 UNAVAILABLE_SECONDS: Final = 5.0
 """Between two looks at a database that does not answer."""
 
 Work = Callable[[Caller, TenantScope, dict[str, Any], Progress], Awaitable[None]]
-Failure = Callable[[Caller, TenantScope, dict[str, Any], PayrecError], Awaitable[None]]
 
 
 class JobRunner:
     """What a worker does for a wake-up."""
 
-    def __init__(self, factory: Factory, *, lease: timedelta = LEASE) -> None:
+    def __init__(
+        self,
+        factory: Factory,
+        *,
+        lease: timedelta = LEASE,
+        memory_bytes: int | None = None,
+        drawn: Callable[[], float] = random.random,
+    ) -> None:
+        """Take the memory that there is, else what the process may use, and what draws the jitter, in 0..1."""
         self._factory = factory
         self._lease = lease
+        self._drawn = drawn
         self._clock = factory.context.clock
+        self._is_stopping = False
+        self.admission = Admission(
+            memory_bytes=memory_limit_bytes() if memory_bytes is None else memory_bytes,
+            places=min(PLACES_MAX, factory.context.config.database_pool_size - CONNECTIONS_KEPT),
+            monotonic=self._clock.monotonic,
+        )
         self._metrics = factory.context.metrics
         self._logger = structlog.get_logger("payrec.jobs")
         imports = factory.create_import_processor()
@@ -62,14 +91,30 @@ class JobRunner:
             returns=factory.create_return_service(),
             learning=LearningService(work=factory.work),
         )
-        self._kinds: dict[str, Work] = {"match": matching.run, "import": imports.process_job}
-        self._failures: dict[str, Failure] = {"import": imports.fail_job}
+        self._kinds: dict[str, Work] = {
+            "match": matching.run,
+            "import": imports.process_job,
+            "export": factory.create_export_service().run,
+            "sync": factory.sources.create_syncer().run,
+        }
 
-    async def drain(self, environment_id: UUID, kind: str) -> None:
-        """Run every waiting job of a kind in an environment, one after the other, until none waits."""
+    def stop(self) -> None:
+        """Begin no further job; those that wait are others'."""
+        self._is_stopping = True
+
+    async def drain(self, environment_id: UUID, kind: str, *, seconds: float = math.inf) -> None:
+        """Run the waiting jobs of a kind in an environment, one after the other.
+
+        Until none waits, there is no room, or ``seconds`` have gone by; then there is another wake-up for the rest,
+        behind everybody else's. Whoever cancels this gives what it runs, and the rest, to others.
+        """
         while True:
             try:
-                await self._drain(environment_id, kind)
+                await self._drain(environment_id, kind, until=self._clock.monotonic() + seconds)
+            except asyncio.CancelledError:
+                with contextlib.suppress(UnavailableError):
+                    await self._wake(environment_id, kind)
+                raise
             except UnavailableError:
                 # A wake-up that is given up would be lost, and the job with it.
                 self._logger.warning("worker.database_unavailable", kind=kind)
@@ -77,29 +122,70 @@ class JobRunner:
             else:
                 return
 
-    async def _drain(self, environment_id: UUID, kind: str) -> None:
+    async def _drain(self, environment_id: UUID, kind: str, *, until: float) -> None:
         async with self._factory.context.database.control(readonly=True) as connection:
             row = await TenantStore(connection).scope(environment_id)
         if row is None or row["revision"] is None:
             return
         scope = scope_of(row)
-        while (job := await self._claim(scope, kind)) is not None:
-            await self._run(scope, job)
+        has_begun = False
+        while (found := await self._next(scope, kind)) is not None:
+            if self._is_stopping or (has_begun and self._clock.monotonic() >= until):
+                await self._wake(environment_id, kind)
+                return
+            job_id, asked = found
+            if not self.admission.admit(asked):
+                await self._wake(environment_id, kind, delay=BUSY_DELAY)
+                return
+            has_begun = True
+            try:
+                job = await self._claim(scope, kind, job_id)
+                if job is not None:
+                    await self._run(scope, job)
+            finally:
+                for called in self.admission.release(asked):
+                    await self._wake(called.environment_id, called.kind)
+            if job is None:
+                # Somebody holds it, and may leave it as it is.
+                await asyncio.sleep(HELD_SECONDS)
         await self._look_again(scope, kind)
 
-    async def _claim(self, scope: TenantScope, kind: str) -> dict[str, Any] | None:
+    async def _next(self, scope: TenantScope, kind: str) -> tuple[UUID, Asked] | None:
+        """Return the job that is next, and what there must be room for."""
+        async with self._factory.context.database.tenant(scope, readonly=True) as connection:
+            job = await JobStore(connection).next(kind)
+        if job is None:
+            return None
+        try:
+            async with self._factory.context.database.tenant(scope, readonly=True) as connection:
+                size = await size_of(connection, job)
+        except UnavailableError:
+            raise
+        except Exception:
+            # What is wrong with it ends the job's attempts, where everybody sees it; here it would wait for ever.
+            self._logger.exception("job.not_sized", kind=kind)
+            size = SIZE_UNKNOWN
+        asked = Asked(tenant_id=scope.tenant_id, environment_id=scope.environment_id, kind=kind, size=size)
+        return job["id"], asked
+
+    async def _claim(self, scope: TenantScope, kind: str, job_id: UUID) -> dict[str, Any] | None:
         async with self._factory.context.database.tenant(scope) as connection:
             store = JobStore(connection)
-            job = await store.claim(kind, now=self._clock.now(), lease=self._lease)
+            job = await store.claim(job_id, now=self._clock.now(), lease=self._lease)
             if job is not None:
                 await store.wake(scope.environment_id, kind, delay=self._lease + AFTER_LEASE)
             return job
 
+    async def _wake(self, environment_id: UUID, kind: str, *, delay: timedelta = timedelta()) -> None:
+        """Have a worker look, at once or later; this one's own wake-up is over when this drain is."""
+        async with self._factory.context.database.control() as connection:
+            await JobStore(connection).wake(environment_id, kind, delay=delay)
+
     async def _look_again(self, scope: TenantScope, kind: str) -> None:
-        """Come back when the lease of a job that somebody else runs is over, in case that somebody has died."""
+        """Come back when a job is tried again, or when the lease of somebody else's is over who may have died."""
         async with self._factory.context.database.tenant(scope) as connection:
             store = JobStore(connection)
-            left = await store.lease_left(kind)
+            left = await store.time_left(kind)
             if left is not None:
                 await store.wake(scope.environment_id, kind, delay=left + AFTER_LEASE)
 
@@ -129,10 +215,13 @@ class JobRunner:
                 )
 
     async def _attempt(self, caller: Caller, scope: TenantScope, job: dict[str, Any]) -> str:
-        """Return how the attempt ended; one that crashed leaves the row as it is, to be run again after its lease."""
+        """Return how the attempt ended."""
         try:
-            if job["attempts"] > ATTEMPTS_MAX:
-                await self._fail(caller, scope, job, PayrecError(f"given up after {ATTEMPTS_MAX} attempts"))
+            if job["cancel_requested_at"] is not None:
+                raise StoppedError  # noqa: TRY301 - its worker has died before it could stop
+            if job["attempts"] > JOB_ATTEMPTS_MAX:
+                # Each of its workers has died, perhaps of it.
+                await self._fail(caller, scope, job, given_up())
                 return "failed"
             try:
                 async with self._kept(scope, job) as progress:
@@ -143,12 +232,49 @@ class JobRunner:
                 self._logger.info("job.refused", kind=job["kind"], code=error.code)
                 await self._fail(caller, scope, job, error)
                 return "failed"
-        except LostLeaseError:
-            return "lost"
+        except (LostLeaseError, StoppedError):
+            return await self._ended_elsewhere(caller, scope, job)
+        except asyncio.CancelledError:
+            # The worker ends. Where the database does not answer, the lease does the same later.
+            with contextlib.suppress(UnavailableError):
+                if not await self._give_back(scope, job):
+                    await self._ended_elsewhere(caller, scope, job)
+            raise
         except Exception as error:
             self._logger.exception("job.crashed", kind=job["kind"], error=type(error).__name__)
-            return "crashed"
+            return await self._after_crash(caller, scope, job, error)
         return "succeeded"
+
+    async def _after_crash(self, caller: Caller, scope: TenantScope, job: dict[str, Any], error: Exception) -> str:
+        """Have a job tried again later, or fail it after its last attempt; return how it ended."""
+        delay = retry_delay(job["attempts"], drawn=self._drawn())
+        try:
+            if job["attempts"] >= JOB_ATTEMPTS_MAX:
+                await self._fail(caller, scope, job, error if isinstance(error, UnavailableError) else given_up())
+                return "failed"
+            given = await self._give_back(scope, job, delay=delay)
+        except LostLeaseError:
+            given = False
+        except Exception:
+            # Then it is run again after its lease, as if this worker had died.
+            self._logger.exception("job.not_given_back", kind=job["kind"])
+            return "crashed"
+        if given:
+            return "crashed"
+        return await self._ended_elsewhere(caller, scope, job)
+
+    async def _ended_elsewhere(self, caller: Caller, scope: TenantScope, job: dict[str, Any]) -> str:
+        """Return how an attempt has ended that may not go on: its job was cancelled, or is another's."""
+        return "cancelled" if await end_cancelled(self._factory.work, caller, scope, job) else "lost"
+
+    async def _give_back(self, scope: TenantScope, job: dict[str, Any], *, delay: timedelta = timedelta()) -> bool:
+        """Let others have a job of which nothing is done; return whether it was still ours, and wanted."""
+        async with self._factory.context.database.tenant(scope) as connection:
+            store = JobStore(connection)
+            given = await store.give_back(job["id"], attempt=job["attempts"], now=self._clock.now(), delay=delay)
+            if given:
+                await store.wake(scope.environment_id, job["kind"], delay=delay)
+        return given
 
     @asynccontextmanager
     async def _kept(self, scope: TenantScope, job: dict[str, Any]) -> AsyncIterator[Progress]:
@@ -161,7 +287,10 @@ class JobRunner:
                 try:
                     async with self._factory.context.database.tenant(scope) as connection:
                         store = JobStore(connection)
-                        await store.renew(job["id"], attempt=job["attempts"], lease=self._lease, progress=progress)
+                        kept = await store.renew(
+                            job["id"], attempt=job["attempts"], lease=self._lease, progress=progress
+                        )
+                    progress.stopped |= not kept
                 except Exception:
                     # The next try may do; if none does, the lease runs out and the attempt can finish nothing.
                     self._logger.exception("job.lease_not_renewed")
@@ -169,6 +298,10 @@ class JobRunner:
         task = asyncio.create_task(renew())
         try:
             yield progress
+        except asyncio.CancelledError:
+            # What computes in a thread of its own cannot be cancelled, but stops where it would show its progress.
+            progress.stopped = True
+            raise
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -176,12 +309,10 @@ class JobRunner:
 
     async def _fail(self, caller: Caller, scope: TenantScope, job: dict[str, Any], error: PayrecError) -> None:
         """End the job as failed, with its problem, and whatever it is about as well."""
-        if job["kind"] in self._failures:
-            await self._failures[job["kind"]](caller, scope, job, error)
-            return
-        body = problem(error, request_id=caller.request_id)
         async with self._factory.work.tenant(caller, scope, resumed=True) as unit:
-            store = JobStore(unit.connection)
-            if not await store.finish(job["id"], attempt=job["attempts"], now=unit.now, error=body):
-                raise LostLeaseError
-            unit.record(Record(action="job.failed", resource_id=job["id"], after={"code": error.code}))
+            await end_without_effect(unit, job, error)
+
+
+def given_up() -> PayrecError:
+    """Return the problem of a job that was tried as often as it may be."""
+    return PayrecError(f"given up after {JOB_ATTEMPTS_MAX} attempts")

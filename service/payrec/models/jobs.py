@@ -16,7 +16,7 @@ JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 class JobCreate(Request):
     """A job to start; ``params`` is what the kind's own endpoint takes."""
 
-    kind: Literal["match"]
+    kind: Literal["match", "export", "sync"]
     params: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -39,6 +39,7 @@ class JobPublic(Resource):
     result: dict[str, Any] | None
     error: dict[str, Any] | None
     attempts: int
+    next_attempt_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
 

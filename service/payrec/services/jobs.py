@@ -1,4 +1,4 @@
-"""Jobs: looked at while they run and after."""
+"""Jobs: looked at while they run and after, cancelled, and ended without their effect."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.caller import Caller
-from payrec.errors import NotFoundError
+from payrec.domain.changes import Record
+from payrec.domain.scope import TenantScope
+from payrec.errors import ConflictError, JobCancelledError, NotFoundError, PayrecError
 from payrec.models.common import Page
 from payrec.models.jobs import JobPublic, JobQuery
+from payrec.problems import problem
+from payrec.services.data_source_status import follow_import, follow_sync
 from payrec.services.paging import Pager
-from payrec.services.validation import identifier
-from payrec.services.work import Unit, Work
+from payrec.services.validation import check_version, identifier
+from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.blobs import BlobStore
+from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import JobStore
 from payrec.storage.listing import BY_CREATION
 
@@ -19,7 +25,7 @@ COLLECTION: Final = "/jobs"
 
 
 class JobService:
-    """Lists the jobs of the caller's tenant environment."""
+    """Lists and cancels the jobs of the caller's tenant environment."""
 
     def __init__(self, *, work: Work, pager: Pager) -> None:
         self._work = work
@@ -58,6 +64,86 @@ class JobService:
             sort=request.sort,
             scope=caller.scope,
         )
+
+    async def cancel(self, caller: Caller, job_id: str, if_match: str | None) -> tuple[JobPublic, int]:
+        """Cancel a job; return it and the status: 200 when it is over, 202 while its worker has to stop. Again is same.
+
+        Whatever it would have done is not done; from here on it cannot succeed.
+
+        Raises
+        ------
+        NotFoundError, VersionMismatchError
+        ConflictError
+            The job has succeeded or failed.
+        """
+        wanted = identifier(job_id)
+        async with self._work.tenant(caller) as unit:
+            store = JobStore(unit.connection)
+            row = await store.get(wanted)
+            if row is None:
+                raise NotFoundError
+            check_version(if_match, row["version"])
+            asked = await store.request_cancel(wanted, now=unit.now)
+            if asked is not None and asked["status"] == "queued":
+                await end_without_effect(unit, asked, JobCancelledError())
+            elif asked is not None:
+                unit.record(Record(action="job.cancel_requested", resource_id=wanted))
+            row = await store.get(wanted) or row
+            if row["status"] in {"succeeded", "failed"}:
+                raise ConflictError("the job has ended already")
+            public = public_of(row)
+            status = 200 if public.status == "cancelled" else 202
+            unit.answer(status, public, public.headers)
+        return public, status
+
+
+async def end_without_effect(unit: Unit, job: dict[str, Any], error: PayrecError) -> None:
+    """End a job of which nothing is stored, and what it is about: as cancelled where the error says so, else as failed.
+
+    ``job`` has ``id``, ``kind``, ``attempts``, the attempt that ends, and for a sync ``params``.
+
+    Raises
+    ------
+    LostLeaseError
+        It has ended already, is another worker's, or has to end as cancelled.
+    """
+    body = problem(error, request_id=unit.caller.request_id)
+    is_cancelled = isinstance(error, JobCancelledError)
+    if job["kind"] == "import":
+        imports = ImportStore(unit.connection)
+        row = await imports.of_job(job["id"])
+        if row is None:
+            raise AssertionError("an import is stored together with its job")
+        await imports.fail(row["id"], body, at=unit.now)
+        await BlobStore(unit.connection).delete(row["id"])
+        unit.record(Record(action="import.failed", resource_id=row["id"], after={"code": error.code}))
+        if not is_cancelled:
+            await follow_import(unit, row, body)
+    if job["kind"] == "sync" and not is_cancelled:
+        await follow_sync(unit, job, body)
+    ended = await JobStore(unit.connection).finish(
+        job["id"],
+        attempt=job["attempts"],
+        now=unit.now,
+        status="cancelled" if is_cancelled else "failed",
+        error=None if is_cancelled else body,
+    )
+    if not ended:
+        raise LostLeaseError
+    if is_cancelled:
+        unit.record(Record(action="job.cancelled", resource_id=job["id"]))
+    else:
+        unit.record(Record(action="job.failed", resource_id=job["id"], after={"code": error.code}))
+
+
+async def end_cancelled(work: Work, caller: Caller, scope: TenantScope, job: dict[str, Any]) -> bool:
+    """End a job whose attempt was given up, if that was because somebody cancelled it; return whether it was."""
+    try:
+        async with work.tenant(caller, scope, resumed=True) as unit:
+            await end_without_effect(unit, job, JobCancelledError())
+    except LostLeaseError:
+        return False
+    return True
 
 
 def queued_job(unit: Unit, job_id: UUID, kind: str, params: dict[str, Any]) -> dict[str, Any]:

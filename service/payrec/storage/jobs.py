@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from payrec.domain.progress import Progress
-from payrec.models.jobs import JobQuery
+from payrec.models.jobs import JobQuery, JobStatus
 from payrec.storage.database import Connection
 from payrec.storage.filters import equalities, ranges
 from payrec.storage.listing import PageRequest, Selection, select_page
@@ -25,21 +25,39 @@ INLINE_LEASE: Final = timedelta(seconds=60)
 """How long a job belongs to the request that does it, which renews nothing."""
 
 _COLUMNS: Final = columns_of(Job)
+_IS_WAITING: Final = """(
+    (status = 'queued' AND (next_attempt_at IS NULL OR next_attempt_at <= clock_timestamp()))
+    OR (status = 'running' AND lease_until < clock_timestamp())
+)"""
+_NEXT: Final = sql.SQL("SELECT {} FROM job WHERE kind = %s AND {} ORDER BY id LIMIT 1").format(
+    sql.SQL(_COLUMNS), sql.SQL(_IS_WAITING)
+)
 _CLAIM: Final = sql.SQL(
     """UPDATE job SET status = 'running', attempts = attempts + 1, lease_until = clock_timestamp() + %(lease)s,
-        started_at = coalesce(started_at, %(now)s), updated_at = %(now)s, version = version + 1
-    WHERE id = (
-        SELECT id FROM job
-        WHERE kind = %(kind)s AND (status = 'queued' OR (status = 'running' AND lease_until < clock_timestamp()))
-        ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) RETURNING {}"""
-).format(sql.SQL(_COLUMNS))
+        started_at = coalesce(started_at, %(now)s), updated_at = %(now)s, version = version + 1, next_attempt_at = NULL,
+        repeat_requested = FALSE
+    WHERE id = (SELECT id FROM job WHERE id = %(id)s AND {} FOR UPDATE SKIP LOCKED) RETURNING {}"""
+).format(sql.SQL(_IS_WAITING), sql.SQL(_COLUMNS))
+_GIVE_BACK: Final = """
+    UPDATE job SET status = 'queued', lease_until = NULL, next_attempt_at = clock_timestamp() + %(delay)s,
+        updated_at = %(now)s, version = version + 1
+    WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s AND cancel_requested_at IS NULL
+"""
+_TIME_LEFT: Final = """
+    SELECT min(CASE status WHEN 'running' THEN lease_until ELSE next_attempt_at END) - clock_timestamp() AS left
+    FROM job WHERE kind = %s AND status IN ('queued', 'running')
+"""
 _FINISH: Final = """
     UPDATE job SET status = %(status)s, result = %(result)s, error = %(error)s, finished_at = %(now)s,
         updated_at = %(now)s, version = version + 1, lease_until = NULL,
         done = coalesce(%(done)s, done), total = coalesce(%(done)s, total)
-    WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s
+    WHERE id = %(id)s AND status IN ('queued', 'running') AND attempts = %(attempt)s
+        AND (cancel_requested_at IS NOT NULL) = (%(status)s = 'cancelled')
 """
+_REQUEST_CANCEL: Final = sql.SQL(
+    """UPDATE job SET cancel_requested_at = %(now)s, updated_at = %(now)s, version = version + 1
+    WHERE id = %(id)s AND status IN ('queued', 'running') AND cancel_requested_at IS NULL RETURNING {}"""
+).format(sql.SQL(_COLUMNS))
 _UNLESS_RUNNING: Final = " ON CONFLICT (kind) WHERE kind = 'match' AND status IN ('queued', 'running') DO NOTHING"
 _ACTIVE_RUN: Final = "SELECT id FROM job WHERE kind = 'match' AND status IN ('queued', 'running')"
 
@@ -58,13 +76,9 @@ class JobStore:
         """Tell the workers, when this transaction commits, that a job of the kind is waiting, or will be."""
         await self._connection.execute("SELECT control.enqueue(%s, %s, %s)", (environment_id, kind, delay))
 
-    async def lease_left(self, kind: str) -> timedelta | None:
-        """Return after which time a running job of the kind may have lost its worker; None when none runs."""
-        row = await fetch_one(
-            self._connection,
-            "SELECT min(lease_until) - clock_timestamp() AS left FROM job WHERE kind = %s AND status = 'running'",
-            (kind,),
-        )
+    async def time_left(self, kind: str) -> timedelta | None:
+        """Return after which time a job of the kind may have lost its worker or is tried again; None where none is."""
+        row = await fetch_one(self._connection, _TIME_LEFT, (kind,))
         left: timedelta | None = row["left"] if row is not None else None
         return None if left is None else max(timedelta(), left)
 
@@ -83,6 +97,21 @@ class JobStore:
             if row is not None:
                 return UUID(str(row["id"]))
 
+    async def request_repeat(self) -> bool:
+        """Have another match run follow the one that is queued or running; return whether there is one.
+
+        Until this transaction ends, nobody takes that run, and it cannot finish.
+        """
+        cursor = await self._connection.execute(
+            "UPDATE job SET repeat_requested = TRUE WHERE kind = 'match' AND status IN ('queued', 'running')"
+        )
+        return cursor.rowcount == 1
+
+    async def is_repeat_requested(self, job_id: UUID) -> bool:
+        """Tell of a run that this transaction has ended whether another one has to follow."""
+        row = await fetch_one(self._connection, "SELECT repeat_requested AS asked FROM job WHERE id = %s", (job_id,))
+        return row is not None and bool(row["asked"])
+
     async def get(self, job_id: UUID) -> dict[str, Any] | None:
         """Return a job."""
         query = sql.SQL("SELECT {} FROM job WHERE id = %s").format(sql.SQL(_COLUMNS))
@@ -97,12 +126,26 @@ class JobStore:
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)
 
-    async def claim(self, kind: str, *, now: datetime, lease: timedelta = LEASE) -> dict[str, Any] | None:
-        """Take the oldest waiting job of a kind, or one whose worker has gone; nobody waits for it.
+    async def next(self, kind: str) -> dict[str, Any] | None:
+        """Return the oldest job of a kind that waits, or whose worker has gone. It is nobody's until it is claimed."""
+        return await fetch_one(self._connection, _NEXT, (kind,))
+
+    async def claim(self, job_id: UUID, *, now: datetime, lease: timedelta = LEASE) -> dict[str, Any] | None:
+        """Take a job that waits, or whose worker has gone; None where somebody else has it. Nobody waits for it.
 
         Leases are counted on the database's clock, because the workers' clocks may differ.
         """
-        return await fetch_one(self._connection, _CLAIM, {"kind": kind, "now": now, "lease": lease})
+        return await fetch_one(self._connection, _CLAIM, {"id": job_id, "now": now, "lease": lease})
+
+    async def give_back(self, job_id: UUID, *, attempt: int, now: datetime, delay: timedelta = timedelta()) -> bool:
+        """Let a job wait again, of which the attempt has left nothing; return whether it was still its own, and wanted.
+
+        Nobody takes it before ``delay`` is over.
+        """
+        cursor = await self._connection.execute(
+            _GIVE_BACK, {"id": job_id, "attempt": attempt, "now": now, "delay": delay}
+        )
+        return cursor.rowcount == 1
 
     async def claim_own(self, job_id: UUID, *, now: datetime) -> None:
         """Take a job that this transaction has just added: its request does the work."""
@@ -113,15 +156,19 @@ class JobStore:
         )
 
     async def renew(self, job_id: UUID, *, attempt: int, lease: timedelta, progress: Progress) -> bool:
-        """Keep a job and show how far it is; return whether it is still this attempt's."""
+        """Keep a job and show how far it is; return whether it is still this attempt's, and wanted."""
         cursor = await self._connection.execute(
             "UPDATE job SET lease_until = clock_timestamp() + %s, done = %s, total = %s,"
             " version = version + (done <> %s OR total IS DISTINCT FROM %s)::int,"
             " updated_at = CASE WHEN done <> %s OR total IS DISTINCT FROM %s THEN clock_timestamp() ELSE updated_at END"
-            " WHERE id = %s AND status = 'running' AND attempts = %s",
+            " WHERE id = %s AND status = 'running' AND attempts = %s AND cancel_requested_at IS NULL",
             (lease, *(progress.done, progress.total) * 3, job_id, attempt),
         )
         return cursor.rowcount == 1
+
+    async def request_cancel(self, job_id: UUID, *, now: datetime) -> dict[str, Any] | None:
+        """Let a job end as cancelled; return it as it is, and None where it has ended or was asked before."""
+        return await fetch_one(self._connection, _REQUEST_CANCEL, {"id": job_id, "now": now})
 
     async def finish(
         self,
@@ -129,15 +176,18 @@ class JobStore:
         *,
         attempt: int,
         now: datetime,
+        status: JobStatus = "succeeded",
         result: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
         done: int | None = None,
     ) -> bool:
         """End a job, in the transaction of its effect; return whether it was still this attempt's.
 
-        ``done`` is how many steps it turned out to have; None leaves what was shown.
+        ``done`` is how many steps it turned out to have; None leaves what was shown. One that nobody has begun is at
+        attempt 0.
 
-        Where it returns False, another worker has taken over: the transaction must be given up.
+        Where it returns False, another worker has taken over, or the job is to end as cancelled and ``status`` is not
+        that: the transaction must be given up.
         """
         cursor = await self._connection.execute(
             _FINISH,
@@ -145,7 +195,7 @@ class JobStore:
                 "id": job_id,
                 "attempt": attempt,
                 "now": now,
-                "status": "failed" if error is not None else "succeeded",
+                "status": status,
                 "result": Jsonb(result) if result is not None else None,
                 "error": Jsonb(error) if error is not None else None,
                 "done": done,

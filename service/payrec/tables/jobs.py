@@ -49,3 +49,9 @@ class Job(TenantTable, table=True):
     params: dict[str, Any] = Field(sa_column=column(dict, default="'{}'"))
     result: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
     error: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
+    cancel_requested_at: datetime | None = Field(sa_column=column(datetime, nullable=True))
+    """From then on the job ends as cancelled and in no other way, as soon as its worker sees it."""
+    next_attempt_at: datetime | None = Field(sa_column=column(datetime, nullable=True))
+    """When one that has failed is tried again; on the database's clock, as the leases."""
+    repeat_requested: bool = Field(sa_column=column(bool, default="false"))
+    """Of a matching run: something was stored since it was taken, so another run has to follow it."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 import structlog
@@ -15,6 +16,7 @@ from payrec.jobs.runner import JobRunner
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.matching import STEPS, MatchingService
 from payrec.storage.jobs import JobStore
+from support.attempts import DUE, LAPSE, Pause, drain
 from support.matching_world import TABLES, World, matching_world
 from support.postgres import EmbeddedPostgres, cloned
 from support.service import make_config, running
@@ -22,7 +24,6 @@ from support.service import make_config, running
 pytestmark = pytest.mark.anyio
 
 RECORD = {"amount": "5.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
-LAPSE = "UPDATE job SET lease_until = clock_timestamp() - interval '1 second' WHERE status = 'running'"
 
 
 @pytest.fixture(scope="module")
@@ -44,30 +45,6 @@ async def world(made: World) -> AsyncIterator[World]:
     await made.receive(remittance="INV-2026-001")
     yield made
     assert await made.bystander_decisions() == 0
-
-
-class Pause:
-    """Stops whoever comes first at a method, after it or before it, until told to go on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
-        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
-        original = getattr(owner, name)
-        first = True
-
-        async def paused(*given: Any, **more: Any) -> Any:
-            nonlocal first
-            stop, first = first, False
-            if stop:
-                self.reached.set()
-                await self.go_on.wait()
-            return await original(*given, **more)
-
-        monkeypatch.setattr(owner, name, paused)
-
-
-def drain(world: World, kind: str = "match", lease: float = 15.0) -> asyncio.Task[None]:
-    runner = JobRunner(world.service.factory, lease=timedelta(seconds=lease))
-    return asyncio.create_task(runner.drain(world.scope.environment_id, kind))
 
 
 async def start(world: World) -> str:
@@ -168,9 +145,9 @@ async def test_two_workers_never_do_the_same_job(world: World) -> None:
 
 
 async def test_taking_a_job_asks_for_a_look_after_its_lease_in_the_same_transaction(world: World) -> None:
-    await start(world)
+    job_id = await start(world)
     runner = JobRunner(world.service.factory, lease=timedelta(seconds=15))
-    taken = await runner._claim(world.scope, "match")
+    taken = await runner._claim(world.scope, "match", UUID(job_id))
     assert taken is not None
     async with world.service.factory.context.database.provisioning(search_path="jobs") as connection:
         cursor = await connection.execute(
@@ -197,8 +174,8 @@ async def test_a_database_that_does_not_answer_fails_no_job(world: World, monkey
 
     monkeypatch.setattr(MatchingService, "_read", gone)
     await drain(world)
-    assert (await world.job(job_id))["status"] == "running"
-    await world.sql(LAPSE)
+    assert (await world.job(job_id))["status"] == "queued"
+    await world.sql(DUE)
     await drain(world)
     assert (await world.job(job_id))["status"] == "succeeded"
 
@@ -230,8 +207,9 @@ async def test_an_import_that_is_given_up_is_failed_with_its_job(world: World, m
         raise RuntimeError("a defect of ours")
 
     monkeypatch.setattr(ImportProcessor, "process", crash)
+    monkeypatch.setattr("payrec.jobs.runner.retry_delay", lambda *_given, **_more: timedelta())
     upload = (await world.tenant.post("/incoming-transactions/upload", [RECORD])).json()
-    await drain(world, "import", lease=0)
+    await drain(world, "import")
     job = await world.job(upload["jobId"])
     found = (await world.tenant.get(f"/imports/{upload['id']}")).json()
     assert (job["status"], found["status"]) == ("failed", "failed")

@@ -1,4 +1,7 @@
-"""Every limit and interval, each with its unit. Nothing else in the code invents a number."""
+"""Every limit and interval, each with its unit; those of larger subjects have modules of their own here.
+
+Nothing else in the code invents a number.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +66,12 @@ TEXT_LENGTH_MAX: Final = 500
 
 REMITTANCE_LENGTH_MAX: Final = 64 * 1024
 """Characters of a remittance text (a camt entry may carry many lines)."""
+
+FILES_DROPPED_AT_ONCE: Final = 20
+"""Files over their retention that are deleted in one transaction."""
+
+PROBLEMS_READ_AT_ONCE: Final = 5_000
+"""Problems of an import that are in memory while all of them are written."""
 
 API_KEYS_ACTIVE_MAX: Final = 100
 """Active API keys of one tenant environment."""
@@ -201,6 +210,12 @@ FILE_PIECE_BYTES: Final = 64 * 1024
 CONTINUITY_STATEMENTS_MAX: Final = 10_000
 """Statements of one file whose continuity is looked at."""
 
+CONTINUITY_DAY_STATEMENTS_MAX: Final = 1_000
+"""Stored statements of one account and day whose continuity is looked at, those that came first."""
+
+STATEMENT_NUMBER_DIGITS_MAX: Final = 18
+"""Digits of a statement's number that is compared with others."""
+
 CONTAINER_MEMBERS_MAX: Final = 1_000
 """Members of a zip."""
 
@@ -261,6 +276,12 @@ CSV_COLUMNS_MAX: Final = 512
 CSV_HEADER_SEARCHED_ROWS: Final = 40
 """Records at the start of a CSV file among which the header is looked for."""
 
+QUESTION_ALTERNATIVES_MAX: Final = 20
+"""Answers that are offered to a question about a file."""
+
+QUESTION_LABEL_LENGTH_MAX: Final = 40
+"""Characters of a column's heading in such an answer."""
+
 CSV_SPOOL_MEMORY_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the spool that stay in memory while a CSV file is read twice; more goes to a temporary file."""
 
@@ -309,6 +330,12 @@ PROFILE_MATCHED_LENGTH_MAX: Final = 200
 PROFILE_DATE_FORMAT_LENGTH_MAX: Final = 40
 """Characters of ``dateFormat``."""
 
+PROFILE_BYTES_MAX: Final = 64 * 1024
+"""Characters of a profile as JSON."""
+
+DATA_SOURCES_MAX: Final = 1_000
+"""Data sources of one tenant environment."""
+
 PROFILE_ENCODING_LENGTH_MAX: Final = 40
 """Characters of ``encoding`` that are looked at."""
 
@@ -326,6 +353,23 @@ PARSE_SECONDS_BASE: Final = 10.0
 
 PARSE_SECONDS_PER_MIB: Final = 1.0
 """Further seconds for each MiB of the file."""
+
+# Exports -------------------------------------------------------------------------------------------------------
+
+EXPORT_KEPT: Final = timedelta(hours=24)
+"""How long the file of an export can be read."""
+
+EXPORT_ROWS_MAX: Final = 10_000_000
+"""Lines of one export."""
+
+EXPORT_PAGE_ROWS: Final = 2_000
+"""Rows of a list that are read, and held, at once while it is exported."""
+
+AUDIT_RECORDS_DROPPED_AT_ONCE: Final = 10_000
+"""Audit records that one transaction deletes."""
+
+EXPORTS_DROPPED_AT_ONCE: Final = 20
+"""Expired exports that one transaction deletes."""
 
 # Matching ------------------------------------------------------------------------------------------------------
 

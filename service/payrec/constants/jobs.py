@@ -1,0 +1,33 @@
+"""Limits of jobs: how often they are tried, and what they take of a worker."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+JOB_ATTEMPTS_MAX: Final = 5
+"""Attempts at one job, those that ended with their worker included; then it is failed."""
+
+JOB_RETRY_DELAY_FIRST: Final = timedelta(seconds=2)
+"""Longest wait from the first failed attempt to the second."""
+
+JOB_RETRY_GROWTH: Final = 4
+"""How many times as long the next wait is."""
+
+JOB_RETRY_DELAY_MAX: Final = timedelta(minutes=5)
+"""Longest wait between two attempts."""
+
+JOB_BYTES_FIXED: Final = 64 * 1024 * 1024
+"""Memory that a job may take whatever its size: files and lists are streams."""
+
+MATCH_RUN_BYTES_PER_ROW: Final = 1_000
+"""Memory that a run takes for each open row of either side; ordinary data takes 660, the worst half as much again."""
+
+JOB_SMALL_ROWS_MAX: Final = 30_000
+"""Open rows of a run that is over soon."""
+
+JOB_SMALL_FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bytes of a file whose import is over soon."""
+
+OVERDUE_TOLD_AT_ONCE: Final = 5_000
+"""Overdue expected transactions that one transaction tells of."""

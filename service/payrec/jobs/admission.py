@@ -1,0 +1,133 @@
+"""Which jobs a worker takes at once: as many as its memory allows, and never all of them of one tenant.
+
+Large jobs and small ones have places of their own, so that a small one never waits for a large one. In either kind the
+rule is first come, first served, of those whose tenant has not its share already: who is next is not overtaken, however
+much memory it waits for, and so it gets it. A job that is larger than all there is runs when no other large one does.
+
+Who is turned away comes again, here or at another worker; until then its turn is kept for a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from payrec.constants.jobs import JOB_BYTES_FIXED
+from payrec.services.job_sizes import JobSize
+
+PLACES_MAX: Final = 8
+"""Jobs that one worker does at once, half of them large ones and half of them small ones."""
+
+MEMORY_SHARE: Final = 0.8
+"""What is given to jobs and the process of the memory that there is; the rest is for what nobody has foreseen."""
+
+PROCESS_BYTES: Final = 256 * 1024 * 1024
+"""Memory of a worker that does nothing but has loaded everything."""
+
+TURN_KEPT_SECONDS: Final = 20.0
+"""How long the turn of a job is kept that was turned away and has not come again: it may be done elsewhere."""
+
+CALLED_KEPT_SECONDS: Final = 3.0
+"""The same for one that was told to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Who wants to do a job: a kind of one tenant environment."""
+
+    tenant_id: UUID
+    environment_id: UUID
+    kind: str
+    size: JobSize
+
+    @property
+    def key(self) -> tuple[UUID, str]:
+        """Who it is, whatever the job."""
+        return self.environment_id, self.kind
+
+
+@dataclass(slots=True)
+class _Turn:
+    asked: Asked
+    until: float
+
+
+class Admission:
+    """What one process does at the moment, and who waits for it. For one thread."""
+
+    def __init__(self, *, memory_bytes: int, places: int, monotonic: Callable[[], float]) -> None:
+        """Take what there is of memory, and how many jobs may run at once; at least one large and one small one."""
+        self._places = max(1, min(places, PLACES_MAX) // 2)
+        self._share = max(1, self._places // 2)
+        small_bytes = self._places * JOB_BYTES_FIXED
+        self._budget_bytes = max(0, int(memory_bytes * MEMORY_SHARE) - PROCESS_BYTES - small_bytes)
+        self._monotonic = monotonic
+        self._running: list[Asked] = []
+        self._turns: dict[tuple[UUID, str], _Turn] = {}
+
+    @property
+    def places(self) -> int:
+        """How many jobs run at once at most, large and small."""
+        return 2 * self._places
+
+    @property
+    def budget_bytes(self) -> int:
+        """Memory of large jobs together."""
+        return self._budget_bytes
+
+    def admit(self, asked: Asked) -> bool:
+        """Tell whether a job may begin now; then ``release`` is owed. If not, its turn is kept where it was."""
+        now = self._monotonic()
+        self._turns = {key: turn for key, turn in self._turns.items() if turn.until > now or key == asked.key}
+        # A key that is there already keeps its place.
+        self._turns[asked.key] = _Turn(asked, now + TURN_KEPT_SECONDS)
+        if asked not in self._next():
+            return False
+        del self._turns[asked.key]
+        self._running.append(asked)
+        return True
+
+    def release(self, asked: Asked) -> Sequence[Asked]:
+        """End an admitted job; return those who were turned away and may come now."""
+        self._running.remove(asked)
+        now = self._monotonic()
+        called = self._next()
+        for one in called:
+            turn = self._turns[one.key]
+            turn.until = min(turn.until, now + CALLED_KEPT_SECONDS)
+        return called
+
+    def running(self, kind: str) -> int:
+        """Count the jobs of a kind that run."""
+        return sum(asked.kind == kind for asked in self._running)
+
+    def held(self, kind: str) -> int:
+        """Count the tenant environments with a job of a kind that were turned away."""
+        now = self._monotonic()
+        return sum(turn.asked.kind == kind and turn.until > now for turn in self._turns.values())
+
+    def admitted_bytes(self) -> int:
+        """Add up the memory of the large jobs that run."""
+        return sum(asked.size.memory_bytes for asked in self._running if not asked.size.is_small)
+
+    def _next(self) -> list[Asked]:
+        """Return who of those that wait may begin, all of them together."""
+        found: list[Asked] = []
+        closed: set[bool] = set()
+        for turn in self._turns.values():
+            asked = turn.asked
+            alike = [a for a in (*self._running, *found) if a.size.is_small == asked.size.is_small]
+            if asked.size.is_small in closed or sum(a.tenant_id == asked.tenant_id for a in alike) >= self._share:
+                continue
+            if len(alike) < self._places and self._has_memory(asked, alike):
+                found.append(asked)
+            else:
+                closed.add(asked.size.is_small)
+        return found
+
+    def _has_memory(self, asked: Asked, alike: Sequence[Asked]) -> bool:
+        if asked.size.is_small or not alike:
+            return True
+        return sum(a.size.memory_bytes for a in (*alike, asked)) <= self._budget_bytes

@@ -1,0 +1,46 @@
+"""How big a job is before it is begun: what memory it takes, and whether it is over soon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from payrec.constants.jobs import (
+    JOB_BYTES_FIXED,
+    JOB_SMALL_FILE_BYTES_MAX,
+    JOB_SMALL_ROWS_MAX,
+    MATCH_RUN_BYTES_PER_ROW,
+)
+from payrec.storage.database import Connection
+from payrec.storage.imports import ImportStore
+from payrec.storage.match_runs import MatchRunStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSize:
+    """What a worker has to know before it takes a job."""
+
+    memory_bytes: int
+    is_small: bool
+    """Over within a second or two, so that it need not queue with those that take minutes."""
+
+
+SIZE_UNKNOWN: Final = JobSize(memory_bytes=JOB_BYTES_FIXED, is_small=False)
+"""Of what is read and written in pieces: memory is flat, and nobody knows how long it takes."""
+
+
+async def size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
+    """Return the size of a job of the tenant environment that the connection is in.
+
+    A run with filters is taken for one over everything, which is the most that it can be.
+    """
+    if job["kind"] == "match":
+        rows = await MatchRunStore(connection).open_rows()
+        return JobSize(
+            memory_bytes=JOB_BYTES_FIXED + rows * MATCH_RUN_BYTES_PER_ROW, is_small=rows <= JOB_SMALL_ROWS_MAX
+        )
+    if job["kind"] == "import":
+        row = await ImportStore(connection).of_job(job["id"])
+        is_small = row is not None and row["bytes"] <= JOB_SMALL_FILE_BYTES_MAX
+        return JobSize(memory_bytes=JOB_BYTES_FIXED, is_small=is_small)
+    return SIZE_UNKNOWN
