@@ -1,0 +1,169 @@
+"""Exports: a list, with its filters, as a file that is kept for a day."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+from payrec.constants import EXPORT_KEPT, EXPORT_ROWS_MAX
+from payrec.domain.caller import Caller
+from payrec.domain.changes import Record
+from payrec.domain.progress import Progress
+from payrec.domain.scope import TenantScope, today
+from payrec.errors import FieldError, NotFoundError, ValidationFailedError
+from payrec.models.common import ListQuery
+from payrec.models.exports import ExportCreate, ExportFilePublic, ExportResult
+from payrec.models.jobs import JobCreate, JobPublic
+from payrec.services.export_files import ExportFile
+from payrec.services.export_lists import LISTS, Reading, pages
+from payrec.services.jobs import public_of as job_public
+from payrec.services.jobs import queued_job
+from payrec.services.stored_files import chunks_of
+from payrec.services.validation import check_amount_filters, identifier, validated
+from payrec.services.work import LostLeaseError, Work
+from payrec.storage.blobs import BlobStore
+from payrec.storage.exports import ExportStore
+from payrec.storage.jobs import JobStore
+
+COLLECTION: Final = "/exports"
+
+
+class ExportService:
+    """Starts exports, makes their files, and gives them out."""
+
+    def __init__(self, *, work: Work) -> None:
+        self._work = work
+
+    async def start_job(self, caller: Caller, given: JobCreate) -> JobPublic:
+        """Queue an export and return its job.
+
+        Raises
+        ------
+        ValidationFailedError
+        """
+        wanted = validated(ExportCreate, given.params, pointer="/params")
+        query_of(wanted, pointer="/params/filter")
+        params = wanted.model_dump(mode="json", by_alias=True, exclude_none=True)
+        job_id = self._work.ids.new()
+        async with self._work.tenant(caller) as unit:
+            store = JobStore(unit.connection)
+            row = queued_job(unit, job_id, "export", params)
+            await store.add(row)
+            await store.wake(caller.tenant.environment_id, "export")
+            public = job_public(await store.get(job_id) or row)
+            unit.answer(202, public, public.headers)
+        return public
+
+    async def run(self, caller: Caller, scope: TenantScope, job: dict[str, Any], progress: Progress) -> None:
+        """Make the file of a job and end the job in the transaction that stores it.
+
+        Raises
+        ------
+        ValidationFailedError
+            The list has more than ``EXPORT_ROWS_MAX`` rows.
+        LostLeaseError
+            Another worker does it; nothing of this attempt is kept.
+        StoppedError
+            Nobody wants it any more.
+        """
+        wanted = ExportCreate.model_validate(job["params"], by_alias=True)
+        with tempfile.TemporaryDirectory() as directory:
+            rows, path = await self._write(scope, wanted, Path(directory), progress)
+            await self._store(caller, scope, job, wanted, rows, path)
+
+    async def content(self, caller: Caller, export_id: str) -> tuple[ExportFilePublic, AsyncIterator[bytes]]:
+        """Return what is known of an export, and its file, which is read while it is sent, a chunk in memory.
+
+        Raises
+        ------
+        NotFoundError
+            Also after it has expired.
+        """
+        wanted, now = identifier(export_id), self._work.clock.now()
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            row = await ExportStore(connection).get(wanted, now=now)
+        if row is None:
+            raise NotFoundError
+        return ExportFilePublic.model_validate(row), chunks_of(
+            self._work.database, caller.tenant, row["id"], size=row["bytes"]
+        )
+
+    async def _write(
+        self, scope: TenantScope, wanted: ExportCreate, directory: Path, progress: Progress
+    ) -> tuple[int, Path]:
+        """Write the list into a file and return how many lines it has, and where it is."""
+        of, query = LISTS[wanted.resource], query_of(wanted)
+        file = ExportFile(of.public, wanted.format, directory, per_item=of.per_item)
+        database, day = self._work.database, today(scope, self._work.clock.now())
+        async with database.tenant(scope, readonly=True, snapshot=True) as connection:
+            reading = Reading(database=database, connection=connection, scope=scope, day=day)
+            async for resources in pages(of, reading, query):
+                await asyncio.to_thread(file.add, resources)
+                if file.rows > EXPORT_ROWS_MAX:
+                    detail = f"the list has more than {EXPORT_ROWS_MAX} rows: narrow it"
+                    field = FieldError(pointer="/params/filter", code="export_too_large", detail=detail)
+                    raise ValidationFailedError.of(field)
+                progress.reach(file.rows)
+        return file.rows, await asyncio.to_thread(file.finish)
+
+    async def _store(
+        self, caller: Caller, scope: TenantScope, job: dict[str, Any], wanted: ExportCreate, rows: int, path: Path
+    ) -> None:
+        size, sha256 = await asyncio.to_thread(_measured, path)
+        export_id = self._work.ids.new()
+        async with self._work.tenant(caller, scope, resumed=True) as unit:
+            expires_at = unit.now + EXPORT_KEPT
+            with path.open("rb") as stream:
+                await BlobStore(unit.connection).put(export_id, stream)
+            row = {
+                "id": export_id,
+                "job_id": job["id"],
+                "rows": rows,
+                "bytes": size,
+                "created_at": unit.now,
+                "expires_at": expires_at,
+                "resource": wanted.resource,
+                "format": wanted.format,
+                "sha256": sha256,
+            }
+            await ExportStore(unit.connection).add(row)
+            url = f"{COLLECTION}/{export_id}/content"
+            result = ExportResult(url=url, expires_at=expires_at, rows=rows, bytes=size, sha256=sha256)
+            told = result.model_dump(mode="json", by_alias=True)
+            finished = await JobStore(unit.connection).finish(
+                job["id"], attempt=job["attempts"], now=unit.now, result=told, done=rows
+            )
+            if not finished:
+                raise LostLeaseError
+            unit.record(Record(action="export.created", resource_id=export_id, after={**job["params"], "rows": rows}))
+            unit.record(Record(action="job.succeeded", resource_id=job["id"]))
+
+
+def query_of(wanted: ExportCreate, *, pointer: str = "") -> ListQuery:
+    """Return the query of an export's list.
+
+    Raises
+    ------
+    ValidationFailedError
+        A filter is not one of the list, or says which page.
+    """
+    given = wanted.filter or {}
+    paging = [name for name in ("cursor", "limit") if name in given]
+    if paging:
+        detail = "an export has all pages"
+        fields = [FieldError(pointer=f"{pointer}/{name}", code="extra_forbidden", detail=detail) for name in paging]
+        raise ValidationFailedError.of(*fields)
+    query = validated(LISTS[wanted.resource].query, given, pointer=pointer)
+    if hasattr(query, "amount_min"):
+        check_amount_filters(query, pointer=f"{pointer}/")
+    return query
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256")
+        return stream.tell(), digest.hexdigest()

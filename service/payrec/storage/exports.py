@@ -1,0 +1,49 @@
+"""Exports: what is known of a file that was made of a list."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from psycopg import sql
+
+from payrec.storage.database import Connection
+from payrec.storage.rows import columns_of, fetch_all, fetch_one, insert
+from payrec.tables.exports import Export
+
+_GET: Final = sql.SQL("SELECT {} FROM export WHERE id = %s AND expires_at > %s").format(sql.SQL(columns_of(Export)))
+_DROP: Final = """
+    WITH over AS (
+        SELECT id FROM export WHERE expires_at <= %(at)s ORDER BY expires_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ), chunks AS (
+        DELETE FROM blob_chunk USING over WHERE blob_id = over.id
+    )
+    DELETE FROM export USING over WHERE export.id = over.id RETURNING export.id
+"""
+
+
+class ExportStore:
+    """``export`` of one tenant environment."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add(self, row: dict[str, Any]) -> None:
+        """Add an export, whose blob is stored in the same transaction."""
+        await insert(self._connection, Export, row)
+
+    async def get(self, export_id: UUID, *, now: datetime) -> dict[str, Any] | None:
+        """Return an export that has not expired."""
+        return await fetch_one(self._connection, _GET, (export_id, now))
+
+    async def has_expired(self, *, now: datetime) -> bool:
+        """Tell whether there is anything to drop."""
+        query = "SELECT EXISTS (SELECT 1 FROM export WHERE expires_at <= %s) AS found"
+        row = await fetch_one(self._connection, query, (now,))
+        return row is not None and bool(row["found"])
+
+    async def drop_expired(self, *, now: datetime, limit: int) -> list[UUID]:
+        """Delete exports that have expired, with their files, and return which."""
+        rows = await fetch_all(self._connection, _DROP, {"at": now, "limit": limit})
+        return [row["id"] for row in rows]
