@@ -28,7 +28,7 @@ from payrec.domain.matching.rules import (
 from payrec.domain.matching.score import LEVELS
 from payrec.domain.scope import TenantScope
 from payrec.services.calibration import calibration_of
-from payrec.services.match_columns import Snapshot, frame_of
+from payrec.services.match_columns import Snapshot, frame_of, ids_of, texts_of
 from payrec.services.work import Unit, Work
 from payrec.storage.aliases import AliasStore, AliasTaught
 from payrec.storage.calibration import DECISION_COLUMNS, CalibrationStore
@@ -103,8 +103,8 @@ class LearningService:
             legs = proposals.legs.join(drawn.select("proposal"), on="proposal", how="semi")
             await CalibrationStore(unit.connection).withhold(
                 run_id,
-                expected=snapshot.expected_ids.gather(legs["expected"]).to_list(),
-                incoming=snapshot.incoming_ids.gather(legs["incoming"]).to_list(),
+                expected=texts_of(snapshot.expected_ids.gather(legs["expected"])).to_list(),
+                incoming=texts_of(snapshot.incoming_ids.gather(legs["incoming"])).to_list(),
             )
         await self._teach(unit, _of_proofs(proposals, snapshot))
 
@@ -119,7 +119,7 @@ def ordinals_of(rejected: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
     """Return rejected pairs as the engine takes them; those of rows that the run does not look at are of no matter."""
     for side, ids in (("expected", snapshot.expected_ids), ("incoming", snapshot.incoming_ids)):
         places = pl.DataFrame({f"{side}_id": ids}).with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias(side))
-        rejected = rejected.join(places, on=f"{side}_id")
+        rejected = rejected.with_columns(ids_of(rejected[f"{side}_id"])).join(places, on=f"{side}_id")
     return rejected.select("expected", "incoming")
 
 

@@ -11,9 +11,14 @@ import polars as pl
 
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA
 from payrec.domain.matching.names import NAMES_SCHEMA
+from payrec.storage.binary_copy import decoded
 from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS
+from payrec.storage.rows import CopiedRows
 
 _RENAMED: Final = {"open_minor": "amount_minor", "revision": "version"}
+_NOT_THE_ENGINES: Final = {"transaction_id": pl.Binary(), "reason": pl.Int16()}
+_UUID_PARTS: Final = ((0, 8), (8, 4), (12, 4), (16, 4), (20, 12))
+"""Where the parts of a uuid's text begin among its digits, and how many each has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,7 @@ class Snapshot:
     expected: pl.DataFrame
     incoming: pl.DataFrame
     expected_ids: pl.Series
+    """16 bytes each."""
     incoming_ids: pl.Series
     expected_reasons: pl.Series
     """Why each row is open, as the last run has said."""
@@ -31,14 +37,14 @@ class Snapshot:
     """The texts of name keys."""
 
 
-def expected_frame(data: bytes) -> pl.DataFrame:
+def expected_frame(rows: CopiedRows) -> pl.DataFrame:
     """Return the rows that ``MatchRunStore.read_expected`` has read."""
-    return _frame(data, EXPECTED_COLUMNS, EXPECTED_SCHEMA)
+    return _frame(rows, EXPECTED_COLUMNS, EXPECTED_SCHEMA)
 
 
-def incoming_frame(data: bytes) -> pl.DataFrame:
+def incoming_frame(rows: CopiedRows) -> pl.DataFrame:
     """Return the rows that ``MatchRunStore.read_incoming`` has read."""
-    return _frame(data, INCOMING_COLUMNS, INCOMING_SCHEMA)
+    return _frame(rows, INCOMING_COLUMNS, INCOMING_SCHEMA)
 
 
 def snapshot_of(left: pl.DataFrame, right: pl.DataFrame, names: bytes) -> Snapshot:
@@ -50,7 +56,7 @@ def snapshot_of(left: pl.DataFrame, right: pl.DataFrame, names: bytes) -> Snapsh
         incoming_ids=right["transaction_id"],
         expected_reasons=left["reason"],
         incoming_reasons=right["reason"],
-        names=_frame(names, list(NAMES_SCHEMA), NAMES_SCHEMA).drop("ordinal").drop_nulls(),
+        names=frame_of(names, NAMES_SCHEMA).drop_nulls(),
     )
 
 
@@ -70,17 +76,21 @@ def frame_of(data: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:
     return pl.read_csv(io.BytesIO(data), has_header=False, schema=dict(schema), null_values=[""])
 
 
-def _frame(data: bytes, columns: list[str], schema: Any) -> pl.DataFrame:
-    """Return the rows of a CSV in the engine's types, with their number as ``ordinal``."""
-    types: dict[str, Any] = {}
-    for column in columns:
-        wanted = schema.get(_RENAMED.get(column, column), pl.String())
-        wanted = pl.Int16() if column == "reason" else wanted
-        types[column] = pl.String() if wanted in (pl.List(pl.Int64()), pl.Boolean()) else wanted
-    frame = frame_of(data, types)
-    changes = [pl.col(c) == "t" for c in ("pending", "reversal", "duplicate") if c in types]
-    if "reference_keys" in types:
-        keys = pl.col("reference_keys").fill_null("").str.split(" ")
-        changes.append(keys.list.eval(pl.element().filter(pl.element() != "").cast(pl.Int64)))
-    renamed = frame.with_columns(changes).rename({k: v for k, v in _RENAMED.items() if k in columns})
-    return renamed.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
+def texts_of(ids: pl.Series) -> pl.Series:
+    """Return ids as the database writes them."""
+    digits = pl.col("id").bin.encode("hex")
+    parts = [digits.str.slice(start, length) for start, length in _UUID_PARTS]
+    return ids.to_frame("id").select(pl.concat_str(parts, separator="-"))["id"]
+
+
+def ids_of(texts: pl.Series) -> pl.Series:
+    """Return ids that the database has written."""
+    return texts.str.replace_all("-", "", literal=True).str.decode("hex")
+
+
+def _frame(rows: CopiedRows, columns: list[str], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the rows in the engine's types, with their number as ``ordinal``."""
+    types = {
+        _RENAMED.get(name, name): _NOT_THE_ENGINES.get(name) or schema[_RENAMED.get(name, name)] for name in columns
+    }
+    return decoded(rows, types).with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
@@ -45,10 +45,10 @@ async def own_partitions(work: Work, scope: TenantScope, draft: Draft) -> UUID |
         return None
     async with work.database.tenant(scope, readonly=True) as connection:
         stored = await MatchProposalStore(connection).stored()
-    kept, _ = await asyncio.to_thread(draft.kept, stored or b"")
+    kept, _ = await asyncio.to_thread(draft.kept, stored)
     if draft.matches.height - kept.height < OWN_MATCHES_MIN:
         return None
-    first = UUID(draft.match_ids[0])
+    first = UUID(bytes=draft.match_ids[0])
     async with work.database.tenant(scope) as connection:
         made = await make_own_partitions(connection, first, UUID(int=first.int + draft.match_ids.len()))
     return first if made else None
@@ -58,7 +58,7 @@ class MatchCommit:
     """Writes the draft of a run in its unit of work."""
 
     def __init__(
-        self, unit: Unit, proposals: Proposals, snapshot: Snapshot, *, own: UUID | None, filtered: bool
+        self, unit: Unit, proposals: Proposals, snapshot: Snapshot, *, own: UUID | None, filtered: Collection[str]
     ) -> None:
         self._unit = unit
         self._proposals = proposals
@@ -70,8 +70,8 @@ class MatchCommit:
     async def write(self, draft: Draft, stamp: Stamp) -> Written:
         """Keep equal proposals, supersede the others, allocate what is accepted at once, and write the rest.
 
-        A filtered run did not look at everything: proposals and reasons of others stay as they are, unless something
-        that it accepts takes their amounts.
+        A run of which a side was ``filtered`` did not look at everything: proposals and reasons of others stay as they
+        are, unless something that it accepts takes their amounts.
 
         Raises
         ------
@@ -81,11 +81,13 @@ class MatchCommit:
         store, unit, written = self._store, self._unit, Written()
         takes, reasons, seen = await asyncio.to_thread(self._staged, draft)
         await store.begin(looked_at=seen)
-        await store.stage(takes.expected, takes.incoming)
+        await store.stage(*takes.staged)
         await store.hold()
         draft, takes = await self._without_conflicts(draft, takes, written)
-        stored = await store.stored()
-        kept = b""
+        if self._filtered:
+            await store.own()
+        stored = await store.stored(filtered=bool(self._filtered))
+        kept: bytes = b""
         if stored is not None:
             same, kept = await asyncio.to_thread(draft.kept, stored)
             written.kept = same.height
@@ -94,13 +96,15 @@ class MatchCommit:
         _count(written, draft.matches)
 
         async def tell() -> None:
-            if any(takes.accepted):
-                await store.allocate(at=unit.now)
-                await store.close(expected=takes.accepted[0], incoming=takes.accepted[1])
-            await store.give_reasons(reasons, filtered=self._filtered)
+            if any(taken.height for taken in takes.accepted):
+                await store.allocate(
+                    await asyncio.to_thread(takes.allocations, await store.allocate_more(at=unit.now), unit.now)
+                )
+                await store.close(expected=takes.accepted[0].height, incoming=takes.accepted[1].height)
+            await store.give_reasons(reasons, filtered=bool(self._filtered))
             if stored is not None:
                 written.superseded = await store.supersede(
-                    kept, change_id=unit.change_id, at=unit.now, filtered=self._filtered
+                    kept, change_id=unit.change_id, at=unit.now, filtered=bool(self._filtered)
                 )
 
         rows = await _meanwhile(lambda: draft.rows(stamp), tell())
@@ -111,8 +115,8 @@ class MatchCommit:
         return written
 
     def _staged(self, draft: Draft) -> tuple[Takes, bytes, bytes]:
-        seen = looked_at(self._snapshot) if self._filtered else b""
-        return draft.takes(), new_reasons(self._proposals, self._snapshot), seen
+        seen: bytes = looked_at(self._snapshot) if self._filtered else b""
+        return draft.takes(), new_reasons(self._proposals, self._snapshot, filtered=self._filtered), seen
 
     async def _without_conflicts(self, draft: Draft, takes: Takes, written: Written) -> tuple[Draft, Takes]:
         """Leave out the proposals whose transactions are not any more what they were."""
@@ -122,7 +126,7 @@ class MatchCommit:
             written.conflicts += gone.len()
             draft = draft.without(gone)
             takes = await asyncio.to_thread(draft.takes)
-            await self._store.stage(takes.expected, takes.incoming)
+            await self._store.stage(*takes.staged)
         return draft, takes
 
 

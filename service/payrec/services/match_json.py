@@ -18,7 +18,7 @@ from payrec.domain.matching.rules import (
     GroupLevel,
     MatchingRules,
 )
-from payrec.services.match_columns import Snapshot, ids_at
+from payrec.services.match_columns import Snapshot, ids_at, texts_of
 
 _ADJUSTMENTS: Final = {a.value: a.name.lower() for a in AdjustmentType}
 
@@ -42,7 +42,7 @@ def proof(rules: MatchingRules) -> pl.Expr:
 
 def alternatives_of(found: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
     """Return ``proposal`` and ``alternatives``, its rivals as JSON text, best first."""
-    ids = {name: _text(ids_at(snapshot, found[name], name)) for name in ("expected", "incoming")}
+    ids = {name: _text(texts_of(ids_at(snapshot, found[name], name))) for name in ("expected", "incoming")}
     return _json_arrays(found.with_columns(**ids), {**dict.fromkeys(ids), "score": "score_milli"}, "alternatives")
 
 
@@ -53,7 +53,7 @@ def adjustments_of(found: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
     for name in ("expected", "incoming"):
         currencies = getattr(snapshot, name)["currency"]
         currency = currencies.gather(found[name]) if found.height else currencies.clear()
-        sides[name] = (ids_at(snapshot, found[name], name), currency)
+        sides[name] = (texts_of(ids_at(snapshot, found[name], name)), currency)
     return _json_arrays(
         found.with_columns(
             type=_text(found["type"].replace_strict(_ADJUSTMENTS, return_dtype=pl.String)),

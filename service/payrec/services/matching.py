@@ -20,6 +20,8 @@ from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import AlreadyMatchedError
 from payrec.metrics import Metrics
+from payrec.models.incoming_transactions import IncomingTransactionQuery
+from payrec.services.auto_runs import repeat_if_asked
 from payrec.services.learning import LearningService, ordinals_of
 from payrec.services.match_columns import Snapshot, expected_frame, frame_of, incoming_frame, snapshot_of
 from payrec.services.match_commit import MatchCommit, Written, own_partitions
@@ -28,6 +30,7 @@ from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import tenant_rules
 from payrec.services.returns import ReturnService
 from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.database import Connection, shared_snapshot
 from payrec.storage.fx_rates import RATE_COLUMNS, FxRateStore
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_names import MatchNameStore
@@ -68,7 +71,9 @@ class MatchingService:
         Raises
         ------
         LostLeaseError
-            Another worker does it; nothing of this attempt is kept.
+            Another worker does it, or it was cancelled; nothing of this attempt is kept.
+        StoppedError
+            The keeper of ``progress`` said so.
         AlreadyMatchedError
             ``ATTEMPTS_MAX`` times in a row, what would have been accepted was taken meanwhile.
         """
@@ -85,7 +90,7 @@ class MatchingService:
             progress.done, progress.total = 0, STEPS
             start = self._work.clock.monotonic()
             snapshot, rates = await self._read(scope, job["params"])
-            progress.done += 1
+            progress.reach(progress.done + 1)
             read = self._work.clock.monotonic()
             proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
             proposals = _told(proposals, snapshot, returned)
@@ -126,17 +131,32 @@ class MatchingService:
 
     async def _read(self, scope: TenantScope, params: dict[str, Any]) -> tuple[Snapshot, pl.DataFrame]:
         expected_filter, incoming_filter = filters_of(params)
-        async with self._work.database.tenant(scope, readonly=True, snapshot=True) as connection:
-            store = MatchRunStore(connection)
-            data = await store.read_expected(expected_filter, today=today(scope, self._work.clock.now()))
-            # Each side is parsed while the next is read.
-            expected = asyncio.create_task(asyncio.to_thread(expected_frame, data))
-            data = await store.read_incoming(incoming_filter)
-            incoming = asyncio.create_task(asyncio.to_thread(incoming_frame, data))
-            del data
-            names = await MatchNameStore(connection).read()
-            rates = await FxRateStore(connection).read(days=FX_DAYS_MAX)
-        return await asyncio.to_thread(snapshot_of, await expected, await incoming, names), frame_of(rates, _RATES)
+        database = self._work.database
+        async with (
+            database.tenant(scope, readonly=True, snapshot=True) as connection,
+            database.tenant(scope, readonly=True, snapshot=await shared_snapshot(connection)) as other,
+        ):
+            # Two servers' processes read at the same time, what both see at one instant.
+            reading = asyncio.create_task(self._read_incoming(other, incoming_filter))
+            try:
+                data = await MatchRunStore(connection).read_expected(
+                    expected_filter, today=today(scope, self._work.clock.now())
+                )
+                # What has been read is parsed while the next is read.
+                expected = asyncio.create_task(asyncio.to_thread(expected_frame, data))
+                del data
+                names = await MatchNameStore(connection).read()
+            finally:
+                await asyncio.wait([reading])
+            incoming, rates = reading.result()
+        return await asyncio.to_thread(snapshot_of, await expected, incoming, names), rates
+
+    async def _read_incoming(
+        self, connection: Connection, query: IncomingTransactionQuery | None
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        rates = await FxRateStore(connection).read(days=FX_DAYS_MAX)
+        data = await MatchRunStore(connection).read_incoming(query)
+        return await asyncio.to_thread(incoming_frame, data), frame_of(rates, _RATES)
 
     async def _commit(
         self,
@@ -151,12 +171,12 @@ class MatchingService:
         progress: Progress,
     ) -> Written:
         dry_run = bool(job["params"].get("dryRun"))
-        filtered = bool(job["params"].get("expectedFilter") or job["params"].get("incomingFilter"))
+        filtered = [side for side in ("expected", "incoming") if job["params"].get(f"{side}Filter")]
         draft, own = None, None
         if not dry_run:
             draft = await asyncio.to_thread(draft_of, proposals, snapshot, self._work.ids, rules)
             own = await own_partitions(self._work, scope, draft)
-        progress.done += 1
+        progress.reach(progress.done + 1)
         counts = proposals.counts
         written = Written(proposed=counts.proposed, auto_accepted=counts.auto_accepted, ambiguous=counts.ambiguous)
         async with self._work.tenant(caller, scope, resumed=True) as unit:
@@ -174,6 +194,7 @@ class MatchingService:
             if not finished:
                 raise LostLeaseError
             unit.record(Record(action="job.succeeded", resource_id=job["id"]))
+            await repeat_if_asked(unit, job["id"], self._work.ids.new())
         return written
 
     async def _write(
@@ -191,7 +212,7 @@ def _proposed(
     snapshot: Snapshot, rates: pl.DataFrame, rejected: pl.DataFrame, rules: MatchingRules, progress: Progress
 ) -> Proposals:
     def stage_ended(_stage: str) -> None:
-        progress.done += 1
+        progress.reach(progress.done + 1)
 
     refused = ordinals_of(rejected, snapshot) if not rejected.is_empty() else None
     return propose(
@@ -210,8 +231,8 @@ def _told(proposals: Proposals, snapshot: Snapshot, reasons: dict[UUID, Reason])
     if not reasons:
         return proposals
     said = pl.DataFrame(
-        {"id": [str(name) for name in reasons], "said": [reason.value for reason in reasons.values()]},
-        schema={"id": pl.String, "said": pl.Int8},
+        {"id": [name.bytes for name in reasons], "said": [reason.value for reason in reasons.values()]},
+        schema={"id": pl.Binary, "said": pl.Int8},
     )
     places = (
         snapshot.incoming_ids.to_frame("id").with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
@@ -252,9 +273,9 @@ def _first_proposals(proposals: Proposals, snapshot: Snapshot) -> list[dict[str,
     legs: list[list[dict[str, Any]]] = [[] for _ in range(matches.height)]
     for leg in proposals.legs.filter(pl.col("proposal") < matches.height).iter_rows(named=True):
         ends = {
-            name: (snapshot.expected_ids if end.endswith("expected") else snapshot.incoming_ids)[leg[end]]
+            name: str(UUID(bytes=(snapshot.expected_ids if end.endswith("expected") else snapshot.incoming_ids)[at]))
             for end, name in _LEG_ENDS.items()
-            if leg[end] is not None
+            if (at := leg[end]) is not None
         }
         legs[leg["proposal"]].append({**ends, "amountMinor": leg["amount_minor"]})
     return [

@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.storage.database import Connection
+from payrec.storage.reasons import forget_reasons
 from payrec.storage.rows import fetch_all
 
 
@@ -57,7 +58,7 @@ _DECISIONS_LOCK: Final = 0x6D61_7463
 _LOCK: Final = "SELECT 1 FROM {table} WHERE transaction_id = ANY(%s) ORDER BY transaction_id FOR UPDATE"
 _CLOSE: Final = "DELETE FROM {table} WHERE transaction_id = ANY(%s)"
 _REDUCE: Final = """
-    UPDATE {table} o SET open_minor = t.open_minor, reason = NULL
+    UPDATE {table} o SET open_minor = t.open_minor
     FROM unnest(%s::uuid[], %s::bigint[]) AS t (id, open_minor) WHERE o.transaction_id = t.id
 """
 OPEN_TABLES: Final = {Side.EXPECTED: "expected_open", Side.INCOMING: "incoming_open"}
@@ -114,4 +115,5 @@ class AllocationStore:
                     _REDUCE.format(table=table),
                     ([r["transaction_id"] for r in reduced], [r["open_minor"] for r in reduced]),
                 )
+        await forget_reasons(self._connection, [r["transaction_id"] for r in rows], [r["side"] for r in rows])
         return rows

@@ -49,11 +49,13 @@ _SNAPSHOT: Final = sql.SQL(" ISOLATION LEVEL REPEATABLE READ")
 
 
 @lru_cache(maxsize=8192)
-def _begin(role: str, search_path: str, *, readonly: bool, snapshot: bool = False) -> bytes:
+def _begin(role: str, search_path: str, *, readonly: bool, snapshot: bool | str = False) -> bytes:
     """Return BEGIN with everything that a door sets, as one message of the simple query protocol."""
-    template = sql.SQL("BEGIN{isolation} {access}; SET LOCAL ROLE {role}; SET LOCAL search_path = {path}")
+    template = sql.SQL("BEGIN{isolation} {access}; {view}SET LOCAL ROLE {role}; SET LOCAL search_path = {path}")
+    view = sql.SQL("SET TRANSACTION SNAPSHOT {}; ").format(snapshot) if isinstance(snapshot, str) else sql.SQL("")
     return template.format(
         isolation=_SNAPSHOT if snapshot else sql.SQL(""),
+        view=view,
         access=sql.SQL("READ ONLY" if readonly else "READ WRITE"),
         role=sql.Identifier(role),
         path=sql.Identifier(search_path),
@@ -101,13 +103,16 @@ class Database:
 
     @asynccontextmanager
     async def tenant(
-        self, scope: TenantScope, *, readonly: bool = False, snapshot: bool = False
+        self, scope: TenantScope, *, readonly: bool = False, snapshot: bool | str = False
     ) -> AsyncIterator[Connection]:
         """Open a transaction in which only this tenant environment's tables exist.
 
-        ``snapshot`` gives all statements of the transaction one view of the data (REPEATABLE READ).
+        ``snapshot`` gives all statements of the transaction one view of the data (REPEATABLE READ): that of another
+        transaction, which is still open, where it is what ``shared_snapshot`` returned there.
         """
-        begin = _begin(scope.role_name, scope.schema_name, readonly=readonly, snapshot=snapshot)
+        # Each shared view has a name of its own, which nobody asks for again.
+        make = _begin.__wrapped__ if isinstance(snapshot, str) else _begin
+        begin = make(scope.role_name, scope.schema_name, readonly=readonly, snapshot=snapshot)
         async with self._transaction(self._pool, begin) as connection:
             yield connection
 
@@ -182,6 +187,14 @@ class Database:
             if cursor.statusmessage != "COMMIT":
                 # PostgreSQL answers COMMIT of a failed transaction with ROLLBACK and no error.
                 raise UnavailableError("the transaction could not be committed")
+
+
+async def shared_snapshot(connection: Connection) -> str:
+    """Return the name of what the transaction sees, for another one that is to see the same."""
+    cursor = await connection.execute(b"SELECT pg_export_snapshot() AS name", prepare=False)
+    row = await cursor.fetchone()
+    assert row is not None, "a function has a value"
+    return str(row["name"])
 
 
 def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> AsyncConnectionPool[Connection]:

@@ -15,7 +15,7 @@ from payrec.models.expected_transactions import ExpectedTransactionQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import Condition, amount_range, equalities, ranges, texts
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
-from payrec.storage.reasons import REASON_CODES
+from payrec.storage.reasons import reason_code
 from payrec.storage.rows import adapt, fetch_one, paired_insert
 from payrec.tables.expected_transactions import ExpectedOpen, ExpectedTransaction
 
@@ -25,7 +25,7 @@ COLUMNS: Final = f"""
     e.external_id, e.direction, e.amount_minor, e.currency, e.min_amount_minor, e.max_amount_minor,
     e.due_on AS due_date, e.expected_from_on AS expected_from, e.expected_to_on AS expected_to, e.reference,
     e.end_to_end_id, e.counterparty_name, e.counterparty_account, e.account, e.group_key, e.description, e.metadata,
-    coalesce(a.status, 'open') AS status, coalesce(a.reason_code, ({REASON_CODES})[o.reason]) AS reason_code,
+    coalesce(a.status, 'open') AS status, coalesce(a.reason_code, {reason_code(1)}) AS reason_code,
     e.settled_before_minor, coalesce(a.allocated_minor, 0) AS matched_amount_minor,
     e.amount_minor - e.settled_before_minor - coalesce(a.allocated_minor, 0) AS open_amount_minor,
     (coalesce(a.status, 'open') IN ('open', 'partially_matched')

@@ -14,18 +14,20 @@ from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import Condition, amount_range, equalities, ranges, texts
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
-from payrec.storage.reasons import REASON_CODES
+from payrec.storage.reasons import reason_code
 from payrec.storage.rows import adapt, fetch_one, paired_insert
 from payrec.tables.incoming_transactions import IncomingOpen, IncomingTransaction
 
 _STATUS: Final = "coalesce(a.status, CASE WHEN i.pending THEN 'pending' ELSE 'unmatched' END)"
-_REASON: Final = f"CASE WHEN o.duplicate THEN 'duplicate' ELSE coalesce(a.reason_code, ({REASON_CODES})[o.reason]) END"
+_REASON: Final = f"CASE WHEN o.duplicate THEN 'duplicate' ELSE coalesce(a.reason_code, {reason_code(2)}) END"
 """What keeps it open: what was found when it came, what was decided about it, or why the last run proposed nothing."""
 _VERSION: Final = "i.revision + coalesce(a.version, 1) - 1"
 """Grows with every change of what it says and of what became of it."""
 COLUMNS: Final = f"""
     i.id, i.created_at, greatest(a.updated_at, i.updated_at) AS updated_at,
-    {_VERSION} AS version, i.external_id, i.import_id, i.account, i.direction, i.amount_minor, i.currency,
+    {_VERSION} AS version, i.external_id,
+    (SELECT m.data_source_id FROM import m WHERE m.id = i.import_id) AS data_source_id, i.import_id, i.account,
+    i.direction, i.amount_minor, i.currency,
     i.booking_on AS booking_date, i.value_on AS value_date, {_STATUS} AS status, i.remittance, i.structured_reference,
     i.end_to_end_id, i.bank_reference, i.counterparty_name, i.counterparty_account, i.bank_transaction_code,
     i.group_key, i.reversal, i.mandate_id, i.instruction_id, i.transaction_id, i.uetr, i.purpose_code, i.return_reason,
@@ -99,6 +101,9 @@ def conditions(query: IncomingTransactionQuery) -> list[Condition]:
         },
     )
     found += amount_range(query, "i.amount_minor")
+    if query.data_source_id is not None:
+        condition = "i.import_id IN (SELECT id FROM import WHERE data_source_id = %(data_source_id)s)"
+        found.append((condition, {"data_source_id": query.data_source_id}))
     if query.status is not None:
         found.append((f"{_STATUS} = %(status)s", {"status": query.status}))
     found += texts(

@@ -14,7 +14,7 @@ from uuid import UUID
 from payrec.errors import AlreadyMatchedError
 from payrec.storage.allocations import hold_decisions
 from payrec.storage.database import Connection
-from payrec.storage.rows import copy_in, copy_out, fetch_all, fetch_one
+from payrec.storage.rows import CopiedRows, copy_in, copy_out_rows, fetch_all, fetch_one
 
 EVENT_IDS_MAX: Final = 1_000
 """Ids in one event row of a bulk change."""
@@ -37,6 +37,17 @@ SUPERSEDED_ORDINAL: Final = 2_000_000
 TAKEN_COLUMNS: Final = ["transaction_id", "place", "open_minor", "revision", "minor", "winner"]
 """Columns of what is staged of each transaction of a proposal: its place among the rows that were read, what was open
 of it then, what is accepted of it at once, and the first match that does so."""
+
+ALLOCATION_COLUMNS: Final = [
+    "transaction_id",
+    "amount_minor",
+    "allocated_minor",
+    "updated_at",
+    "version",
+    "side",
+    "status",
+]
+"""Columns of a new allocation, in the order of COPY."""
 
 MATCH_COLUMNS: Final = [
     "id",
@@ -92,6 +103,7 @@ _BEGIN: Final = f"""
     CREATE TEMPORARY TABLE taken_incoming (LIKE taken_expected) ON COMMIT DROP;
     CREATE TEMPORARY TABLE new_reason (side smallint, transaction_id uuid, reason smallint) ON COMMIT DROP;
     CREATE TEMPORARY TABLE looked_at (side smallint, transaction_id uuid) ON COMMIT DROP;
+    CREATE TEMPORARY TABLE own_proposal (id uuid) ON COMMIT DROP;
     CREATE TEMPORARY TABLE kept_match (id uuid) ON COMMIT DROP
 """
 _CHANGED: Final = """
@@ -101,20 +113,21 @@ _CHANGED: Final = """
     )
 """
 _STORED: Final = """
-    COPY (SELECT id, content_key FROM match WHERE status = 'proposed' AND content_key IS NOT NULL ORDER BY id)
-    TO STDOUT (FORMAT CSV)
+    COPY (SELECT id, content_key FROM match m WHERE status = 'proposed' AND content_key IS NOT NULL{within} ORDER BY id)
+    TO STDOUT (FORMAT BINARY)
 """
-# Each transaction once, by id. What an untouched one has in all is what is open of it.
-_ALLOCATE: Final = """
-    INSERT INTO allocation AS a (side, transaction_id, amount_minor, allocated_minor, status, version, updated_at)
-    SELECT {number}, transaction_id, open_minor, minor,
-        CASE WHEN minor = open_minor THEN 'matched' ELSE 'partially_matched' END, 2, %(at)s
-    FROM taken_{side} WHERE minor > 0 ORDER BY transaction_id
-    ON CONFLICT (transaction_id, side) DO UPDATE SET
-        allocated_minor = a.allocated_minor + EXCLUDED.allocated_minor,
-        status = CASE WHEN a.allocated_minor + EXCLUDED.allocated_minor = a.amount_minor
-                      THEN 'matched' ELSE 'partially_matched' END,
-        version = a.version + 1, reason_code = NULL, updated_at = EXCLUDED.updated_at
+# Few have been allocated to before; held by id, as everybody holds them.
+_ALLOCATE_MORE: Final = """
+    WITH held AS (
+        SELECT t.transaction_id, t.place, t.minor FROM taken_{side} t
+        JOIN allocation a ON a.transaction_id = t.transaction_id AND a.side = {number}
+        WHERE t.minor > 0 ORDER BY t.transaction_id FOR UPDATE OF a
+    )
+    UPDATE allocation a SET
+        allocated_minor = a.allocated_minor + h.minor,
+        status = CASE WHEN a.allocated_minor + h.minor = a.amount_minor THEN 'matched' ELSE 'partially_matched' END,
+        version = a.version + 1, reason_code = NULL, updated_at = %(at)s
+    FROM held h WHERE a.transaction_id = h.transaction_id AND a.side = {number} RETURNING h.place
 """
 # One pass in the order of ids, which a hash join would not keep.
 _CLOSE: Final = """
@@ -123,20 +136,24 @@ _CLOSE: Final = """
     ) t ON o.transaction_id = t.transaction_id
     WHEN MATCHED AND o.open_minor = t.open_minor AND o.revision = t.revision AND t.minor = t.open_minor THEN DELETE
     WHEN MATCHED AND o.open_minor = t.open_minor AND o.revision = t.revision THEN
-        UPDATE SET open_minor = o.open_minor - t.minor, reason = NULL
+        UPDATE SET open_minor = o.open_minor - t.minor
 """
 _REASONS: Final = """
-    WITH changed AS (
-        SELECT o.transaction_id, s.reason FROM new_reason s JOIN {open} o ON o.transaction_id = s.transaction_id
-        WHERE s.side = {number} AND o.reason IS DISTINCT FROM s.reason{unless}
-        FOR NO KEY UPDATE OF o SKIP LOCKED
-    )
-    UPDATE {open} o SET reason = c.reason FROM changed c WHERE o.transaction_id = c.transaction_id
+    MERGE INTO open_reason w USING (
+        SELECT s.transaction_id, s.side, s.reason FROM new_reason s WHERE s.side = {number}{unless}
+        ORDER BY s.transaction_id
+    ) s ON w.transaction_id = s.transaction_id AND w.side = s.side
+    WHEN MATCHED AND s.reason IS NULL THEN DELETE
+    WHEN MATCHED THEN UPDATE SET reason = s.reason
+    WHEN NOT MATCHED AND s.reason IS NOT NULL THEN
+        INSERT (transaction_id, side, reason) VALUES (s.transaction_id, s.side, s.reason)
 """
+# One question for each column, so that the database may join instead of asking for every row.
 _UNLESS_PROPOSED: Final = """
     AND NOT EXISTS (
-        SELECT 1 FROM leg l JOIN match m ON m.id = l.match_id AND m.status = 'proposed'
-        WHERE (l.{side}_id = o.transaction_id OR l.contra_{side}_id = o.transaction_id) AND NOT {looked_at}
+        SELECT 1 FROM leg l JOIN match m ON m.id = l.match_id
+        WHERE l.{column} = s.transaction_id AND m.status = 'proposed'
+        AND NOT EXISTS (SELECT 1 FROM own_proposal p WHERE p.id = m.id)
     )
 """
 _NEEDED: Final = """
@@ -171,9 +188,6 @@ _SUPERSEDE: Final = """
     )
     SELECT count(*) AS count FROM done
 """
-_SEEN: Final = """
-    EXISTS (SELECT 1 FROM looked_at s WHERE s.side = {number} AND s.transaction_id = x.{column})
-"""
 _SIDES: Final = (
     {"number": 1, "side": "expected", "open": "expected_open"},
     {"number": 2, "side": "incoming", "open": "incoming_open"},
@@ -185,8 +199,26 @@ _ENDS: Final = (
     {**_SIDES[1], "column": "contra_incoming_id", "minor": "settled_minor"},
 )
 _ALL_NEEDED: Final = " UNION ALL ".join(_NEEDED.format(**end) for end in _ENDS)
-_ALL_SEEN: Final = " AND ".join(f"(x.{end['column']} IS NULL OR {_SEEN.format(**end)})" for end in _ENDS)
-_LOOKED_AT: Final = f"NOT EXISTS (SELECT 1 FROM leg x WHERE x.match_id = m.id AND NOT ({_ALL_SEEN}))"  # noqa: S608
+# What joins no line is a credit note, and has a contra item.
+_TOUCHED: Final = " UNION ".join(
+    f"SELECT l.match_id FROM looked_at s JOIN leg l ON l.{end['column']} = s.transaction_id"  # noqa: S608 - our own text
+    f" WHERE s.side = {end['number']} AND l.{end['column']} IS NOT NULL"
+    for end in _ENDS
+    if end["column"] != "expected_id"
+)
+_LEG_ENDS: Final = ", ".join(f"({end['number']}, l.{end['column']})" for end in _ENDS)
+# All of whose transactions a run has looked at.
+_OWN: Final = f"""
+    WITH touched AS MATERIALIZED (
+        SELECT m.id FROM ({_TOUCHED}) t JOIN match m ON m.id = t.match_id WHERE m.status = 'proposed'
+    )
+    INSERT INTO own_proposal
+    SELECT t.id FROM touched t JOIN leg l ON l.match_id = t.id
+    CROSS JOIN LATERAL (VALUES {_LEG_ENDS}) AS e (side, transaction_id)
+    LEFT JOIN looked_at s ON s.side = e.side AND s.transaction_id = e.transaction_id
+    WHERE e.transaction_id IS NOT NULL GROUP BY t.id HAVING count(s.transaction_id) = count(*)
+"""  # noqa: S608 - our own text
+_WITHIN: Final = " AND EXISTS (SELECT 1 FROM own_proposal p WHERE p.id = m.id)"
 
 
 class MatchProposalStore:
@@ -201,7 +233,9 @@ class MatchProposalStore:
         The transaction has more memory for its joins from then on, and samples less for its statistics.
         """
         await self._connection.execute(_BEGIN.encode(), prepare=False)
-        await self._copy_in("looked_at", ["side", "transaction_id"], looked_at)
+        if looked_at:
+            await self._copy_in("looked_at", ["side", "transaction_id"], looked_at)
+            await self._connection.execute(b"ANALYZE looked_at", prepare=False)
 
     async def stage(self, expected: bytes, incoming: bytes) -> None:
         """Copy what is taken of the transactions of each side, in TAKEN_COLUMNS and by id, in place of all before."""
@@ -225,22 +259,44 @@ class MatchProposalStore:
             places.append([row["place"] for row in rows])
         return places[0], places[1]
 
-    async def stored(self) -> bytes | None:
-        """Return ``id`` and ``content_key`` of the proposals that there are, as CSV; None if there are none."""
+    async def own(self) -> None:
+        """Find the proposals that join nothing but what the run looked at; nobody may decide meanwhile."""
+        await self._connection.execute(_OWN.encode(), prepare=False)
+        await self._connection.execute(b"ANALYZE own_proposal", prepare=False)
+
+    async def stored(self, *, filtered: bool = False) -> CopiedRows | None:
+        """Return ``id`` and ``content_key`` of the proposals that there are, in binary; None if there are none.
+
+        For a ``filtered`` run those that ``own`` has found.
+        """
         query = "SELECT EXISTS (SELECT 1 FROM match WHERE status = 'proposed') AS found"
         row = await fetch_one(self._connection, query)
-        return await copy_out(self._connection, _STORED) if row is not None and row["found"] else None
+        stored = _STORED.format(within=_WITHIN if filtered else "")
+        return await copy_out_rows(self._connection, stored) if row is not None and row["found"] else None
 
-    async def allocate(self, *, at: datetime) -> None:
-        """Allocate what is accepted at once.
+    async def allocate_more(self, *, at: datetime) -> tuple[list[int], list[int]]:
+        """Allocate what is accepted at once of transactions that have an allocation; return their places by side.
 
         Raises
         ------
         AlreadyMatchedError
             Through the constraint ``allocation_within_amount``.
         """
+        places = []
         for side in _SIDES:
-            await self._connection.execute(_ALLOCATE.format(**side), {"at": at})
+            rows = await fetch_all(self._connection, _ALLOCATE_MORE.format(**side), {"at": at})
+            places.append([row["place"] for row in rows])
+        return places[0], places[1]
+
+    async def allocate(self, rows: bytes) -> None:
+        """Allocate what is accepted at once of all others, in ALLOCATION_COLUMNS.
+
+        Raises
+        ------
+        AlreadyMatchedError
+            Through the constraint ``allocation_within_amount``, or because one has been touched just now.
+        """
+        await self._copy_in("allocation", ALLOCATION_COLUMNS, rows)
 
     async def close(self, *, expected: int, incoming: int) -> None:
         """Close or reduce the open rows of what was allocated: so many of each side.
@@ -258,14 +314,15 @@ class MatchProposalStore:
         await self._connection.execute(b"SET LOCAL enable_hashjoin = on", prepare=False)
 
     async def give_reasons(self, reasons: bytes, *, filtered: bool) -> None:
-        """Write new reasons as ``side, transaction_id, reason``, except where somebody else works on the row.
+        """Write new reasons as ``side, transaction_id, reason``; a null takes back what was said.
 
         Those of a ``filtered`` run stay away from what a proposal of others joins.
         """
         await self._copy_in("new_reason", ["side", "transaction_id", "reason"], reasons)
         await self._connection.execute(b"ANALYZE new_reason", prepare=False)
         for side in _SIDES if reasons else ():
-            unless = _UNLESS_PROPOSED.format(**side, looked_at=_LOOKED_AT) if filtered else ""
+            columns = (f"{side['side']}_id", f"contra_{side['side']}_id")
+            unless = "".join(_UNLESS_PROPOSED.format(column=column) for column in columns) if filtered else ""
             await self._connection.execute(_REASONS.format(**side, unless=unless))
 
     async def supersede(self, kept: bytes, *, change_id: UUID, at: datetime, filtered: bool) -> int:
@@ -276,7 +333,7 @@ class MatchProposalStore:
         """
         await self._copy_in("kept_match", ["id"], kept)
         await self._connection.execute(b"ANALYZE kept_match", prepare=False)
-        query = _SUPERSEDE.format(needed=_ALL_NEEDED, within=_LOOKED_AT if filtered else "true")
+        query = _SUPERSEDE.format(needed=_ALL_NEEDED, within=_WITHIN.removeprefix(" AND ") if filtered else "true")
         parameters = {"change_id": change_id, "at": at, "ordinal": SUPERSEDED_ORDINAL, "ids_max": EVENT_IDS_MAX}
         row = await fetch_one(self._connection, query, parameters)
         return row["count"] if row is not None else 0
@@ -296,4 +353,5 @@ class MatchProposalStore:
             await self._connection.execute(b"ANALYZE match (id, status), leg (match_id, expected_id, incoming_id)")
 
     async def _copy_in(self, table: str, columns: list[str], data: bytes) -> None:
-        await copy_in(self._connection, f"COPY {table} ({', '.join(columns)}) FROM STDIN", data)
+        query = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+        await copy_in(self._connection, query, data)

@@ -8,9 +8,10 @@ from typing import Any, Final
 from payrec.models.expected_transactions import ExpectedTransactionQuery
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage import expected_transactions, incoming_transactions
+from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
 from payrec.storage.filters import Condition
-from payrec.storage.rows import copy_out
+from payrec.storage.rows import CopiedRows, copy_out_rows, fetch_one
 
 EXPECTED_COLUMNS: Final = [
     "transaction_id",
@@ -33,7 +34,7 @@ EXPECTED_COLUMNS: Final = [
     "revision",
     "reason",
 ]
-"""Columns of the expected rows that a run reads, in the order of the CSV."""
+"""Columns of the expected rows that a run reads, in the order of the query."""
 
 INCOMING_COLUMNS: Final = [
     "transaction_id",
@@ -56,7 +57,7 @@ INCOMING_COLUMNS: Final = [
     "revision",
     "reason",
 ]
-"""Columns of the incoming rows that a run reads, in the order of the CSV."""
+"""Columns of the incoming rows that a run reads, in the order of the query."""
 
 
 class MatchRunStore:
@@ -65,38 +66,41 @@ class MatchRunStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def read_expected(self, query: ExpectedTransactionQuery | None, *, today: Any) -> bytes:
-        """Return the open expected rows as CSV without header, in the order of EXPECTED_COLUMNS."""
+    async def read_expected(self, query: ExpectedTransactionQuery | None, *, today: Any) -> CopiedRows:
+        """Return the open expected rows in binary, in the order of EXPECTED_COLUMNS."""
         found = expected_transactions.conditions(query, today=today) if query is not None else []
         source = "expected_open o"
         if found:
             source += " JOIN expected_transaction e ON e.id = o.transaction_id"
             source += " LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id"
-        columns = ", ".join(f"o.{c}" for c in EXPECTED_COLUMNS)
-        return await self._copy_out(columns, source, found, {"today": today})
+        return await self._copy_out(Side.EXPECTED, EXPECTED_COLUMNS, source, found, {"today": today})
 
-    async def read_incoming(self, query: IncomingTransactionQuery | None) -> bytes:
-        """Return the open incoming rows as CSV without header, in the order of INCOMING_COLUMNS.
-
-        ``reference_keys`` is one text with blanks between.
-        """
+    async def read_incoming(self, query: IncomingTransactionQuery | None) -> CopiedRows:
+        """Return the open incoming rows in binary, in the order of INCOMING_COLUMNS."""
         found = incoming_transactions.conditions(query) if query is not None else []
         source = "incoming_open o"
         if found:
             source += " JOIN incoming_transaction i ON i.id = o.transaction_id"
             source += " LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
-        columns = ", ".join(
-            "array_to_string(o.reference_keys, ' ')" if c == "reference_keys" else f"o.{c}" for c in INCOMING_COLUMNS
+        return await self._copy_out(Side.INCOMING, INCOMING_COLUMNS, source, found, {})
+
+    async def open_rows(self) -> int:
+        """Count what is open on both sides, which is the most that a run reads."""
+        row = await fetch_one(
+            self._connection,
+            "SELECT (SELECT count(*) FROM expected_open) + (SELECT count(*) FROM incoming_open) AS rows",
         )
-        return await self._copy_out(columns, source, found, {})
+        return int(row["rows"]) if row is not None else 0
 
     async def _copy_out(
-        self, columns: str, source: str, found: list[Condition], parameters: Mapping[str, Any]
-    ) -> bytes:
+        self, side: Side, names: list[str], source: str, found: list[Condition], parameters: Mapping[str, Any]
+    ) -> CopiedRows:
+        columns = ", ".join("w.reason" if name == "reason" else f"o.{name}" for name in names)
+        source += f" LEFT JOIN open_reason w ON w.transaction_id = o.transaction_id AND w.side = {side:d}"
         where, values = "", dict(parameters)
         if found:
             where = " WHERE " + " AND ".join(condition for condition, _ in found)
             for _, more in found:
                 values.update(more)
-        query = f"COPY (SELECT {columns} FROM {source}{where}) TO STDOUT (FORMAT CSV)"  # noqa: S608 - our own text
-        return await copy_out(self._connection, query, values if found else None)
+        query = f"COPY (SELECT {columns} FROM {source}{where}) TO STDOUT (FORMAT BINARY)"  # noqa: S608 - our own text
+        return await copy_out_rows(self._connection, query, values if found else None)

@@ -15,6 +15,7 @@ from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage import incoming_transactions
 from payrec.storage.allocations import hold_decisions
 from payrec.storage.database import Connection
+from payrec.storage.reasons import forget_reasons
 from payrec.storage.rows import adapt, column_names, fetch_all
 from payrec.tables.expected_transactions import ExpectedOpen
 
@@ -43,7 +44,8 @@ _PAYMENTS: Final = f"""
     )
     SELECT {_LINE}, f.return_ids, coalesce(a.amount_minor, i.amount_minor) AS left_minor,
         i.reversal, i.bank_transaction_code, i.return_reason,
-        o.transaction_id IS NOT NULL AND o.reason IS NULL
+        o.transaction_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM open_reason w WHERE w.transaction_id = i.id AND w.side = 2)
             AND NOT EXISTS (SELECT 1 FROM leg l WHERE l.incoming_id = i.id) AS waits
     FROM found f JOIN incoming_transaction i ON i.id = f.id
     LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
@@ -142,7 +144,7 @@ _CLOSE: Final = """
     ), closed AS (
         DELETE FROM incoming_open o USING wanted w WHERE o.transaction_id = w.id AND o.open_minor = w.minor
     )
-    UPDATE incoming_open o SET open_minor = o.open_minor - w.minor, total_minor = o.total_minor - w.minor, reason = NULL
+    UPDATE incoming_open o SET open_minor = o.open_minor - w.minor, total_minor = o.total_minor - w.minor
     FROM wanted w WHERE o.transaction_id = w.id AND o.open_minor <> w.minor
 """
 _LOCK_MATCHES: Final = "SELECT 1 FROM match WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
@@ -233,15 +235,17 @@ class ReturnStore:
         names = [name for name in column_names(ExpectedOpen) if name in open_rows[0]]
         query = (
             f"INSERT INTO expected_open ({', '.join(names)}) VALUES ({', '.join(f'%({n})s' for n in names)})"  # noqa: S608 - columns of our own
-            " ON CONFLICT (transaction_id) DO UPDATE SET open_minor = EXCLUDED.open_minor, reason = NULL"
+            " ON CONFLICT (transaction_id) DO UPDATE SET open_minor = EXCLUDED.open_minor"
         )
         async with self._connection.cursor() as cursor:
             await cursor.executemany(query.encode(), [adapt(ExpectedOpen, row) for row in open_rows])
+        await forget_reasons(self._connection, [row["transaction_id"] for row in open_rows], [1] * len(open_rows))
 
     async def close(self, line_ids: Sequence[UUID], amounts_minor: Sequence[int]) -> None:
         """Take amounts of lines out of what is open."""
         await self._connection.execute(_HOLD, (list(line_ids),))
         await self._connection.execute(_CLOSE, (list(line_ids), list(amounts_minor)))
+        await forget_reasons(self._connection, line_ids, [2] * len(line_ids))
 
     async def return_matches(
         self, match_ids: Sequence[UUID], amounts_minor: Sequence[int], *, at: datetime

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from array import array
+from collections.abc import Collection, Generator, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -92,15 +94,29 @@ async def fetch_all(connection: Connection, query: sql.Composed | str, parameter
     return await cursor.fetchall()
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedRows:
+    """What a binary ``COPY … TO STDOUT`` gives: its bytes, and how many of them each row has."""
+
+    data: bytearray
+    sizes: Collection[int]
+    """The header counts as part of the first row, the trailer as a row."""
+
+
 async def copy_out(connection: Connection, query: str, parameters: Any = None) -> bytes:
     """Return everything that a ``COPY … TO STDOUT`` gives."""
-    rows = bytearray()
+    return bytes((await copy_out_rows(connection, query, parameters)).data)
+
+
+async def copy_out_rows(connection: Connection, query: str, parameters: Any = None) -> CopiedRows:
+    """Return everything that a ``COPY … TO STDOUT (FORMAT BINARY)`` gives, row by row."""
+    rows, sizes = bytearray(), array("q")
     async with connection.cursor() as cursor, cursor.copy(query.encode(), parameters):
-        await connection.wait(_drained(connection.pgconn, rows))
-    return bytes(rows)
+        await connection.wait(_drained(connection.pgconn, rows, sizes))
+    return CopiedRows(rows, sizes)
 
 
-def _drained(server: PGconn, rows: bytearray) -> Generator[Wait, Ready | int, None]:
+def _drained(server: PGconn, rows: bytearray, sizes: array[int]) -> Generator[Wait, Ready | int, None]:
     """Take what has arrived until there is no more.
 
     A message is a row, and there may be a million: the driver's own way, which waits for each, takes four times as
@@ -110,6 +126,7 @@ def _drained(server: PGconn, rows: bytearray) -> Generator[Wait, Ready | int, No
         size, row = server.get_copy_data(1)
         if size > 0:
             rows += row
+            sizes.append(size)
         elif size < 0:
             break
         else:

@@ -85,6 +85,13 @@ class ExpectedOpen(TenantTable, table=True):
     to_day: int | None = Field(sa_column=integer(nullable=True))
     revision: int = Field(sa_column=integer(default="1"))
     direction: int = Field(sa_column=column(int, small=True))
-    reason: int | None = Field(sa_column=column(int, nullable=True, small=True))
-    """Why the last run proposed nothing for it."""
     currency: str = Field(sa_column=column(str))
+
+
+class OverdueNotice(TenantTable, table=True):
+    """An expected transaction of which it was told that it is overdue. It is not told again."""
+
+    __tablename__ = "overdue_notice"
+
+    transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
+    told_at: datetime = Field(sa_column=column(datetime))

@@ -59,7 +59,7 @@ class IncomingTransaction(TenantTable, table=True):
     pending: bool = Field(sa_column=column(bool, default="false"))
     reversal: bool = Field(sa_column=column(bool, default="false"))
     identity: bytes = Field(sa_column=column(bytes))
-    """BLAKE2b-128 of account, kind of identity, value and occurrence: the same record of the bank, once."""
+    """BLAKE2b-128 of the bank's id, else the fingerprint and its occurrence: the same record of the bank, once."""
     fingerprint: bytes = Field(sa_column=column(bytes))
     """BLAKE2b-128 of the content: the same payment under another identity is flagged as a duplicate."""
     currency: str = Field(sa_column=column(str))
@@ -108,8 +108,6 @@ class IncomingOpen(TenantTable, table=True):
     value_day: int | None = Field(sa_column=integer(nullable=True))
     revision: int = Field(sa_column=integer(default="1"))
     direction: int = Field(sa_column=column(int, small=True))
-    reason: int | None = Field(sa_column=column(int, nullable=True, small=True))
-    """Why the last run proposed nothing for it."""
     pending: bool = Field(sa_column=column(bool, default="false"))
     reversal: bool = Field(sa_column=column(bool, default="false"))
     duplicate: bool = Field(sa_column=column(bool, default="false"))

@@ -14,7 +14,7 @@ from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
 
-RUN_LEAVES = {"job", "change", "audit_record", "outbox"}
+RUN_LEAVES = {"job", "change", "audit_record", "outbox", "event", "event_feed"}
 
 
 @pytest.fixture
@@ -163,6 +163,33 @@ async def test_a_filtered_run_says_no_reason_for_what_has_a_proposal_elsewhere(w
     await world.run(incomingFilter={"externalId": "lone"})
     assert (await world.expected(expected))["reasonCode"] is None
     assert len(await world.matches(status="proposed")) == 1
+
+
+async def test_a_filtered_run_takes_back_no_reason_that_rests_on_what_it_did_not_see(world: World) -> None:
+    item = await world.expect("500.00", counterpartyName="Bolt GmbH", externalId="item")
+    line = await world.receive("90.00", counterpartyName="Bolt GmbH", externalId="line")
+    await world.run()
+    told = (await world.expected(item))["reasonCode"], (await world.incoming(line))["reasonCode"]
+    assert told == ("amount_mismatch", "amount_mismatch")
+    await world.receive("33.00", externalId="other")
+    await world.expect("44.00", externalId="stranger")
+    await world.run(incomingFilter={"externalId": "other"})
+    assert (await world.expected(item))["reasonCode"] == "amount_mismatch"
+    await world.run(expectedFilter={"externalId": "stranger"})
+    assert (await world.incoming(line))["reasonCode"] == "amount_mismatch"
+
+
+async def test_a_filtered_run_says_why_what_it_looked_for_stays_open_now(world: World) -> None:
+    await world.expect("500.00", counterpartyName="Bolt GmbH")
+    line = await world.receive("90.00", counterpartyName="Bolt GmbH", externalId="line")
+    await world.run()
+    assert (await world.incoming(line))["reasonCode"] == "amount_mismatch"
+    await world.receive("500.00", counterpartyName="Bolt GmbH", externalId="whole")
+    await world.run(incomingFilter={"externalId": "whole"})
+    answer = await world.accept(await world.proposal())
+    assert answer.status_code == 200, answer.text
+    await world.run(incomingFilter={"externalId": "line"})
+    assert (await world.incoming(line))["reasonCode"] == "no_candidate"
 
 
 async def test_a_filtered_run_that_accepts_supersedes_what_competes_outside_of_its_filter(world: World) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import polars as pl
@@ -18,7 +17,16 @@ from payrec.domain.matching.rules import AdjustmentType, Confidence, MatchingRul
 from payrec.domain.matching.score import LEVELS
 from payrec.services.match_columns import Snapshot
 from payrec.services.match_staging import Draft, Stamp
-from payrec.storage.match_proposals import EVENT_COLUMNS, LEG_COLUMNS, MATCH_COLUMNS, TAKEN_COLUMNS
+from payrec.storage.binary_copy import encoded
+from payrec.storage.match_proposals import (
+    ALLOCATION_COLUMNS,
+    EVENT_COLUMNS,
+    LEG_COLUMNS,
+    MATCH_COLUMNS,
+    TAKEN_COLUMNS,
+)
+from payrec.storage.rows import CopiedRows
+from support.copied import HEADER, TRAILER, cells, table
 
 ROWS: Final = 6
 """Transactions of each side."""
@@ -46,8 +54,12 @@ PAIR: Final = (0, 0, 0, None, None, 1_000, 1_000)
 """A leg of the first proposal, that joins the first item and the first line."""
 
 
-def name(side: int, place: int) -> str:
-    return str(uuid.UUID(int=(side << 64) + 1_000 - place))
+def name(side: int, place: int) -> uuid.UUID:
+    return uuid.UUID(int=(side << 64) + 1_000 - place)
+
+
+def new_id(number: int) -> uuid.UUID:
+    return uuid.UUID(int=100 + number)
 
 
 def snapshot() -> Snapshot:
@@ -60,8 +72,8 @@ def snapshot() -> Snapshot:
             {**common, "currency": ["USD"] * ROWS, "booking_day": [20_000 + p for p in places]},
             schema_overrides={**types, "booking_day": pl.Int32},
         ),
-        expected_ids=pl.Series([name(1, p) for p in places]),
-        incoming_ids=pl.Series([name(2, p) for p in places]),
+        expected_ids=pl.Series([name(1, p).bytes for p in places]),
+        incoming_ids=pl.Series([name(2, p).bytes for p in places]),
         expected_reasons=pl.Series([None] * ROWS, dtype=pl.Int16),
         incoming_reasons=pl.Series([None] * ROWS, dtype=pl.Int16),
         names=pl.DataFrame(),
@@ -89,7 +101,7 @@ def matches(auto: list[bool], **changed: Any) -> pl.DataFrame:
     }
     frame = pl.DataFrame([{**said, "auto": value} for value in auto], schema_overrides={"coincidences_ppm": pl.Int64})
     return frame.with_row_index("proposal").with_columns(
-        match_id=pl.Series([f"{100 + number:032x}" for number in range(len(auto))])
+        match_id=pl.Series([new_id(number).bytes for number in range(len(auto))])
     )
 
 
@@ -113,26 +125,32 @@ def draft(
     )
 
 
-def table(data: bytes, columns: list[str]) -> list[dict[str, str | None]]:
-    """Return COPY text as rows."""
-    rows = [line.split("\t") for line in data.decode().splitlines()]
-    return [{c: None if v == "\\N" else v for c, v in zip(columns, row, strict=True)} for row in rows]
+def copied(frame: pl.DataFrame) -> CopiedRows:
+    """Return rows as the server would give them."""
+    data = encoded(frame) or HEADER + TRAILER
+    sizes = [2 + sum(4 + len(cell or b"") for cell in row) for row in cells(data)]
+    sizes = [*sizes, len(TRAILER)]
+    sizes[0] += len(HEADER)
+    return CopiedRows(bytearray(data), sizes)
 
 
-def taken(found: Draft) -> dict[str, dict[str, tuple[int, str | None]]]:
-    takes = found.takes()
+def taken(found: Draft) -> dict[str, dict[uuid.UUID, tuple[int, uuid.UUID | None]]]:
+    staged = dict(zip(("expected", "incoming"), found.takes().staged, strict=True))
     return {
-        side: {
-            str(row["transaction_id"]): (int(row["minor"] or ""), row["winner"])
-            for row in table(getattr(takes, side), TAKEN_COLUMNS)
-        }
-        for side in ("expected", "incoming")
+        side: {row["transaction_id"]: (row["minor"], row["winner"]) for row in table(rows, TAKEN_COLUMNS)}
+        for side, rows in staged.items()
     }
 
 
-def key(found: Draft) -> str | None:
+def accepted(found: Draft) -> tuple[int, int]:
+    expected, incoming = found.takes().accepted
+    return expected.height, incoming.height
+
+
+def key(found: Draft) -> int | None:
     [row] = table(found.rows(STAMP).matches, MATCH_COLUMNS)
-    return row["content_key"]
+    stored: int | None = row["content_key"]
+    return stored
 
 
 def test_legs_contra_legs_and_adjustments_together_are_what_is_taken() -> None:
@@ -142,12 +160,12 @@ def test_legs_contra_legs_and_adjustments_together_are_what_is_taken() -> None:
         auto=[True, True, True],
         adjustments=[(0, fee, 0, None, 50, None), (2, fee, None, 1, -20, None)],
     )
-    first, second, third = found.match_ids
+    first, second, third = map(new_id, range(3))
     assert taken(found) == {
         "expected": {name(1, 0): (1_050, first), name(1, 1): (400, second), name(1, 2): (300, second)},
         "incoming": {name(2, 0): (900, first), name(2, 1): (480, third), name(2, 2): (600, third)},
     }
-    assert found.takes().accepted == (3, 3)
+    assert accepted(found) == (3, 3)
 
 
 def test_what_several_accept_of_an_item_is_one_row_and_a_mere_proposal_takes_nothing() -> None:
@@ -155,17 +173,34 @@ def test_what_several_accept_of_an_item_is_one_row_and_a_mere_proposal_takes_not
         [(0, 0, 0, None, None, 100, 100), (1, 0, 1, None, None, 200, 200), (2, 0, 2, None, None, 400, 400)],
         auto=[False, True, True],
     )
-    assert taken(found)["expected"] == {name(1, 0): (600, found.match_ids[1])}
+    assert taken(found)["expected"] == {name(1, 0): (600, new_id(1))}
     assert taken(found)["incoming"][name(2, 0)] == (0, None)
-    assert found.takes().accepted == (1, 2)
-    [item] = table(found.takes().expected, TAKEN_COLUMNS)
-    assert (item["place"], item["open_minor"], item["revision"]) == ("0", "10000", "1")
+    assert accepted(found) == (1, 2)
+    [item] = table(found.takes().staged[0], TAKEN_COLUMNS)
+    assert (item["place"], item["open_minor"], item["revision"]) == (0, 10_000, 1)
 
 
 def test_what_is_staged_is_in_the_order_of_ids() -> None:
     found = draft([(n, n, n, None, None, 1, 1) for n in range(ROWS)], auto=[True] * ROWS)
-    ids = [row["transaction_id"] for row in table(found.takes().expected, TAKEN_COLUMNS)]
-    assert ids == sorted(map(str, ids))
+    ids = [row["transaction_id"] for row in table(found.takes().staged[0], TAKEN_COLUMNS)]
+    assert ids == sorted(ids)
+
+
+def test_what_nothing_was_allocated_of_gets_an_allocation() -> None:
+    found = draft(
+        [(0, 0, 0, None, None, 10_000, 10_000), (1, 1, 1, None, None, 1, 1), (2, 2, 2, None, None, 1, 1)],
+        auto=[True, True, False],
+    )
+    takes = found.takes()
+    rows = table(takes.allocations(([], [0]), STAMP.at), ALLOCATION_COLUMNS)
+    assert [(row["side"], row["transaction_id"], row["amount_minor"], row["allocated_minor"]) for row in rows] == [
+        (1, name(1, 1), 10_001, 1),
+        (1, name(1, 0), 10_000, 10_000),
+        (2, name(2, 1), 10_001, 1),
+    ]
+    assert [row["status"] for row in rows] == ["partially_matched", "matched", "partially_matched"]
+    assert {(row["version"], row["updated_at"]) for row in rows} == {(2, STAMP.at)}
+    assert table(takes.allocations(([0, 1], [0, 1]), STAMP.at), ALLOCATION_COLUMNS) == []
 
 
 def test_a_proposal_goes_whole_with_any_of_its_transactions() -> None:
@@ -184,7 +219,7 @@ def test_a_proposal_goes_whole_with_any_of_its_transactions() -> None:
     assert found.joining([4], []).to_list() == [2]
     rest = found.without(found.joining([1], [2]))
     assert (rest.matches["proposal"].to_list(), rest.legs.height, rest.adjustments.height) == ([2], 1, 1)
-    assert [row["match_id"] for row in table(rest.rows(STAMP).legs, LEG_COLUMNS)] == [found.match_ids[2]]
+    assert [row["match_id"] for row in table(rest.rows(STAMP).legs, LEG_COLUMNS)] == [new_id(2)]
 
 
 CHANGES: Final[dict[str, dict[str, Any]]] = {
@@ -224,7 +259,9 @@ def test_what_is_accepted_at_once_has_no_key() -> None:
 def test_a_proposal_is_known_again_wherever_its_rows_stand(order: list[int], more: int) -> None:
     found = draft([(n, n, n, None, None, 1, 1) for n in range(ROWS)], auto=[False] * ROWS)
     keys = [row["content_key"] for row in table(found.rows(STAMP).matches, MATCH_COLUMNS)]
-    stored = "".join(f"{name(3, n)},{k}\n" for n, k in enumerate(keys) if n >= more).encode()
+    stored = pl.DataFrame(
+        {"id": [name(3, n).bytes for n in range(more, ROWS)], "content_key": pl.Series(keys[more:], dtype=pl.Int64)}
+    )
     seen = found.snapshot
     # The same transactions, read in another order: other places, and proposals with other numbers.
     places = {place: n for n, place in enumerate(order)}
@@ -238,9 +275,9 @@ def test_a_proposal_is_known_again_wherever_its_rows_stand(order: list[int], mor
             incoming_ids=seen.incoming_ids.gather(order),
         ),
     )
-    same, kept = other.kept(stored)
+    same, kept = other.kept(copied(stored))
     assert sorted(same["proposal"].to_list()) == list(range(more, ROWS))
-    assert sorted(kept.decode().split()) == sorted(name(3, n) for n in range(more, ROWS))
+    assert {row["id"] for row in table(kept, ["id"])} == {name(3, n) for n in range(more, ROWS)}
 
 
 def test_the_rows_say_all_that_was_proposed() -> None:
@@ -254,39 +291,43 @@ def test_the_rows_say_all_that_was_proposed() -> None:
         alternatives=[(1, 1, 3, 4, 100), (1, 2, None, 5, 90)],
     )
     rows = found.rows(STAMP)
-    accepted, proposed = table(rows.matches, MATCH_COLUMNS)
-    assert (accepted["status"], accepted["decided_by"], accepted["effective_on"]) == (
+    decided, proposed = table(rows.matches, MATCH_COLUMNS)
+    assert (decided["status"], decided["decided_by"], decided["decided_at"], decided["effective_on"]) == (
         "accepted",
         "engine:0",
-        "2024-10-06",
+        STAMP.at,
+        date(2024, 10, 6),
     )
-    assert (accepted["currency"], proposed["currency"], proposed["status"]) == ("USD", "EUR", "proposed")
-    assert json.loads(accepted["adjustments"] or "") == [
-        {"type": "fee", "side": "expected", "id": name(1, 0), "minor": 50, "currency": "EUR", "rate": None},
-        {"type": "fx", "side": "incoming", "id": name(2, 1), "minor": 1, "currency": "USD", "rate": "1.25"},
+    assert [(match["id"], match["run_id"], match["created_at"], match["levels"]) for match in (decided, proposed)] == [
+        (new_id(n), STAMP.run_id, STAMP.at, [0] * len(LEVELS)) for n in range(2)
     ]
-    assert json.loads(proposed["alternatives"] or "") == [
-        {"expected": name(1, 3), "incoming": name(2, 4), "score": 100},
-        {"expected": None, "incoming": name(2, 5), "score": 90},
+    assert (decided["currency"], proposed["currency"], proposed["status"]) == ("USD", "EUR", "proposed")
+    assert decided["adjustments"] == [
+        {"type": "fee", "side": "expected", "id": str(name(1, 0)), "minor": 50, "currency": "EUR", "rate": None},
+        {"type": "fx", "side": "incoming", "id": str(name(2, 1)), "minor": 1, "currency": "USD", "rate": "1.25"},
+    ]
+    assert proposed["alternatives"] == [
+        {"expected": str(name(1, 3)), "incoming": str(name(2, 4)), "score": 100},
+        {"expected": None, "incoming": str(name(2, 5)), "score": 90},
     ]
     legs = table(rows.legs, LEG_COLUMNS)
     joined = ("expected_revision", "incoming_revision", "contra_revision", "ordinal", "settled_currency")
     assert [tuple(leg[c] for c in joined) for leg in legs] == [
-        ("1", "1", None, "0", "EUR"),
-        (None, "2", "3", "1", "USD"),
-        ("2", None, "3", "0", "EUR"),
+        (1, 1, None, 0, "EUR"),
+        (None, 2, 3, 1, "USD"),
+        (2, None, 3, 0, "EUR"),
     ]
-    assert [leg["valid_from"] is not None for leg in legs] == [True, True, False]
+    assert [leg["valid_from"] for leg in legs] == [STAMP.change_id, STAMP.change_id, None]
     events = table(rows.events, EVENT_COLUMNS)
     assert {e["type"]: e["resource_ids"] for e in events} == {
-        "match.accepted": f"{{{found.match_ids[0]}}}",
-        "match.proposed": f"{{{found.match_ids[1]}}}",
+        "match.accepted": [new_id(0)],
+        "match.proposed": [new_id(1)],
     }
 
 
 def test_nothing_proposed_is_nothing_to_copy() -> None:
     found = draft([PAIR]).without(pl.Series([0]))
     takes, rows = found.takes(), found.rows(STAMP)
-    assert (takes.expected, takes.incoming, takes.accepted) == (b"", b"", (0, 0))
+    assert (takes.staged, takes.allocations(([], []), STAMP.at)) == ((b"", b""), b"")
     assert (rows.matches, rows.legs, rows.events) == (b"", b"", b"")
-    assert found.kept(b"")[1] == b""
+    assert found.kept(None)[1] == b""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.events import TOLD
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 
@@ -46,8 +47,8 @@ async def test_what_is_proved_is_accepted_at_once_with_its_allocations(world: Wo
         assert (row["status"], row["openAmountMinor"], row["reasonCode"]) == ("matched", 0, None)
     assert await world.sql("SELECT 1 FROM expected_open UNION ALL SELECT 1 FROM incoming_open") == []
     assert await world.sql("SELECT count(*) AS n FROM leg JOIN change ON change.id = leg.valid_from") == [{"n": 1}]
-    [event] = await world.sql("SELECT resource_ids FROM outbox WHERE type = 'match.accepted'")
-    assert [str(x) for x in event["resource_ids"]] == [match["id"]]
+    [event] = await world.sql(f"SELECT resource_id FROM {TOLD} WHERE type = 'match.accepted'")  # noqa: S608
+    assert str(event["resource_id"]) == match["id"]
     assert (await world.accept(match)).status_code == 200
 
 

@@ -12,7 +12,7 @@ from psycopg import errors, sql
 from payrec.embedded.postgres import ADMIN_ROLE, LOGIN_ROLE, EmbeddedDatabase
 from payrec.errors import PayrecError, UnavailableError
 from payrec.storage import database as doors
-from payrec.storage.database import Connection, Database
+from payrec.storage.database import Connection, Database, shared_snapshot
 from support.places import Places, look, wait_for
 
 pytestmark = pytest.mark.anyio
@@ -285,3 +285,28 @@ async def test_a_snapshot_sees_the_data_of_one_instant(opened: Database, places:
         async with opened.tenant(places.b) as writer:
             await writer.execute("INSERT INTO change (id) VALUES (gen_random_uuid())")
         assert await rows(reader, "SELECT count(*) FROM change") == before
+
+
+async def tried(door: AbstractAsyncContextManager[Connection], query: str) -> None:
+    async with door as connection:
+        await connection.execute(query.encode())
+
+
+async def test_another_transaction_sees_the_same_instant_and_no_other_tenant(opened: Database, places: Places) -> None:
+    count = "SELECT count(*) FROM change"
+    of_others = f"SELECT 1 FROM {places.b.schema_name}.change"  # noqa: S608 - our own name
+    async with opened.tenant(places.b, readonly=True, snapshot=True) as reader:
+        before = await rows(reader, count)
+        view = await shared_snapshot(reader)
+        async with opened.tenant(places.b) as writer:
+            await writer.execute("INSERT INTO change (id) VALUES (gen_random_uuid())")
+        async with opened.tenant(places.b, readonly=True, snapshot=view) as other:
+            assert await rows(other, count) == before
+        with pytest.raises(errors.ReadOnlySqlTransaction):
+            await tried(opened.tenant(places.b, readonly=True, snapshot=view), "DELETE FROM change")
+        with pytest.raises(errors.InsufficientPrivilege):
+            await tried(opened.tenant(places.a, readonly=True, snapshot=view), of_others)
+    with pytest.raises(errors.Error):
+        await tried(opened.tenant(places.b, readonly=True, snapshot=view), "SELECT 1")
+    # The connection of a door that did not open is as good as any.
+    await tried(opened.tenant(places.b), "SELECT 1")

@@ -10,9 +10,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+import polars as pl
 import pytest
 
 from payrec.errors import AlreadyMatchedError
+from payrec.storage.allocations import AllocationStore, Side, Take
+from payrec.storage.binary_copy import encoded
 from payrec.storage.database import Connection
 from payrec.storage.match_proposals import MatchProposalStore
 from payrec.storage.rows import copy_out, fetch_all
@@ -61,8 +64,34 @@ async def committing(world: World) -> AsyncIterator[tuple[Connection, MatchPropo
 
 
 def taken(transaction: UUID, open_minor: int, minor: int, winner: UUID | None = None, revision: int = 1) -> bytes:
-    cells = (transaction, 7, open_minor, revision, minor, winner if winner is not None else "\\N")
-    return ("\t".join(str(cell) for cell in cells) + "\n").encode()
+    schema = {"transaction_id": pl.Binary, "place": pl.Int32, "open_minor": pl.Int64, "revision": pl.Int32}
+    row = (transaction.bytes, 7, open_minor, revision, minor, winner.bytes if winner is not None else None)
+    return encoded(pl.DataFrame([row], schema={**schema, "minor": pl.Int64, "winner": pl.Binary}, orient="row"))
+
+
+def allocation(side: int, transaction: UUID, amount_minor: int, minor: int) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "transaction_id": [transaction.bytes],
+            "amount_minor": [amount_minor],
+            "allocated_minor": [minor],
+            "updated_at": pl.Series([NOW], dtype=pl.Datetime("us", "UTC")),
+            "version": pl.Series([2], dtype=pl.Int32),
+            "side": pl.Series([side], dtype=pl.Int16),
+            "status": ["matched" if minor == amount_minor else "partially_matched"],
+        }
+    )
+
+
+async def allocate(world: World, rows: pl.DataFrame) -> None:
+    async with committing(world) as (_, store):
+        await store.allocate(encoded(rows))
+
+
+async def allocate_more(world: World, items: bytes) -> None:
+    async with committing(world) as (_, store):
+        await store.stage(items, b"")
+        await store.allocate_more(at=NOW)
 
 
 async def superseded(world: World, found: Stored, *, item_minor: int, kept: list[UUID]) -> dict[UUID, UUID | None]:
@@ -73,9 +102,11 @@ async def superseded(world: World, found: Stored, *, item_minor: int, kept: list
         await store.stage(taken(found.expected[0], item_minor, 3_000, winner), line)
         await store.hold()
         assert await store.changed() == ([], [])
-        await store.allocate(at=NOW)
+        assert await store.allocate_more(at=NOW) == ([], [])
+        new = [allocation(1, found.expected[0], item_minor, 3_000), allocation(2, found.incoming[-1], 3_000, 3_000)]
+        await store.allocate(encoded(pl.concat(new)))
         await store.close(expected=1, incoming=1)
-        rows = "".join(f"{match}\n" for match in kept).encode()
+        rows = encoded(pl.DataFrame({"id": [match.bytes for match in kept]}, schema={"id": pl.Binary}))
         count = await store.supersede(rows, change_id=winner, at=NOW, filtered=False)
         gone = await fetch_all(connection, "SELECT id, superseded_by FROM match WHERE status = 'superseded'")
         assert len(gone) == count
@@ -141,6 +172,26 @@ async def test_a_transaction_that_is_not_what_it_was_is_told_by_its_place(
         assert await store.changed() == ([], [])
 
 
+async def test_what_has_an_allocation_gets_more_of_it_and_never_more_than_there_is(world: World) -> None:
+    found = await stored(world, expected=[10_000], incoming=[10_000], matches=[])
+    async with committing(world) as (_, store):
+        await store.allocate(encoded(allocation(1, found.expected[0], 10_000, 4_000)))
+        await store.stage(taken(found.expected[0], 6_000, 5_000), taken(found.incoming[0], 10_000, 0))
+        assert await store.allocate_more(at=NOW) == ([7], [])
+    state = "SELECT side, allocated_minor, status, version FROM allocation"
+    assert [tuple(row.values()) for row in await world.sql(state)] == [(1, 9_000, "partially_matched", 3)]
+    with pytest.raises(AlreadyMatchedError):
+        await allocate_more(world, taken(found.expected[0], 6_000, 1_001))
+
+
+async def test_who_is_second_to_touch_a_transaction_proposes_again(world: World) -> None:
+    found = await stored(world, expected=[10_000], incoming=[10_000], matches=[])
+    row = allocation(2, found.incoming[0], 10_000, 1)
+    await allocate(world, row)
+    with pytest.raises(AlreadyMatchedError):
+        await allocate(world, row)
+
+
 @pytest.mark.parametrize("column", ["revision", "open_minor"])
 async def test_a_row_that_changes_at_last_is_not_closed_as_it_was(world: World, column: str) -> None:
     found = await stored(world, expected=[10_000], incoming=[10_000], matches=[])
@@ -155,16 +206,53 @@ async def test_a_row_that_changes_at_last_is_not_closed_as_it_was(world: World, 
     assert len(await world.sql("SELECT 1 FROM expected_open UNION ALL SELECT 1 FROM incoming_open")) == 2
 
 
-async def test_nobody_gives_a_reason_for_a_row_on_which_somebody_works(world: World) -> None:
+def reasons(side: int, said: dict[UUID, int | None]) -> bytes:
+    frame = pl.DataFrame(
+        {"id": [name.bytes for name in said], "reason": pl.Series(list(said.values()), dtype=pl.Int16)}
+    )
+    return encoded(frame.select(pl.lit(side, dtype=pl.Int16), "id", "reason"))
+
+
+async def test_a_reason_waits_for_nobody_who_works_on_the_row(world: World) -> None:
     found = await stored(world, expected=[10_000, 20_000], incoming=[], matches=[])
-    reasons = "".join(f"1\t{name}\t1\n" for name in found.expected).encode()
     database = world.service.factory.context.database
     async with database.tenant(world.scope) as other:
         await other.execute(b"SELECT 1 FROM expected_open WHERE transaction_id = %s FOR UPDATE", (found.expected[0],))
         async with committing(world) as (_, store):
-            await store.give_reasons(reasons, filtered=False)
-    rows = await world.sql("SELECT reason FROM expected_open ORDER BY transaction_id")
-    assert [row["reason"] for row in rows] == [None, 1]
+            await store.give_reasons(reasons(1, dict.fromkeys(found.expected, 1)), filtered=False)
+    assert await said(world) == dict.fromkeys(found.expected, 1)
+
+
+async def test_what_was_said_is_said_otherwise_or_taken_back(world: World) -> None:
+    found = await stored(world, expected=[1, 2, 3], incoming=[4], matches=[])
+    first, second, third = found.expected
+    for now in ({first: 1, second: 1}, {first: 2, second: None, third: None}):
+        async with committing(world) as (_, store):
+            await store.give_reasons(reasons(1, now), filtered=False)
+    assert await said(world) == {first: 2}
+    # Of the other side, another reason of another transaction.
+    async with committing(world) as (_, store):
+        await store.give_reasons(reasons(2, {found.incoming[0]: 4}), filtered=False)
+    assert await said(world) == {first: 2, found.incoming[0]: 4}
+
+
+async def test_who_takes_of_a_transaction_takes_back_why_it_was_open(world: World) -> None:
+    found = await stored(world, expected=[10_000, 20_000], incoming=[10_000], matches=[])
+    async with committing(world) as (_, store):
+        await store.give_reasons(reasons(1, dict.fromkeys(found.expected, 1)), filtered=False)
+        await store.give_reasons(reasons(2, dict.fromkeys(found.incoming, 1)), filtered=False)
+    takes = [
+        Take(side=Side.EXPECTED, transaction_id=found.expected[0], amount_minor=10_000, taken_minor=4_000),
+        Take(side=Side.INCOMING, transaction_id=found.incoming[0], amount_minor=10_000, taken_minor=10_000),
+    ]
+    async with world.service.factory.context.database.tenant(world.scope) as connection:
+        await AllocationStore(connection).take(takes, at=NOW)
+    assert await said(world) == {found.expected[1]: 1}
+
+
+async def said(world: World) -> dict[UUID, int]:
+    rows = await world.sql("SELECT transaction_id, reason FROM open_reason")
+    return {row["transaction_id"]: row["reason"] for row in rows}
 
 
 async def test_a_copy_that_fails_on_the_way_leaves_the_connection_usable(world: World) -> None:

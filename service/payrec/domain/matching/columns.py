@@ -8,6 +8,7 @@ decides between them is decided by chance.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from typing import Final
 import polars as pl
 
 from payrec.constants import MATCHING_ROWS_MAX
+from payrec.domain.matching.apart import leaves_out, shared
 from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
 
 EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
@@ -114,6 +116,10 @@ class Sides:
     incoming: pl.DataFrame
     names: pl.DataFrame = field(default_factory=lambda: normalised(pl.DataFrame(schema=dict(NAMES_SCHEMA))))
     """What the name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
+    own_accounts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
+    """Keys of the accounts on which there is a line, or for which an item is expected, each once."""
+    apart: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int32))
+    """Ordinals of the items that were left out, because they share nothing with any line."""
 
     def payments(self) -> pl.DataFrame:
         """Return the lines that pay something: neither reversals nor repetitions."""
@@ -199,13 +205,23 @@ def _equal_to_next(frame: pl.DataFrame, columns: list[str]) -> pl.Series:
     return frame.select((pl.all_horizontal(equal) & ~last).alias("same"))["same"]
 
 
+def _named(
+    expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame, aliases: Mapping[int, int]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return what ``normalised`` and ``resolved`` return."""
+    known = normalised(texts)
+    return known, resolved(expected, incoming, known, aliases)
+
+
 def prepare(
     expected: pl.DataFrame,
     incoming: pl.DataFrame,
     names: pl.DataFrame | None = None,
     aliases: Mapping[int, int] | None = None,
 ) -> Sides:
-    """Check the frames, put both sides into content order, and resolve the names of lines that no item has.
+    """Check the frames, resolve the names of lines that no item has, and put both sides into content order.
+
+    Of many items, those that share nothing with any line are left out.
 
     ``aliases`` are keys of names on statements, and of the counterparties' names that they were found to mean.
 
@@ -218,16 +234,26 @@ def prepare(
     expected = checked(expected, EXPECTED_SCHEMA)
     incoming = checked(incoming, INCOMING_SCHEMA)
     texts = checked(names if names is not None else pl.DataFrame(schema=dict(NAMES_SCHEMA)), NAMES_SCHEMA)
-    known = normalised(texts)
-    similar = resolved(expected["name_key"], incoming["name_key"], known, aliases or {})
-    parts = _parts(expected, incoming)
+    own = pl.concat([frame["own_account_key"] for frame in (expected, incoming)]).drop_nulls().unique()
+    keys = expected["name_key"], incoming["name_key"]
+    with ThreadPoolExecutor(max_workers=1) as aside:
+        # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
+        naming = aside.submit(_named, *keys, texts, aliases or {})
+        near = shared(expected, incoming, naming.result()[1]) if leaves_out(expected, incoming) else expected
+        parts = _parts(near, incoming)
+        items = _in_content_order(near, parts, "due_day")
+        lines = _in_content_order(incoming, parts, "booking_day")
+        known, similar = naming.result()
+    apart = expected["ordinal"].filter(~expected["ordinal"].is_in(near["ordinal"].implode()))
     return Sides(
-        expected=_in_content_order(expected, parts, "due_day"),
-        incoming=_in_content_order(incoming, parts, "booking_day").with_columns(
+        expected=items,
+        incoming=lines.with_columns(
             day=pl.coalesce("booking_day", "value_day"),
             similar_key=pl.col("name_key").replace_strict(
                 similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
             ),
         ),
         names=known,
+        own_accounts=own,
+        apart=apart,
     )

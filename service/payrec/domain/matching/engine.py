@@ -106,7 +106,8 @@ class Proposals:
     ``ALTERNATIVES_MAX`` for each side of a proposal."""
     open_expected: pl.DataFrame
     """Items without a proposal: ``ordinal``, ``reason`` (``Reason``), ``nearest`` (the line's ordinal, or null),
-    ``days_outside`` (days beyond the date window) and ``difference_minor`` (line less item)."""
+    ``days_outside`` (days beyond the date window) and ``difference_minor`` (line less item). Those that were left out
+    because they share nothing with any line come last, in the order given."""
     open_incoming: pl.DataFrame
     """Lines without a proposal, the same; ``nearest`` is an item's ordinal."""
     counts: Counts
@@ -307,7 +308,7 @@ def propose(
         open_expected=open_items,
         open_incoming=open_lines,
         counts=Counts(
-            expected=sides.expected.height,
+            expected=expected.height,
             incoming=sides.incoming.height,
             candidates=pairs.height,
             proposed=result.height,

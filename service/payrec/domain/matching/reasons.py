@@ -172,7 +172,7 @@ def open_expected(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, fou
         .then(Reason.AMBIGUOUS.value)
         .otherwise(Reason.NO_CANDIDATE.value)
     )
-    return (
+    near = (
         sides.expected.select("row", "ordinal")
         .filter(~row.is_in(proposed.implode()))
         .join(_best(own, "e"), left_on="row", right_on="e", how="left")
@@ -182,6 +182,8 @@ def open_expected(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, fou
         .sort("row")
         .select("ordinal", "reason", "nearest", "days_outside", "difference_minor")
     )
+    nobody = pl.lit(Reason.NO_CANDIDATE.value, dtype=pl.Int8)
+    return pl.concat([near, sides.apart.to_frame("ordinal").with_columns(reason=nobody)], how="diagonal")
 
 
 def by_reason(rows: pl.DataFrame) -> dict[str, int]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "4"
+ENGINE_VERSION: Final = "5"
 """Changes whenever the same data could give another result."""
 
 BASIS_POINTS: Final = 10_000

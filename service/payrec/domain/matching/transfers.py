@@ -68,7 +68,7 @@ class OwnMoney:
 
 def own_money(sides: Sides, rules: MatchingRules) -> OwnMoney:
     """Return the lines that move the tenant's own money between its accounts."""
-    own = pl.concat([frame["own_account_key"] for frame in (sides.expected, sides.incoming)]).drop_nulls().unique()
+    own = sides.own_accounts
     if own.is_empty():
         return OwnMoney(pl.Series(dtype=pl.UInt32), no_edges(), no_findings())
     lines = salted(sides.incoming.filter(~pl.col("reversal")))

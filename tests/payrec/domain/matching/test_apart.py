@@ -1,0 +1,143 @@
+"""Items that share nothing with any line may be left out: whatever else is said stays the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from payrec.domain.matching import apart
+from payrec.domain.matching.columns import prepare
+from payrec.domain.matching.rules import MatchingRules, Reason
+from support.matching_frames import Item, Line, Outcome, expected_frame, incoming_frame, names_frame, run
+from support.matching_worlds import worlds
+
+PROPERTY = settings(deadline=None, max_examples=40)
+RULES = (
+    MatchingRules(auto_accept=True, auto_accept_min_confidence="high"),
+    MatchingRules(amount_tolerance_minor=50, require_reference=True),
+    MatchingRules(amount_tolerance_basis_points=100),
+)
+NAMES = st.sampled_from(
+    [None, "Zangra Handel", "Znagra Handel", "Quentlin Maschinenbau", "Quentlin Maschinenba", "Obrist Feinmechanik"]
+)
+ACCOUNTS = st.sampled_from([None, "DE1", "DE2", "DE3", "GIRO"])
+AMOUNTS = st.sampled_from([1_000, 2_000, 3_000, 3_030, 5_000, 9_000])
+WORDS = st.sampled_from([None, "INV-70001", "INV-70002", "RENT", "4711", "PO-2026-7", "CN-10001"])
+DIRECTIONS = st.sampled_from([1, 1, 1, -1])
+CURRENCIES = st.sampled_from(["EUR", "EUR", "EUR", "USD"])
+
+
+@st.composite
+def ledgers(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
+    """Draw many items and few lines that share payers, amounts, references and group ids by chance."""
+    items = [
+        Item(
+            f"e{at}",
+            amount=draw(AMOUNTS),
+            direction=draw(DIRECTIONS),
+            currency=draw(CURRENCIES),
+            due=20_600 + draw(st.integers(0, 40)),
+            reference=draw(WORDS),
+            end_to_end_id=draw(st.sampled_from([None, None, "ORDER-00001"])),
+            name=draw(NAMES),
+            iban=draw(ACCOUNTS),
+            account=draw(st.sampled_from([None, None, "GIRO"])),
+            group=draw(st.sampled_from([None, None, "PO-2026-7", "INV-70001"])),
+            band=draw(st.sampled_from([(None, None), (None, None), (900, 3_100)])),
+        )
+        for at in range(draw(st.integers(0, 24)))
+    ]
+    lines = [
+        Line(
+            f"i{at}",
+            amount=draw(AMOUNTS),
+            direction=draw(DIRECTIONS),
+            currency=draw(CURRENCIES),
+            day=20_600 + draw(st.integers(0, 40)),
+            text=draw(WORDS),
+            name=draw(NAMES),
+            iban=draw(ACCOUNTS),
+            account=draw(st.sampled_from([None, None, "GIRO", "SAVINGS"])),
+            group=draw(st.sampled_from([None, None, "PO-2026-7"])),
+            reversal=draw(st.sampled_from([False, False, False, True])),
+        )
+        for at in range(draw(st.integers(0, 4)))
+    ]
+    return items, lines
+
+
+def both_ways(items: list[Item], lines: list[Line], rules: MatchingRules) -> tuple[Outcome, Outcome]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apart, "ITEMS_PER_LINE_MIN", 0)
+        without = run(items, lines, rules)
+        patch.setattr(apart, "ITEMS_PER_LINE_MIN", 1_000_000 if lines else 0)
+        whole = run(items, lines, rules)
+    return without, whole
+
+
+def left_out_of(items: list[Item], lines: list[Line]) -> set[str]:
+    sides = prepare(expected_frame(items), incoming_frame(lines), names_frame([*items, *lines]))
+    return {items[at].id for at in sides.apart}
+
+
+@PROPERTY
+@given(drawn=ledgers(), rules=st.sampled_from(RULES))
+def test_who_is_left_out_changes_nothing(drawn: tuple[list[Item], list[Line]], rules: MatchingRules) -> None:
+    without, whole = both_ways(*drawn, rules)
+    event(f"proposed: {bool(without.matches)}")
+
+    assert without.summary() == whole.summary()
+
+
+@PROPERTY
+@given(drawn=worlds(), kept=st.integers(1, 3), rules=st.sampled_from(RULES))
+def test_nothing_changes_where_few_lines_of_many_stories_come(
+    drawn: tuple[list[Item], list[Line]], kept: int, rules: MatchingRules
+) -> None:
+    items, lines = drawn
+    without, whole = both_ways(items, lines[:kept], rules)
+
+    assert without.summary() == whole.summary()
+
+
+ITEMS = [
+    Item("quoted", amount=1_000, reference="INV-70001", iban="DE1"),
+    Item("of its payer", amount=2_500, iban="DE1", name="Zangra Handel"),
+    Item("of its payer's name", amount=2_600, name="Zangra Handel"),
+    Item("of the amount", amount=700, name="Quentlin Maschinenbau"),
+    Item("beside that", amount=900, name="Quentlin Maschinenbau"),
+    Item("of the amount in dollars", amount=700, currency="USD"),
+    Item("noted", amount=5_000, reference="INV-80001", name="Obrist Feinmechanik"),
+    Item("note", amount=500, direction=-1, reference="CN-80001", group="INV-80001", name="Obrist Feinmechanik"),
+]
+
+
+def test_those_are_left_out_that_share_nothing() -> None:
+    lines = [Line("x", amount=700, text="INV-70001")]
+
+    assert left_out_of(ITEMS, lines) == {"beside that", "of the amount in dollars"}
+    outcome = run(ITEMS, lines)
+    assert outcome.items["beside that"] == (Reason.NO_CANDIDATE, None, None, None)
+    assert outcome.proposals.counts.expected == len(ITEMS)
+    assert outcome.proposals.counts.open_expected["no_candidate"] >= 2
+
+
+def test_nobody_is_left_out_where_the_lines_are_many() -> None:
+    lines = [Line(f"x{at}", amount=123 + at) for at in range(3)]
+
+    assert left_out_of(ITEMS, lines) == set()
+    assert left_out_of(ITEMS, lines[:2]) == {item.id for item in ITEMS} - {"noted", "note"}
+
+
+def test_what_belongs_to_an_item_of_the_payer_is_not_left_out() -> None:
+    items = [
+        Item("by account", amount=10_003, due=20_600, iban="DE1", name="Zangra Handel"),
+        Item("by name", amount=25_019, due=20_601, name="Zangra Handel"),
+        *(Item(f"of others {at}", amount=31_337 + at, iban="DE9") for at in range(6)),
+    ]
+    without, whole = both_ways(items, [Line("x", amount=35_022, day=20_605, iban="DE1")], MatchingRules())
+
+    assert without.summary() == whole.summary()
+    [group] = without.groups
+    assert group.ends == (frozenset({"by account", "by name"}), frozenset({"x"}))
