@@ -47,8 +47,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 _JWT = re.compile(r"eyJ[0-9A-Za-z_-]+\.[0-9A-Za-z_-]+\.([0-9A-Za-z_-]+)")
 _API_KEY = re.compile(r"pr_[0-9A-Za-z]{16}\.([0-9A-Za-z]{43})[0-9A-Za-z]{6}")
-_SECRET_MEMBERS = frozenset({"password", "accessToken", "access_token", "apiKey"})
-_WITH_SECRETS = ("/auth/", "/tenants", "/idp/")
+_SECRET_MEMBERS = frozenset({"password", "accessToken", "access_token", "apiKey", "secret"})
+_WITH_SECRETS = ("/auth/", "/tenants", "/idp/", "/webhooks")
 _TABLES = """
     SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')

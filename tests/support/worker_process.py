@@ -14,7 +14,7 @@ from payrec.config import Config
 START_SECONDS = 60.0
 
 _PROGRAM = """
-import asyncio, json, sys
+import asyncio, importlib, json, os, signal, sys
 from datetime import timedelta
 
 from payrec.config import load_config
@@ -23,7 +23,21 @@ from payrec.jobs.worker import run_worker
 from payrec.logs import configure_logging
 
 
-async def main(lease, **options):
+def die_at(module, owner, name, moment):
+    owner = getattr(importlib.import_module(module), owner)
+    original = getattr(owner, name)
+
+    async def dying(*given, **more):
+        if moment == "after":
+            await original(*given, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, dying)
+
+
+async def main(lease, dies_at=None, **options):
+    if dies_at is not None:
+        die_at(*dies_at)
     context = create_context(load_config())
     configure_logging(level="info", form="json")
     await context.database.open()
@@ -41,13 +55,16 @@ asyncio.run(main(**json.loads(sys.argv[1])))
 
 
 @asynccontextmanager
-async def worker_process(config: Config, **options: float) -> AsyncIterator[asyncio.subprocess.Process]:
+async def worker_process(
+    config: Config, *, dies_at: tuple[str, str, str, str] | None = None, **options: float
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start a worker with the settings in its environment; whatever is left of it is killed in the end.
 
-    ``options`` are those of ``run_worker``, ``lease`` in seconds.
+    ``options`` are those of ``run_worker``, ``lease`` in seconds. With ``dies_at`` it kills itself, as SIGKILL does,
+    ``before`` or ``after`` it does a method for the first time: module, class, method, moment.
     """
     environment = {
-        "PATH": os.environ["PATH"],
+        **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
         "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
         "DATABASE_URL": config.database_url,
         "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
@@ -57,7 +74,7 @@ async def worker_process(config: Config, **options: float) -> AsyncIterator[asyn
         sys.executable,
         "-c",
         _PROGRAM,
-        json.dumps(options),
+        json.dumps({**options, "dies_at": dies_at}),
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

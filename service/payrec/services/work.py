@@ -86,14 +86,19 @@ class Work:
         IdempotencyInProgressError, IdempotencyKeyReusedError
             As ``IdempotencyStore.claim``.
         """
-        async with self.database.tenant(scope or caller.tenant) as connection:
+        scope = scope or caller.tenant
+        async with self.database.tenant(scope) as connection:
             unit = Unit(connection, caller=caller, now=self.clock.now(), change_id=self.ids.new())
             if not resumed:
                 await self._claim(unit)
             yield unit
             await unit.save_answer(caller.idempotency)
             await ChangeStore(connection).finish(
-                unit.change_id, actor=caller.principal.actor, request_id=caller.request_id, records=unit.records
+                unit.change_id,
+                environment_id=scope.environment_id,
+                actor=caller.principal.actor,
+                request_id=caller.request_id,
+                records=unit.records,
             )
 
     @asynccontextmanager

@@ -25,25 +25,36 @@ _FINISH: Final = """
         INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
         SELECT %(id)s, ordinal, action, ARRAY[resource_id], coalesce(data, '{}') FROM record
         WHERE resource_id IS NOT NULL AND action = ANY(%(events)s)
+        ORDER BY ordinal RETURNING ordinal
+    ), changed AS (
+        INSERT INTO change (id) VALUES (%(id)s)
     )
-    INSERT INTO change (id) VALUES (%(id)s)
+    -- Events of this change may also have been written before, by whoever writes many.
+    SELECT control.note_unsealed(%(id)s, %(environment_id)s)
+    WHERE EXISTS (SELECT FROM announced) OR EXISTS (SELECT FROM outbox WHERE change_id = %(id)s)
 """
 
 EVENT_TYPES: Final = frozenset(
     {
         "expected_transaction.created",
+        "expected_transaction.overdue",
         "expected_transaction.reopened",
         "incoming_transaction.created",
         "incoming_transaction.reversed",
         "incoming_transaction.updated",
         "import.completed",
         "import.failed",
+        "import.statement_gap",
         "match.proposed",
         "match.accepted",
         "match.superseded",
         "job.succeeded",
         "job.failed",
+        "job.cancelled",
         "api_key.expiring",
+        "data_source.failed",
+        "data_source.recovered",
+        "webhook.disabled",
     }
 )
 """Actions that others are told about; the rest is audit alone."""
@@ -55,10 +66,16 @@ class ChangeStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def finish(self, change_id: UUID, *, actor: str, request_id: str, records: Sequence[Record]) -> None:
-        """Write all records and the change; the change's clock is the instant of the transaction."""
+    async def finish(
+        self, change_id: UUID, *, environment_id: UUID, actor: str, request_id: str, records: Sequence[Record]
+    ) -> None:
+        """Write all records and the change; the change's clock is the instant of the transaction.
+
+        Where there are events, the sealer is told when the transaction commits.
+        """
         parameters: dict[str, Any] = {
             "id": change_id,
+            "environment_id": environment_id,
             "actor": actor,
             "request_id": request_id,
             "actions": [r.action for r in records],

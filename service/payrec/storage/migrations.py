@@ -190,6 +190,10 @@ def grant(engine: Engine) -> None:
         GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {JOBS_SCHEMA} TO {JOBS_ROLE};
         REVOKE ALL ON FUNCTION {CONTROL_SCHEMA}.enqueue(uuid, text, interval) FROM PUBLIC;
         GRANT EXECUTE ON FUNCTION {CONTROL_SCHEMA}.enqueue(uuid, text, interval) TO {TENANT_GROUP_ROLE}, {CONTROL_ROLE};
+        REVOKE ALL ON FUNCTION {CONTROL_SCHEMA}.note_unsealed(uuid, uuid),
+            {CONTROL_SCHEMA}.schedule_webhook(uuid, uuid, timestamptz, boolean) FROM PUBLIC;
+        GRANT EXECUTE ON FUNCTION {CONTROL_SCHEMA}.note_unsealed(uuid, uuid),
+            {CONTROL_SCHEMA}.schedule_webhook(uuid, uuid, timestamptz, boolean) TO {TENANT_GROUP_ROLE};
     """  # noqa: S608 - names of this module
     with migrating(engine) as connection:
         run_script(connection, script)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Index
+from sqlalchemy import BigInteger, Column, Identity, Index
 from sqlmodel import Field
 
 from payrec.tables.base import CONTROL_SCHEMA, ControlTable, TenantTable, array, column
@@ -30,7 +30,10 @@ class AuditRecord(TenantTable, table=True):
     """Who did what to which resource, with before and after. Appended, never updated."""
 
     __tablename__ = "audit_record"
-    __table_args__ = (Index("audit_record_by_resource", "resource_id"),)
+    __table_args__ = (
+        Index("audit_record_by_resource", "resource_id"),
+        Index("audit_record_by_action", "action", "change_id", "ordinal"),
+    )
 
     change_id: UUID = Field(sa_column=column(UUID, primary_key=True))
     ordinal: int = Field(sa_column=column(int, primary_key=True))
@@ -44,15 +47,21 @@ class AuditRecord(TenantTable, table=True):
 
 
 class Outbox(TenantTable, table=True):
-    """An event that is true once its transaction has committed; a bulk change writes one row for many resources."""
+    """An event that is true once its transaction has committed; a bulk change writes one row for many resources.
+
+    It is written when its transaction holds the rows that it is about. So of two changes of one resource the later one
+    has the greater ``sequence``, whatever any clock says.
+    """
 
     __tablename__ = "outbox"
+    __table_args__ = (Index("outbox_by_sequence", "sequence", unique=True),)
 
     change_id: UUID = Field(sa_column=column(UUID, primary_key=True))
     ordinal: int = Field(sa_column=column(int, primary_key=True))
     type: str = Field(sa_column=column(str))
     resource_ids: list[UUID] = Field(sa_column=array(UUID))
     data: dict[str, Any] = Field(sa_column=column(dict, default="'{}'"))
+    sequence: int = Field(sa_column=Column(BigInteger, Identity(always=True), nullable=False))
 
 
 class ControlAuditRecord(ControlTable, table=True):
@@ -60,7 +69,7 @@ class ControlAuditRecord(ControlTable, table=True):
 
     __tablename__ = "audit_record"
     __table_args__ = (
-        Index("control_audit_record_by_tenant", "tenant_id", "environment", "id"),
+        Index("control_audit_record_by_resource", "resource_id", "id"),
         {"schema": CONTROL_SCHEMA},
     )
 

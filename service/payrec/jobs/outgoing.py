@@ -1,0 +1,155 @@
+"""What leaves a worker without being asked: events get their places in the feed, and endpoints are told of them.
+
+One look at two tables of the control schema, again and again, finds both for all environments. It does not go
+through the queue: a worker whose every place is taken by long runs still tells in time. Both tables hold wake-ups
+alone, which stay until what they stand for is done, so that whatever ends a worker, another one does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from payrec.constants.events import (
+    EVENT_FAILURE_PAUSE_SECONDS,
+    EVENT_POLL_SECONDS_MAX,
+    EVENT_POLL_SECONDS_MIN,
+    UNSEALED_CHANGES_READ,
+    WEBHOOK_ENDPOINTS_AT_ONCE,
+)
+from payrec.domain.scope import TenantScope
+from payrec.errors import UnavailableError
+from payrec.factory import Factory
+from payrec.services.webhook_delivery import Bell
+from payrec.storage.tenants import TenantStore, scope_of
+from payrec.storage.wakeups import DueWebhook, Unsealed, WakeUpStore
+
+SEALINGS_AT_ONCE = 3
+"""Environments that a worker seals at the same time; each takes a connection."""
+
+POLL_GROWTH = 1.5
+"""By how much the time to the next look grows after one that found nothing."""
+
+
+class Outgoing:
+    """Seals and delivers until it is cancelled."""
+
+    def __init__(self, factory: Factory) -> None:
+        self._database = factory.context.database
+        self._clock = factory.context.clock
+        self._sealer = factory.create_sealer()
+        self._webhooks = factory.create_webhook_deliverer()
+        self._sealing: dict[UUID, asyncio.Task[None]] = {}
+        self._delivering: dict[UUID, tuple[UUID, Bell, asyncio.Task[None]]] = {}
+        self._left_alone: dict[UUID, float] = {}
+        self._woken = asyncio.Event()
+        self._turn = asyncio.Semaphore(SEALINGS_AT_ONCE)
+        self._is_away = False
+        self._logger = structlog.get_logger("payrec.outgoing")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Seal and deliver within the context; at its end what is under way is broken off and given back."""
+        async with self._webhooks:
+            looking = asyncio.create_task(self._look_forever())
+            try:
+                yield
+            finally:
+                tasks = [looking, *self._sealing.values(), *(task for _, _, task in self._delivering.values())]
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look_forever(self) -> None:
+        pause = EVENT_POLL_SECONDS_MIN
+        while True:
+            self._woken.clear()
+            found = await self._look()
+            pause = EVENT_POLL_SECONDS_MIN if found else min(pause * POLL_GROWTH, EVENT_POLL_SECONDS_MAX)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+
+    async def _look(self) -> bool:
+        """Begin what is to be done; return whether there was anything."""
+        now = self._clock.monotonic()
+        self._left_alone = {key: until for key, until in self._left_alone.items() if until > now}
+        room = WEBHOOK_ENDPOINTS_AT_ONCE - len(self._delivering)
+        try:
+            async with self._database.control(readonly=True) as connection:
+                store = WakeUpStore(connection)
+                unsealed, due = await store.look(
+                    not_sealed={*self._sealing, *self._left_alone},
+                    changes_max=UNSEALED_CHANGES_READ,
+                    not_delivered={*self._delivering, *self._left_alone},
+                    webhooks_max=max(room, 0),
+                )
+                scopes = await self._scopes(TenantStore(connection), unsealed, due)
+        except UnavailableError:
+            if not self._is_away:
+                self._logger.warning("outgoing.database_unavailable")
+            self._is_away = True
+            return False
+        self._is_away = False
+        for waiting in unsealed:
+            self._begin_sealing(waiting, scopes.get(waiting.environment_id))
+        for webhook in due:
+            self._begin_delivering(webhook, scopes.get(webhook.environment_id))
+        return bool(unsealed or due)
+
+    @staticmethod
+    async def _scopes(store: TenantStore, unsealed: list[Unsealed], due: list[DueWebhook]) -> dict[UUID, TenantScope]:
+        found = {}
+        for environment_id in {u.environment_id for u in unsealed} | {d.environment_id for d in due}:
+            row = await store.scope(environment_id)
+            if row is not None and row["revision"] is not None:
+                found[environment_id] = scope_of(row)
+        return found
+
+    def _begin_sealing(self, waiting: Unsealed, scope: TenantScope | None) -> None:
+        task = asyncio.create_task(self._guarded(waiting.environment_id, self._seal(waiting, scope)))
+        self._sealing[waiting.environment_id] = task
+        task.add_done_callback(lambda _: self._sealing.pop(waiting.environment_id))
+
+    async def _seal(self, waiting: Unsealed, scope: TenantScope | None) -> None:
+        """Seal an environment, and then forget the changes that said so; those of one that is gone as well."""
+        async with self._turn:
+            if scope is not None and await self._sealer.seal(scope) is None:
+                return
+            async with self._database.control() as connection:
+                await WakeUpStore(connection).sealed(waiting.change_ids)
+        for environment_id, bell, _ in self._delivering.values():
+            if environment_id == waiting.environment_id:
+                bell.ring(news=True)
+        self._woken.set()
+
+    def _begin_delivering(self, webhook: DueWebhook, scope: TenantScope | None) -> None:
+        bell = Bell()
+        task = asyncio.create_task(self._guarded(webhook.webhook_id, self._deliver(webhook, scope, bell)))
+        self._delivering[webhook.webhook_id] = (webhook.environment_id, bell, task)
+        task.add_done_callback(lambda _: self._delivering.pop(webhook.webhook_id))
+
+    async def _deliver(self, webhook: DueWebhook, scope: TenantScope | None, bell: Bell) -> None:
+        """Deliver to an endpoint until nothing is left; one that is gone is not looked at again."""
+        if scope is not None and await self._webhooks.deliver(scope, webhook.webhook_id, bell):
+            return
+        async with self._database.control() as connection:
+            await WakeUpStore(connection).forget(webhook.webhook_id)
+
+    async def _guarded(self, key: UUID, work: Coroutine[Any, Any, None]) -> None:
+        """Do it; what fails is left alone for a while, and keeps nothing else waiting."""
+        try:
+            await work
+        except Exception as error:
+            self._left_alone[key] = self._clock.monotonic() + EVENT_FAILURE_PAUSE_SECONDS
+            if isinstance(error, UnavailableError):
+                self._left_alone[key] = self._clock.monotonic() + 1.0
+                self._logger.warning("outgoing.database_unavailable")
+            else:
+                self._logger.exception("outgoing.failed", about=str(key))
