@@ -1,0 +1,142 @@
+"""What a connector does, and what may go wrong with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import IO, Any, ClassVar, Protocol, Self
+
+from payrec.constants.sources import OBJECT_VERSION_LENGTH_MAX
+from payrec.domain.addresses import Destinations
+
+
+class SourceError(Exception):
+    """A source cannot be read as it should be.
+
+    ``code`` says why, and the text says it to people. Neither has what the other side sent: it may hold anything.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+class ObjectChangedError(SourceError):
+    """What was read is not what was listed: it was replaced, or it is gone."""
+
+    def __init__(self) -> None:
+        super().__init__("object_changed", "was replaced or removed while it was read")
+
+
+class ConnectionBrokenError(SourceError):
+    """The connection broke, or nothing came for too long."""
+
+    def __init__(self, detail: str = "the connection broke") -> None:
+        super().__init__("connection_broken", detail)
+
+
+class ObjectTooLargeError(SourceError):
+    """An object is larger than a file may be."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__("object_too_large", f"has more than {bytes_max} bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteObject:
+    """What a source shows of one object."""
+
+    name: str
+    """Below the place that is listed; with slashes where there are directories."""
+    size: int | None
+    version: str
+    """Differs where the content does; empty where the source tells nothing that would."""
+    modified_at: datetime | None
+    tag: str | None = None
+    """The entity tag by which the source itself compares, where it has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a connector is made of."""
+
+    config: dict[str, Any]
+    """As the data source has it, members in camelCase."""
+    secret: dict[str, str]
+    destinations: Destinations
+    """What may be connected to."""
+
+
+class Connector(Protocol):
+    """One source, open as a context."""
+
+    writes_whole: ClassVar[bool]
+    """Objects appear whole or not at all; else they are read only when they have stopped changing."""
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises
+        ------
+        SourceError
+        """
+        ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    def list(self, pattern: str) -> AsyncIterator[RemoteObject]:
+        """Yield the objects whose name fits a pattern, in any order, names checked.
+
+        Raises
+        ------
+        SourceError
+        """
+        ...
+
+    async def fetch(self, found: RemoteObject, into: IO[bytes], *, bytes_max: int) -> None:
+        """Read one object, from the beginning, into an empty file.
+
+        Raises
+        ------
+        ObjectChangedError
+            It is not, or not any more, what was listed.
+        ObjectTooLargeError, SourceError
+        """
+        ...
+
+    async def delete(self, found: RemoteObject) -> None:
+        """Delete an object unless it has been replaced. One that is gone already is done.
+
+        Raises
+        ------
+        SourceError
+        """
+        ...
+
+    async def move(self, found: RemoteObject, target: str) -> None:
+        """Move an object, unless it has been replaced, never over another one. One that is gone already is done.
+
+        Raises
+        ------
+        SourceError
+        """
+        ...
+
+
+def short_version(*parts: object) -> str:
+    """Return a version of what a source says, which may be long."""
+    text = ":".join(str(part) for part in parts)
+    if len(text) <= OBJECT_VERSION_LENGTH_MAX and text.isprintable():
+        return text
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def other_name(target: str, found: RemoteObject) -> str:
+    """Return where an object is moved to when another one has its place: the same for the same content."""
+    return f"{target}.{hashlib.sha256(found.version.encode()).hexdigest()[:8]}"

@@ -1,0 +1,221 @@
+"""SFTP servers, each known by its key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import stat
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import IO, Any, ClassVar, Final, Self
+
+import asyncssh
+
+from payrec.connectors.base import (
+    ConnectionBrokenError,
+    ObjectChangedError,
+    ObjectTooLargeError,
+    Place,
+    RemoteObject,
+    SourceError,
+    other_name,
+)
+from payrec.connectors.egress import connect
+from payrec.constants.sources import (
+    DIRECTORY_DEPTH_MAX,
+    OBJECTS_LISTED_MAX,
+    SOURCE_CHUNK_BYTES,
+    SOURCE_CONNECT_SECONDS,
+    SOURCE_OBJECT_SECONDS,
+    SOURCE_SILENCE_SECONDS,
+)
+from payrec.domain.object_names import fixed_beginning, is_usable, matches
+
+PORT: Final = 22
+
+_PROBLEMS: Final[tuple[tuple[type[Exception], str, str], ...]] = (
+    (asyncssh.HostKeyNotVerifiable, "host_key_refused", "the server has another key than the data source says"),
+    (asyncssh.PermissionDenied, "not_authenticated", "the server does not accept the credentials"),
+    (asyncssh.SFTPNoSuchFile, "not_found", "the directory or the file is not there"),
+    (asyncssh.SFTPNoSuchPath, "not_found", "the directory or the file is not there"),
+    (asyncssh.SFTPPermissionDenied, "permission_denied", "the server does not permit this"),
+    (asyncssh.KeyImportError, "configuration_refused", "the key cannot be used"),
+    (asyncssh.KeyEncryptionError, "configuration_refused", "the key cannot be opened"),
+)
+
+
+class SftpConnector:
+    """One directory of an SFTP server."""
+
+    writes_whole: ClassVar[bool] = False
+
+    def __init__(self, place: Place) -> None:
+        self._config = place.config
+        self._secret = place.secret
+        self._destinations = place.destinations
+        self._directory: str = place.config.get("directory") or "."
+        self._stack = contextlib.AsyncExitStack()
+        self._client: asyncssh.SFTPClient | None = None
+
+    async def __aenter__(self) -> Self:
+        config = self._config
+        asyncssh.set_log_level(logging.WARNING)  # it tells of every step, with names
+        made = await connect(config["host"], config.get("port") or PORT, self._destinations, is_encrypted=True)
+        try:
+            with _told():
+                key = asyncssh.import_public_key(config["hostKey"])
+                async with asyncio.timeout(SOURCE_CONNECT_SECONDS):
+                    connection = await asyncssh.connect(
+                        config["host"],
+                        sock=made,
+                        username=config["username"],
+                        known_hosts=([key], [], []),
+                        keepalive_interval=SOURCE_SILENCE_SECONDS / 3,
+                        # Nothing of this machine's own: no configuration, no agent, no keys, no tickets.
+                        config=[],
+                        agent_path=None,
+                        gss_host=None,
+                        x509_trusted_certs=[],
+                        **self._credentials(),
+                    )
+                    self._stack.push_async_callback(_close, connection)
+                    self._client = await self._stack.enter_async_context(connection.start_sftp_client())
+        except BaseException:
+            await self._stack.aclose()
+            made.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError, asyncssh.Error):
+            await self._stack.aclose()
+
+    async def list(self, pattern: str) -> AsyncIterator[RemoteObject]:
+        """Yield the files of the directory; deeper ones where the pattern has slashes or ``**``."""
+        depth = DIRECTORY_DEPTH_MAX if "**" in pattern else pattern.count("/")
+        waiting = [(fixed_beginning(pattern), pattern.count("/", 0, len(fixed_beginning(pattern))))]
+        seen = 0
+        with _told():
+            while waiting:
+                below, level = waiting.pop()
+                async for entry in self._opened.scandir(self._path(below.rstrip("/"))):
+                    seen += 1
+                    if seen > OBJECTS_LISTED_MAX:
+                        raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
+                    name = below + str(entry.filename)
+                    mode = entry.attrs.permissions or 0
+                    if "/" in str(entry.filename) or not is_usable(name):
+                        continue
+                    if stat.S_ISDIR(mode) and level < depth:
+                        waiting.append((name + "/", level + 1))
+                    elif stat.S_ISREG(mode) and matches(pattern, name):
+                        yield _object(name, entry.attrs)
+
+    async def fetch(self, found: RemoteObject, into: IO[bytes], *, bytes_max: int) -> None:
+        """Read a file, and look at its end whether it is still the one that was listed."""
+        if found.size is not None and found.size > bytes_max:
+            raise ObjectTooLargeError(bytes_max)
+        size = 0
+        with _told():
+            try:
+                async with (
+                    asyncio.timeout(SOURCE_OBJECT_SECONDS),
+                    self._opened.open(self._path(found.name), "rb") as file,
+                ):
+                    while True:
+                        async with asyncio.timeout(SOURCE_SILENCE_SECONDS):
+                            data = await file.read(SOURCE_CHUNK_BYTES)
+                        if not data:
+                            break
+                        size += len(data)
+                        if size > bytes_max:
+                            raise ObjectTooLargeError(bytes_max)
+                        into.write(bytes(data))  # type: ignore[arg-type] # not text: opened as bytes
+                after = await self._state(found.name)
+            except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
+                raise ObjectChangedError from None
+        if after is None or after.version != found.version or size != found.size:
+            raise ObjectChangedError
+
+    async def delete(self, found: RemoteObject) -> None:
+        """Delete a file that is still the one that was listed."""
+        with _told():
+            if await self._is_there(found):
+                await self._opened.remove(self._path(found.name))
+
+    async def move(self, found: RemoteObject, target: str) -> None:
+        """Rename a file; directories on the way are made."""
+        with _told():
+            if not await self._is_there(found):
+                return
+            place = target if await self._state(target) is None else other_name(target, found)
+            if "/" in place:
+                await self._opened.makedirs(self._path(place.rpartition("/")[0]), exist_ok=True)
+            await self._opened.rename(self._path(found.name), self._path(place))
+
+    async def _is_there(self, found: RemoteObject) -> bool:
+        now = await self._state(found.name)
+        if now is not None and now.version != found.version:
+            raise ObjectChangedError
+        return now is not None
+
+    async def _state(self, name: str) -> RemoteObject | None:
+        try:
+            return _object(name, await self._opened.lstat(self._path(name)))
+        except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
+            return None
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory.rstrip('/')}/{name}" if name else self._directory
+
+    def _credentials(self) -> dict[str, Any]:
+        if "privateKey" in self._secret:
+            key = asyncssh.import_private_key(self._secret["privateKey"], self._secret.get("passphrase"))
+            return {"client_keys": [key], "password": None, "preferred_auth": "publickey"}
+        return {"client_keys": [], "password": self._secret["password"], "preferred_auth": "password"}
+
+    @property
+    def _opened(self) -> asyncssh.SFTPClient:
+        if self._client is None:
+            raise AssertionError("not open")
+        return self._client
+
+
+def _object(name: str, attributes: Any) -> RemoteObject:
+    modified_at = None
+    with contextlib.suppress(ValueError, OverflowError, OSError, TypeError):
+        modified_at = datetime.fromtimestamp(attributes.mtime, UTC)
+    nanoseconds = attributes.mtime_ns or 0
+    return RemoteObject(
+        name=name,
+        size=attributes.size,
+        version=f"{attributes.size}:{attributes.mtime}.{nanoseconds}",
+        modified_at=modified_at,
+    )
+
+
+async def _close(connection: asyncssh.SSHClientConnection) -> None:
+    connection.close()
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+        async with asyncio.timeout(1.0):
+            await connection.wait_closed()
+    connection.abort()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn what the library raises into what a source may fail with; its texts may quote the server."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except (asyncssh.Error, OSError, TimeoutError, ValueError) as error:
+        for kind, code, detail in _PROBLEMS:
+            if isinstance(error, kind):
+                raise SourceError(code, detail) from None
+        raise ConnectionBrokenError("the connection broke, or the server did not answer as it should") from None

@@ -1,0 +1,378 @@
+"""One sync of a data source: looks, reads what is new and has stopped changing, and clears away what was read.
+
+Whatever ends it, the next one goes on: what is known of an object is stored before and after each step, its file
+becomes an import that the same bytes find again, and what is done with an object that was read may be done twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import IO, Any, Final
+from uuid import UUID
+
+import structlog
+
+from payrec.connectors.base import (
+    ConnectionBrokenError,
+    Connector,
+    ObjectChangedError,
+    Place,
+    RemoteObject,
+    SourceError,
+)
+from payrec.constants import UPLOAD_BYTES_MAX
+from payrec.constants.sources import (
+    OBJECT_ATTEMPTS_MAX,
+    OBJECT_READS_MAX,
+    OBJECT_STABLE_AFTER,
+    OBJECTS_LISTED_MAX,
+    SYNC_BYTES_MAX,
+    SYNC_ERRORS_SHOWN_MAX,
+    SYNC_OBJECTS_MAX,
+    SYNC_SECONDS_MAX,
+)
+from payrec.domain.addresses import Destinations
+from payrec.domain.caller import Caller
+from payrec.domain.changes import Record
+from payrec.domain.progress import Progress
+from payrec.domain.scope import TenantScope
+from payrec.errors import ConfigurationError, DataSourceFailedError, NotFoundError, PayrecError, UnavailableError
+from payrec.models.data_sources import SyncFailure, SyncResult
+from payrec.models.imports import UploadOptions
+from payrec.services.data_source_status import follow_sync
+from payrec.services.imports import ImportService, UploadedFile
+from payrec.services.source_secrets import SourceSecrets
+from payrec.services.work import LostLeaseError, Work
+from payrec.storage.data_source_objects import DataSourceObjectStore, object_key
+from payrec.storage.data_sources import DataSourceStore
+from payrec.storage.jobs import JobStore
+
+_REMEMBERED_AT_ONCE: Final = 1_000
+"""Objects that one statement stores."""
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """An object that is listed, and what is known of it."""
+
+    found: RemoteObject
+    key: bytes
+    known: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a sync has done so far."""
+
+    listed: int = 0
+    imported: int = 0
+    waiting: int = 0
+    failures: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    objects: int = 0
+    bytes: int = 0
+
+
+class SourceSyncer:
+    """Pulls data sources, as a job."""
+
+    def __init__(
+        self,
+        *,
+        work: Work,
+        imports: ImportService,
+        secrets: SourceSecrets,
+        destinations: Destinations,
+        connector_of: Callable[[str, Place], Connector],
+    ) -> None:
+        self._work = work
+        self._imports = imports
+        self._secrets = secrets
+        self._destinations = destinations
+        self._connector_of = connector_of
+        self._logger = structlog.get_logger("payrec.data_sources")
+
+    async def run(self, caller: Caller, scope: TenantScope, job: dict[str, Any], progress: Progress) -> None:
+        """Do the sync of a job and end the job.
+
+        Raises
+        ------
+        DataSourceFailedError
+            The source cannot be listed.
+        NotFoundError
+            It was deleted.
+        LostLeaseError
+            Another worker does it.
+        StoppedError
+            It was cancelled; what was read stays.
+        """
+        source_id = UUID(job["params"]["dataSourceId"])
+        async with self._work.database.tenant(scope, readonly=True) as connection:
+            source = await DataSourceStore(connection).for_sync(source_id)
+        if source is None:
+            raise NotFoundError("the data source was deleted")
+        try:
+            tally = await _Sync(self, caller, scope, source, progress).done()
+        except SourceError as error:
+            raise DataSourceFailedError(error.detail, reason=error.code) from None
+        await self._finish(caller, scope, job, source_id, tally)
+
+    def place_of(self, scope: TenantScope, source: dict[str, Any]) -> Place:
+        """Return what the connector of a source is made of.
+
+        Raises
+        ------
+        SourceError
+            Its secret cannot be had.
+        """
+        try:
+            secret = self._secrets.of(source, slug=scope.slug)
+        except LookupError:
+            raise SourceError("secret_unknown", "the secret that `secretRef` names is not mounted") from None
+        except ConfigurationError:
+            raise SourceError("secret_lost", "the stored secret cannot be opened: give it again") from None
+        return Place(config=source["config"], secret=secret, destinations=self._destinations)
+
+    async def _finish(
+        self, caller: Caller, scope: TenantScope, job: dict[str, Any], source_id: UUID, tally: _Tally
+    ) -> None:
+        errors = [
+            SyncFailure(name=name, code=error["code"], detail=error["detail"])
+            for name, error in tally.failures[:SYNC_ERRORS_SHOWN_MAX]
+        ]
+        result = SyncResult(
+            data_source_id=source_id,
+            listed=tally.listed,
+            imported=tally.imported,
+            waiting=tally.waiting,
+            failed=len(tally.failures),
+            errors=errors,
+        )
+        problem = {"name": tally.failures[0][0], **tally.failures[0][1]} if tally.failures else None
+        async with self._work.tenant(caller, scope, resumed=True) as unit:
+            finished = await JobStore(unit.connection).finish(
+                job["id"],
+                attempt=job["attempts"],
+                now=unit.now,
+                result=result.model_dump(mode="json", by_alias=True),
+                done=tally.objects,
+            )
+            if not finished:
+                raise LostLeaseError
+            await follow_sync(unit, job, problem)
+            if tally.waiting:
+                await DataSourceStore(unit.connection).look_sooner(source_id, at=unit.now + OBJECT_STABLE_AFTER)
+            unit.record(Record(action="job.succeeded", resource_id=job["id"]))
+        self._logger.info("data_source.synced", listed=tally.listed, imported=tally.imported, waiting=tally.waiting)
+
+    # What one sync needs of its service.
+    @property
+    def work(self) -> Work:
+        """Units of work."""
+        return self._work
+
+    @property
+    def imports(self) -> ImportService:
+        """Where files go."""
+        return self._imports
+
+    def connector(self, kind: str, place: Place) -> Connector:
+        """Return a connector that is not open yet."""
+        return self._connector_of(kind, place)
+
+
+class _Sync:
+    """The steps of one sync."""
+
+    def __init__(
+        self,
+        syncer: SourceSyncer,
+        caller: Caller,
+        scope: TenantScope,
+        source: dict[str, Any],
+        progress: Progress,
+    ) -> None:
+        self._syncer = syncer
+        self._work = syncer.work
+        self._caller = caller
+        self._scope = scope
+        self._source = source
+        self._progress = progress
+        self._tally = _Tally()
+        self._stack = AsyncExitStack()
+
+    async def done(self) -> _Tally:
+        """Do all steps and return what was done; raises as ``SourceSyncer.run``."""
+        began = self._work.clock.monotonic()
+        async with self._stack:
+            connector = await self._opened()
+            pattern = self._source["config"].get("pattern", "*")
+            seen = await self._looked(connector, pattern)
+            for one in seen:
+                self._progress.reach(self._tally.objects)
+                if not self._is_wanted(one):
+                    continue
+                is_over = self._work.clock.monotonic() - began > SYNC_SECONDS_MAX
+                if (
+                    is_over
+                    or self._tally.objects >= SYNC_OBJECTS_MAX
+                    or self._tally.bytes >= SYNC_BYTES_MAX
+                    or not self._is_stable(one, connector)
+                ):
+                    self._tally.waiting += 1
+                else:
+                    connector = await self._taken(connector, one)
+            await self._cleared(connector, seen)
+        return self._tally
+
+    async def _opened(self) -> Connector:
+        """Open the source, instead of the connection that there was."""
+        await self._stack.aclose()
+        place = self._syncer.place_of(self._scope, self._source)
+        return await self._stack.enter_async_context(self._syncer.connector(self._source["kind"], place))
+
+    async def _looked(self, connector: Connector, pattern: str) -> list[_Seen]:
+        """List the source and note what is new; oldest first, so that statements come in their order."""
+        target = self._source["config"].get("moveTo")
+        found: list[RemoteObject] = []
+        async for one in connector.list(pattern):
+            if target is not None and one.name.startswith(target):
+                continue
+            found.append(one)
+            if len(found) > OBJECTS_LISTED_MAX:
+                raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
+        self._tally.listed = len(found)
+        found.sort(key=lambda one: (one.modified_at or _LONG_AGO, one.name))
+        seen: list[_Seen] = []
+        async with self._store() as (store, at):
+            await store.settle_imports(at=at)
+            for first in range(0, len(found), _REMEMBERED_AT_ONCE):
+                seen += await self._remembered(store, found[first : first + _REMEMBERED_AT_ONCE], at)
+        return seen
+
+    async def _remembered(
+        self, store: DataSourceObjectStore, some: Sequence[RemoteObject], at: datetime
+    ) -> list[_Seen]:
+        rows = [(object_key(one.name, one.version), one.name, one.version, one.size) for one in some]
+        known = await store.remember(rows, source_version=self._source["version"], at=at)
+        return [_Seen(one, row[0], known[row[0]]) for one, row in zip(some, rows, strict=True)]
+
+    def _is_wanted(self, one: _Seen) -> bool:
+        """Tell whether an object is to be read; notes one that has failed for good."""
+        known = one.known
+        if known["state"] == "importing":
+            self._tally.waiting += 1
+            return False
+        if known["state"] == "imported":
+            # Without a version only the content tells whether there is something new.
+            return one.found.version == ""
+        is_tried = known["attempts"] >= OBJECT_ATTEMPTS_MAX and known["source_version"] == self._source["version"]
+        if is_tried:
+            error = known["error"] or {"code": "given_up", "detail": "was tried too often"}
+            self._tally.failures.append((one.found.name, error))
+        return not is_tried
+
+    def _is_stable(self, one: _Seen, connector: Connector) -> bool:
+        """Tell whether an object has stopped changing, by when it was seen first or by the source's own word."""
+        if connector.writes_whole:
+            return True
+        before = self._work.clock.now() - OBJECT_STABLE_AFTER
+        modified_at = one.found.modified_at
+        return one.known["created_at"] <= before or (modified_at is not None and modified_at <= before)
+
+    async def _taken(self, connector: Connector, one: _Seen) -> Connector:
+        """Read an object into an import; return the connector, which may be another one after a broken connection."""
+        self._tally.objects += 1
+        async with self._store() as (store, at):
+            await store.attempt(one.key, source_version=self._source["version"], at=at)
+        try:
+            with tempfile.TemporaryFile() as into:
+                connector = await self._fetched(connector, one, into)
+                await self._imported(one, into)
+        except ObjectChangedError:
+            # The next look finds what it is now.
+            self._tally.waiting += 1
+        except SourceError as error:
+            await self._failed(one, {"code": error.code, "detail": error.detail})
+            if isinstance(error, ConnectionBrokenError):
+                connector = await self._opened()
+        except UnavailableError:
+            raise
+        except PayrecError as error:
+            reason = {"reason": error.members["reason"]} if "reason" in error.members else {}
+            await self._failed(one, {"code": error.code, **reason, "detail": error.detail})
+        return connector
+
+    async def _fetched(self, connector: Connector, one: _Seen, into: IO[bytes]) -> Connector:
+        for read in range(1, OBJECT_READS_MAX + 1):
+            try:
+                await connector.fetch(one.found, into, bytes_max=UPLOAD_BYTES_MAX)
+            except ConnectionBrokenError:
+                if read == OBJECT_READS_MAX:
+                    raise
+                into.seek(0)
+                into.truncate()
+                connector = await self._opened()
+            else:
+                break
+        return connector
+
+    async def _imported(self, one: _Seen, into: IO[bytes]) -> None:
+        into.seek(0)
+        digest = hashlib.file_digest(into, "sha256")  # type: ignore[arg-type]
+        size = into.tell()
+        self._tally.bytes += size
+        if one.known["state"] == "imported" and one.known["sha256"] == digest.hexdigest():
+            return
+        into.seek(0)
+        name = one.found.name.partition("?")[0].rpartition("/")[2]
+        file = UploadedFile(into, name=name, size=size, sha256=digest.digest())  # type: ignore[arg-type]
+        public, _ = await self._syncer.imports.upload(
+            self._caller, file, UploadOptions.model_validate({"data_source_id": self._source["id"]}, by_name=True)
+        )
+        is_completed = public.status == "completed"
+        async with self._store() as (store, at):
+            await store.read(one.key, import_id=public.id, sha256=digest.hexdigest(), is_completed=is_completed, at=at)
+        one.known["state"] = "imported" if is_completed else "importing"
+        self._tally.imported += 1
+        self._tally.waiting += not is_completed
+
+    async def _failed(self, one: _Seen, error: dict[str, Any]) -> None:
+        self._tally.failures.append((one.found.name, error))
+        async with self._store() as (store, at):
+            await store.fail(one.key, error, at=at)
+
+    async def _cleared(self, connector: Connector, seen: Sequence[_Seen]) -> None:
+        """Delete or move the objects whose imports are completed, as the source says."""
+        action = self._source["config"].get("afterRead", "leave")
+        if action == "leave":
+            return
+        for one in seen:
+            if one.known["state"] != "imported":
+                continue
+            self._progress.reach(self._tally.objects)
+            try:
+                if action == "delete":
+                    await connector.delete(one.found)
+                else:
+                    target = self._source["config"].get("prefix", "") + self._source["config"]["moveTo"]
+                    await connector.move(one.found, target + one.found.name)
+            except ObjectChangedError:
+                self._tally.waiting += 1
+            except ConnectionBrokenError as error:
+                self._tally.failures.append((one.found.name, {"code": error.code, "detail": error.detail}))
+                return
+            except SourceError as error:
+                self._tally.failures.append((one.found.name, {"code": error.code, "detail": error.detail}))
+
+    @asynccontextmanager
+    async def _store(self) -> AsyncIterator[tuple[DataSourceObjectStore, datetime]]:
+        """Open a transaction on what is known of the source's objects, and tell its instant."""
+        async with self._work.database.tenant(self._scope) as connection:
+            yield DataSourceObjectStore(connection, self._source["id"]), self._work.clock.now()

@@ -1,0 +1,60 @@
+"""Patterns of names, compared with a plain definition of what they mean, and in bounded time."""
+
+from __future__ import annotations
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from payrec.constants.sources import OBJECT_NAME_LENGTH_MAX, SOURCE_PATTERN_LENGTH_MAX
+from payrec.domain.object_names import fixed_beginning, is_usable, matches
+
+NAMES = st.text("ab/.", max_size=8)
+PATTERNS = st.lists(st.sampled_from(["a", "b", "/", ".", "?", "*", "**"]), max_size=6).map("".join)
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Say what a pattern means, by trying everything."""
+    if pattern == "":
+        return name == ""
+    if pattern.startswith("**"):
+        return any(fits(pattern[2:], name[n:]) for n in range(len(name) + 1))
+    if pattern[0] == "*":
+        return any(fits(pattern[1:], name[n:]) for n in range(len(name) + 1) if "/" not in name[:n])
+    if name == "":
+        return False
+    return (pattern[0] == name[0] or (pattern[0] == "?" and name[0] != "/")) and fits(pattern[1:], name[1:])
+
+
+@given(PATTERNS, NAMES)
+def test_a_pattern_means_what_it_says(pattern: str, name: str) -> None:
+    assert matches(pattern, name) == fits(pattern, name)
+
+
+@given(PATTERNS, NAMES)
+def test_what_fits_begins_as_every_name_that_fits(pattern: str, name: str) -> None:
+    if matches(pattern, name):
+        assert name.startswith(fixed_beginning(pattern))
+
+
+def test_no_pattern_takes_long() -> None:
+    pattern = ("**a" * SOURCE_PATTERN_LENGTH_MAX)[: SOURCE_PATTERN_LENGTH_MAX - 1] + "b"
+    began = time.process_time()
+    assert not matches(pattern, "a" * OBJECT_NAME_LENGTH_MAX)
+    assert time.process_time() - began < 2
+
+
+@given(st.text(max_size=20))
+def test_a_usable_name_stays_below_its_place(name: str) -> None:
+    if is_usable(name):
+        assert not name.startswith("/")
+        assert ".." not in name.split("/")
+        assert name.encode().decode() == name
+
+
+def test_names_that_are_not_usable() -> None:
+    for name in ("", "/a", "a/", "a//b", "../a", "a/../b", ".", "a\x00", "a\nb", "\ud800", "x" * 1_025):
+        assert not is_usable(name), name
+    for name in ("a", "a/b.csv", "Übersicht 1+1 (2).csv", "..a", "a..b"):
+        assert is_usable(name), name
