@@ -11,10 +11,14 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from payrec.constants import UPLOAD_BYTES_MAX
+from payrec.domain.addresses import Destinations
 from payrec.errors import ConfigurationError
 
 SECRET_BYTES_MIN: Final = 32
 """Bytes of API_KEY_PEPPER, ENCRYPTION_KEY and JWT_SECRET at least (RFC 7518, section 3.2, for the last)."""
+
+LOOPBACK_CIDRS: Final = "127.0.0.0/8,::1/128"
+"""WEBHOOK_ALLOWED_CIDRS in development."""
 
 RATE_LIMIT_MAX: Final = 1_000_000
 """Largest rate that can be set."""
@@ -68,6 +72,11 @@ class Config(BaseSettings):
     log_format: Literal["auto", "json", "console"] = "auto"
     upload_max_bytes: int = Field(default=UPLOAD_BYTES_MAX, ge=1, le=UPLOAD_BYTES_MAX)
     tenant_provisioner: Literal["database"] = "database"
+    webhook_allowed_cidrs: str | None = None
+    """Networks, separated by commas, that webhooks may be sent to and data sources pulled from though they are not
+    public, also without TLS."""
+    source_secrets_dir: Path | None = None
+    """Where secrets of data sources are mounted, below a directory for each tenant's slug."""
     trusted_proxies: str = ""
     """Addresses or networks, separated by commas, whose X-Forwarded-For is believed."""
     rate_limit_principal_per_second: int = Field(default=500, ge=0, le=RATE_LIMIT_MAX)
@@ -97,6 +106,12 @@ class Config(BaseSettings):
             ipaddress.ip_network(part, strict=False)
         return value
 
+    @field_validator("webhook_allowed_cidrs")
+    @classmethod
+    def _destinations(cls, value: str | None) -> str | None:
+        Destinations.of(value or "")
+        return value
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.idp_issuer_url is None and self.deployment_environment != "development":
@@ -121,6 +136,12 @@ class Config(BaseSettings):
     def embeds_identity_provider(self) -> bool:
         """Development without an identity provider: the embedded one is served at /idp."""
         return self.is_development and self.idp_issuer_url is None
+
+    @property
+    def webhook_destinations(self) -> Destinations:
+        """What may be connected to for a tenant; in development also this machine, unless set otherwise."""
+        given = self.webhook_allowed_cidrs
+        return Destinations.of(given if given is not None else LOOPBACK_CIDRS if self.is_development else "")
 
     @property
     def base_url(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import secrets
 import threading
 import time
@@ -13,19 +14,23 @@ from uuid import UUID
 
 import httpx2
 import uuid_utils.compat
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from payrec.config import Config
 from payrec.domain.caller import Clock, IdSource
+from payrec.factory_sources import SourceFactory
 from payrec.metrics import Metrics
 from payrec.services.aliases import AliasService
 from payrec.services.api_key_expiry import ApiKeyExpiryService
 from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.api_keys import ApiKeyService
+from payrec.services.audit_log import AuditLogService
 from payrec.services.authentication import Authenticator
 from payrec.services.calibration import CalibrationService
+from payrec.services.derived_keys import derived_key
+from payrec.services.event_retention import EventRetention
+from payrec.services.events import EventService
 from payrec.services.expected_transactions import ExpectedTransactionService
+from payrec.services.exports import ExportService
 from payrec.services.fx_rates import FxRateService
 from payrec.services.identity_provider import IdentityProviderClient, ProviderDiscovery
 from payrec.services.import_processing import ImportProcessor
@@ -38,11 +43,19 @@ from payrec.services.match_runs import MatchRunService
 from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
 from payrec.services.paging import Pager
+from payrec.services.retention import RetentionService
 from payrec.services.returns import ReturnService
+from payrec.services.sealing import Sealer
+from payrec.services.secret_box import SecretBox
 from payrec.services.tenants import PasswordHasher, TenantService
 from payrec.services.tokens import AttemptCounter, TokenService
+from payrec.services.upload_previews import UploadPreviewService
 from payrec.services.users import UserService
 from payrec.services.verification import JwksVerifier, SymmetricVerifier, TokenVerifier
+from payrec.services.webhook_delivery import WebhookDeliverer
+from payrec.services.webhook_secrets import WebhookSecrets
+from payrec.services.webhook_sender import WebhookSender
+from payrec.services.webhooks import WebhookService
 from payrec.services.work import Work
 from payrec.storage.database import Database
 from payrec.storage.provisioning import Provisioner, login_of
@@ -105,12 +118,6 @@ def create_context(config: Config, *, passwords: PasswordHasher | None = None) -
     metrics = Metrics()
     metrics.watch_pool(database.connections)
     return ProcessContext(config=config, database=database, http=http, metrics=metrics, passwords=passwords)
-
-
-def derived_key(secret: str, purpose: str) -> bytes:
-    """Return a 32-byte key for one purpose (HKDF-SHA-256, RFC 5869), so that no key serves two."""
-    hkdf = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"payrec {purpose}".encode())
-    return hkdf.derive(secret.encode())
 
 
 class Factory:
@@ -265,9 +272,28 @@ class Factory:
         """Make what links returns to the payments that they take back."""
         return ReturnService(work=self._work)
 
+    @cached_property
+    def sources(self) -> SourceFactory:
+        """Makes what has to do with data sources."""
+        key = derived_key(self.context.config.encryption_key.get_secret_value(), "data source secrets")
+        return SourceFactory(
+            config=self.context.config, work=self._work, pager=self._pager, imports=self.create_import_service, key=key
+        )
+
     def create_import_service(self) -> ImportService:
         """Make the service of uploads and ``/imports``."""
         return ImportService(work=self._work, pager=self._pager, processor=self.create_import_processor())
+
+    @cached_property
+    def upload_previews(self) -> UploadPreviewService:
+        """Reads files without storing them; one for the process, because it counts what is read at the same time."""
+        return UploadPreviewService(
+            sources=self.sources.create_data_source_service(), monotonic=self.context.clock.monotonic
+        )
+
+    def create_retention_service(self) -> RetentionService:
+        """Make what deletes what is kept no longer."""
+        return RetentionService(work=self._work)
 
     def create_import_processor(self) -> ImportProcessor:
         """Make what reads uploaded files, for requests and for jobs."""
@@ -301,9 +327,59 @@ class Factory:
         """Make the service of ``/fx-rates``."""
         return FxRateService(work=self._work, pager=self._pager)
 
+    def create_audit_log_service(self) -> AuditLogService:
+        """Make the service of ``/audit-log``."""
+        return AuditLogService(database=self.context.database, pager=self._pager)
+
+    def create_export_service(self) -> ExportService:
+        """Make what exports lists, for ``/jobs`` and ``/exports``."""
+        return ExportService(work=self._work)
+
     def create_job_service(self) -> JobService:
         """Make the service of ``/jobs``."""
         return JobService(work=self._work, pager=self._pager)
+
+    def create_event_service(self) -> EventService:
+        """Make the service of ``/events``."""
+        return EventService(work=self._work, pager=self._pager)
+
+    def create_sealer(self) -> Sealer:
+        """Make what gives events their places in the feed."""
+        context = self.context
+        return Sealer(database=context.database, ids=context.ids, metrics=context.metrics)
+
+    def create_event_retention(self) -> EventRetention:
+        """Make what forgets old events."""
+        return EventRetention(database=self.context.database)
+
+    def create_webhook_service(self) -> WebhookService:
+        """Make the service of ``/webhooks``."""
+        return WebhookService(
+            work=self._work,
+            pager=self._pager,
+            secrets=self._webhook_secrets,
+            destinations=self.context.config.webhook_destinations,
+        )
+
+    def create_webhook_sender(self) -> WebhookSender:
+        """Make what sends messages to receivers; open it as a context."""
+        return WebhookSender(destinations=self.context.config.webhook_destinations, clock=self.context.clock)
+
+    def create_webhook_deliverer(self) -> WebhookDeliverer:
+        """Make what delivers events to endpoints; open it as a context."""
+        return WebhookDeliverer(
+            work=self._work,
+            sender=self.create_webhook_sender(),
+            secrets=self._webhook_secrets,
+            metrics=self.context.metrics,
+            chance=random.SystemRandom().random,
+        )
+
+    @cached_property
+    def _webhook_secrets(self) -> WebhookSecrets:
+        key = derived_key(self.context.config.encryption_key.get_secret_value(), "webhook secrets")
+        box = SecretBox(key=key, token_bytes=secrets.token_bytes)
+        return WebhookSecrets(box=box, token_bytes=secrets.token_bytes)
 
     @cached_property
     def _token_attempts(self) -> AttemptCounter:

@@ -31,9 +31,13 @@ from payrec.gate.gate import CLIENT_CLOSED_REQUEST, Gate
 from payrec.handlers import (
     aliases,
     api_keys,
+    audit_log,
     calibration,
+    data_sources,
     docs,
+    events,
     expected_transactions,
+    exports,
     fx_rates,
     health,
     imports,
@@ -43,6 +47,8 @@ from payrec.handlers import (
     matches,
     tenants,
     tokens,
+    upload_previews,
+    webhooks,
 )
 from payrec.problems import MEDIA_TYPE, problem_response, request_id_of
 from payrec.services.validation import field_errors
@@ -55,13 +61,19 @@ ROUTERS = (
     tenants.router,
     expected_transactions.router,
     incoming_transactions.router,
+    upload_previews.router,
+    data_sources.router,
     imports.router,
     match_candidates.router,
     matches.router,
     calibration.router,
     aliases.router,
     fx_rates.router,
+    events.router,
+    webhooks.router,
     jobs.router,
+    exports.router,
+    audit_log.router,
 )
 
 TEMPORARY_CONFLICTS: Final = (IdempotencyInProgressError, MatchRunInProgressError)

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from payrec import __version__
+from payrec.models.jobs import JobKind
 
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_LAG_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)
+
+
+class WatchedJobs(Protocol):
+    """What is asked about the jobs of a worker."""
+
+    @property
+    def budget_bytes(self) -> int:
+        """The memory that there is."""
+
+    def running(self, kind: str) -> int:
+        """Count the jobs of a kind that run."""
+
+    def held(self, kind: str) -> int:
+        """Count who waits with a job of a kind."""
+
+    def admitted_bytes(self) -> int:
+        """Add up the memory of what runs."""
 
 
 class Metrics:
@@ -51,6 +73,33 @@ class Metrics:
             ["state"],
             registry=self.registry,
         )
+        self.worker_jobs = Gauge(
+            "payrec_worker_jobs",
+            "Jobs of this worker: running, and tenant environments for whose job it has no room (held).",
+            ["kind", "state"],
+            registry=self.registry,
+        )
+        self.worker_memory = Gauge(
+            "payrec_worker_memory_bytes",
+            "Memory of large jobs: what there is (budget) and what those that run may take (admitted).",
+            ["state"],
+            registry=self.registry,
+        )
+        self.events_sealed = Counter(
+            "payrec_events_sealed_total", "Events that got their places in a feed.", registry=self.registry
+        )
+        self.deliveries = Counter(
+            "payrec_webhook_deliveries_total",
+            "Attempts to deliver an event, by outcome (succeeded, or why not).",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.delivery_lag = Histogram(
+            "payrec_webhook_lag_seconds",
+            "Time from an event to the first attempt to deliver it.",
+            buckets=_LAG_BUCKETS,
+            registry=self.registry,
+        )
         info = Gauge("payrec_build_info", "Version of this process.", ["version"], registry=self.registry)
         info.labels(version=__version__).set(1)
 
@@ -63,6 +112,14 @@ class Metrics:
         """Ask for the connections by state at every scrape."""
         for state in ("open", "idle", "waiting"):
             self.pool.labels(state=state).set_function(lambda state=state: connections()[state])  # type: ignore[misc]
+
+    def watch_jobs(self, admission: WatchedJobs) -> None:
+        """Ask what a worker does at every scrape."""
+        for kind in get_args(JobKind):
+            for state, count in (("running", admission.running), ("held", admission.held)):
+                self.worker_jobs.labels(kind=kind, state=state).set_function(partial(count, kind))
+        self.worker_memory.labels(state="budget").set(admission.budget_bytes)
+        self.worker_memory.labels(state="admitted").set_function(admission.admitted_bytes)
 
     def observe_job(self, kind: str, status: str, seconds: float) -> None:
         """Count one finished job."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 
 import pytest
 
@@ -97,6 +98,7 @@ def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
         ({"TENANT_PROVISIONER": "helm"}, "TENANT_PROVISIONER"),
         ({"UPLOAD_MAX_BYTES": "0"}, "UPLOAD_MAX_BYTES"),
         ({"TRUSTED_PROXIES": "10.0.0.0/8, nonsense"}, "TRUSTED_PROXIES"),
+        ({"WEBHOOK_ALLOWED_CIDRS": "10.0.0.0/8, 10.0.0.0/33"}, "WEBHOOK_ALLOWED_CIDRS"),
     ],
 )
 def test_a_wrong_or_contradictory_setting_is_named_in_one_line(
@@ -150,3 +152,23 @@ def test_a_process_that_listens_everywhere_reaches_itself_by_loopback(
 
     assert config.loopback_url == "http://127.0.0.1:8123"
     assert config.base_url == "https://pay.example"
+
+
+@pytest.mark.parametrize(
+    ("changed", "loopback", "cluster"),
+    [
+        ({}, False, False),
+        ({"WEBHOOK_ALLOWED_CIDRS": "10.0.0.0/8"}, False, True),
+        ({"DEPLOYMENT_ENVIRONMENT": "development"}, True, False),
+        ({"DEPLOYMENT_ENVIRONMENT": "development", "WEBHOOK_ALLOWED_CIDRS": "10.0.0.0/8"}, False, True),
+    ],
+)
+def test_webhooks_reach_this_machine_in_development_alone_and_what_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, str],
+    loopback: bool,  # noqa: FBT001 - a parameter of the test
+    cluster: bool,  # noqa: FBT001 - the same
+) -> None:
+    destinations = _load(monkeypatch, PRODUCTION | changed).webhook_destinations
+    for address, wanted in (("127.0.0.1", loopback), ("::1", loopback), ("10.1.2.3", cluster), ("192.168.1.1", False)):
+        assert destinations.admits(ip_address(address), is_encrypted=False) == wanted

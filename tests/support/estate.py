@@ -11,14 +11,17 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from support.events import all_sealed
 from support.service import Tenant
 
 _IDENTIFIED = {
+    "event": "id",
     "expected_transaction": "id",
     "incoming_transaction": "id",
     "import": "id",
     "job": "id",
     "match": "id",
+    "webhook": "id",
 }
 
 
@@ -65,6 +68,12 @@ async def fill(tenant: Tenant, environment: str, url: str) -> Place:
     await place.post(f"/matches/{listed[0]['id']}/accept", {"reason": place.secret})
     job = await place.post("/jobs", {"kind": "match", "params": {"incomingFilter": {"q": place.secret}}})
     await _finished(place, job["id"])
+    for _ in range(2):
+        hook = {"url": "https://192.0.2.1.example/", "events": ["*"], "description": place.secret}
+        made = await place.post("/webhooks", hook)
+        answer = await tenant.request("PATCH", f"/webhooks/{made['id']}", environment, json={"status": "disabled"})
+        assert answer.is_success, answer.text
+    await all_sealed(url, place.schema)
     await _collect(place, url, [key, other])
     return place
 

@@ -59,12 +59,20 @@ standard    GET     /expected-transactions/{transaction_id}/candidates  read
 standard    POST    /incoming-transactions                       write
 standard    GET     /incoming-transactions                       read
 standard    POST    /incoming-transactions/upload                write
+standard    POST    /incoming-transactions/upload/preview        write
 standard    GET     /incoming-transactions/{transaction_id}      read
 standard    GET     /incoming-transactions/{transaction_id}/candidates  read
 standard    POST    /incoming-transactions/{transaction_id}/link-reversal  matches:accept
+standard    POST    /data-sources                                settings:manage
+standard    GET     /data-sources                                read
+standard    GET     /data-sources/{source_id}                    read
+standard    PATCH   /data-sources/{source_id}                    settings:manage
+standard    DELETE  /data-sources/{source_id}                    settings:manage
+standard    POST    /data-sources/{source_id}/sync               write
 standard    GET     /imports                                     read
 standard    GET     /imports/{import_id}                         read
 standard    GET     /imports/{import_id}/errors                  read
+standard    GET     /imports/{import_id}/content                 read
 standard    POST    /matches/match                               write
 standard    GET     /matches                                     read
 standard    GET     /matches/{match_id}                          read
@@ -75,9 +83,23 @@ standard    GET     /matching/aliases                            read
 standard    DELETE  /matching/aliases/{alias_id}                 matches:accept
 standard    PUT     /fx-rates                                    matches:accept
 standard    GET     /fx-rates                                    read
+standard    GET     /events                                      read
+standard    GET     /events/{event_id}                           read
+standard    POST    /webhooks                                    webhooks:manage
+standard    GET     /webhooks                                    read
+standard    GET     /webhooks/{webhook_id}                       read
+standard    PATCH   /webhooks/{webhook_id}                       webhooks:manage
+standard    DELETE  /webhooks/{webhook_id}                       webhooks:manage
+standard    POST    /webhooks/{webhook_id}/rotate-secret         webhooks:manage
+standard    POST    /webhooks/{webhook_id}/test                  webhooks:manage
+standard    GET     /webhooks/{webhook_id}/deliveries            read
+standard    POST    /webhooks/{webhook_id}/redeliver             webhooks:manage
 standard    GET     /jobs                                        read
 standard    POST    /jobs                                        write
 standard    GET     /jobs/{job_id}                               read
+standard    POST    /jobs/{job_id}/cancel                        write
+standard    GET     /exports/{export_id}/content                 read
+standard    GET     /audit-log                                   read
 """
 """Who is let in: method, path, and the permissions of which one is enough."""
 
@@ -124,7 +146,7 @@ def expected(asker: Asker, method: str, path: str, *, in_development: bool = Tru
 async def refusal(world: World, asker: Asker, method: str, path: str) -> tuple[int, str] | None:
     """Send a request that changes nothing, and return the gate's refusal."""
     options: dict[str, Any] = {}
-    if path == "/incoming-transactions/upload":
+    if path.startswith("/incoming-transactions/upload"):
         options = {"content": b"nothing", "headers": {"Content-Type": "text/plain"}}
     elif path == "/idp/token":
         options = {"data": {"grant_type": "none"}}

@@ -19,14 +19,19 @@ DEADLINE_SECONDS = 20.0
 ENVIRONMENT = "production"
 DECISIONS = ("allocation", "leg", "match")
 TABLES = (
+    "outbox",  # first: the sealer reads it before it writes the feed
     *DECISIONS,
     "alias",
     "audit_record",
     "blob_chunk",
     "calibration",
     "change",
+    "event",
+    "event_feed",
     "expected_open",
+    "open_reason",
     "expected_transaction",
+    "export",
     "fx_rate",
     "idempotency",
     "import_problem",
@@ -35,8 +40,10 @@ TABLES = (
     "incoming_open",
     "incoming_transaction",
     "job",
-    "outbox",
+    "overdue_notice",
     "reversal_link",
+    "webhook",
+    "webhook_delivery",
 )
 
 

@@ -163,7 +163,11 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
 
             ready = asyncio.Event()
             tasks.append(asyncio.create_task(run_worker(factory, ready=ready)))
-            await ready.wait()
+            waiting = asyncio.create_task(ready.wait())
+            await asyncio.wait([tasks[-1], waiting], return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                waiting.cancel()
+                await tasks[-1]
         async with httpx2.AsyncClient(timeout=30.0, event_hooks=_hooks(factory)) as http:
             yield Service(base_url=f"http://127.0.0.1:{config.port}", factory=factory, http=http)
     finally:

@@ -20,6 +20,8 @@ class TenantScope:
     role_name: str
     timezone: str = "UTC"
     """IANA name; says which day it is for the tenant."""
+    auto_run: bool = False
+    """Whether what arrives is matched at once (``matching.autoRun``)."""
 
 
 def today(scope: TenantScope, now: datetime) -> date:

@@ -18,13 +18,14 @@
      +-- MethodNotAllowedError        405 method_not_allowed (Allow)
      +-- ConflictError                409 invalid_state
      |    +-- IdempotencyInProgressError, AlreadyMatchedError, StaleProposalError,
-     |        DuplicateExternalIdError, SlugTakenError, UsernameTakenError, MatchRunInProgressError
+     |        DuplicateExternalIdError, SlugTakenError, UsernameTakenError, MatchRunInProgressError,
+     |        JobCancelledError, DataSourceNameTakenError
      +-- VersionMismatchError         412 version_mismatch
      +-- PayloadTooLargeError         413 payload_too_large
      +-- UnsupportedMediaTypeError    415 unsupported_media_type
      +-- UnprocessableError           422 validation_failed
      |    +-- ValidationFailedError, AmountOutOfRangeError, AmountExceedsOpenError,
-     |        IdempotencyKeyReusedError, UnreadableFileError
+     |        IdempotencyKeyReusedError, UnreadableFileError, UrlNotAllowedError, DataSourceFailedError
      +-- RateLimitedError             429 rate_limited (Retry-After)
      +-- HeaderTooLargeError          431 header_too_large
      +-- UnavailableError             503 service_unavailable (Retry-After)
@@ -58,9 +59,11 @@ from payrec.errors.base import (
     PayrecError,
 )
 from payrec.errors.content import (
+    Alternative,
     AmountExceedsOpenError,
     AmountOutOfRangeError,
     BadRequestError,
+    DataSourceFailedError,
     HeaderTooLargeError,
     IdempotencyKeyReusedError,
     InvalidCursorError,
@@ -68,9 +71,11 @@ from payrec.errors.content import (
     InvalidIdempotencyKeyError,
     MissingHeaderError,
     PayloadTooLargeError,
+    Question,
     UnprocessableError,
     UnreadableFileError,
     UnsupportedMediaTypeError,
+    UrlNotAllowedError,
     ValidationFailedError,
 )
 from payrec.errors.dependencies import (
@@ -81,8 +86,10 @@ from payrec.errors.dependencies import (
 from payrec.errors.state import (
     AlreadyMatchedError,
     ConflictError,
+    DataSourceNameTakenError,
     DuplicateExternalIdError,
     IdempotencyInProgressError,
+    JobCancelledError,
     MatchRunInProgressError,
     MethodNotAllowedError,
     NotFoundError,
@@ -94,11 +101,14 @@ from payrec.errors.state import (
 
 __all__ = [
     "AlreadyMatchedError",
+    "Alternative",
     "AmountExceedsOpenError",
     "AmountOutOfRangeError",
     "BadRequestError",
     "ConfigurationError",
     "ConflictError",
+    "DataSourceFailedError",
+    "DataSourceNameTakenError",
     "DuplicateExternalIdError",
     "EnvironmentMismatchError",
     "EnvironmentSuspendedError",
@@ -113,6 +123,7 @@ __all__ = [
     "InvalidCursorError",
     "InvalidHeaderError",
     "InvalidIdempotencyKeyError",
+    "JobCancelledError",
     "JwtRequiredError",
     "MatchRunInProgressError",
     "MethodNotAllowedError",
@@ -121,6 +132,7 @@ __all__ = [
     "NotFoundError",
     "PayloadTooLargeError",
     "PayrecError",
+    "Question",
     "RateLimitedError",
     "RevokedCredentialsError",
     "SlugTakenError",
@@ -134,6 +146,7 @@ __all__ = [
     "UnprocessableError",
     "UnreadableFileError",
     "UnsupportedMediaTypeError",
+    "UrlNotAllowedError",
     "UserDisabledError",
     "UsernameTakenError",
     "ValidationFailedError",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from payrec.errors.base import FieldError, PayrecError
 
@@ -97,6 +99,20 @@ class AmountExceedsOpenError(UnprocessableError):
     title = "The amount exceeds what is open"
 
 
+class UrlNotAllowedError(UnprocessableError):
+    """The address is one that nothing is sent to."""
+
+    code = "url_not_allowed"
+    title = "The address is not allowed"
+
+
+class DataSourceFailedError(UnprocessableError):
+    """A data source cannot be pulled; ``reason`` says why. The error of a job, never of a request."""
+
+    code = "data_source_failed"
+    title = "The data source cannot be read"
+
+
 class IdempotencyKeyReusedError(UnprocessableError):
     """The Idempotency-Key came before with another body."""
 
@@ -104,19 +120,64 @@ class IdempotencyKeyReusedError(UnprocessableError):
     title = "The Idempotency-Key was used with another body"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """One answer to a question about a file."""
+
+    value: Any
+    """What the option is set to. Of ``profile`` it is an object, merged into the profile that there is (RFC 7396)."""
+    example: str
+    """What that means, for a person: about a value of ours, never about one of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What the file alone does not tell, and which option of the upload tells it."""
+
+    option: str
+    """``currency``, ``dateOrder`` or ``profile``."""
+    text: str
+    alternatives: tuple[Alternative, ...]
+    others: str | None = None
+    """What else the option may be; None: nothing."""
+
+    def member(self) -> dict[str, Any]:
+        """Return the problem's member ``question``."""
+        member: dict[str, Any] = {
+            "option": self.option,
+            "text": self.text,
+            "alternatives": [{"value": a.value, "example": a.example} for a in self.alternatives],
+        }
+        return member if self.others is None else {**member, "others": self.others}
+
+
 class UnreadableFileError(UnprocessableError):
     """No reader knows the file, or the one that does refuses it: ``reason`` is its code (``unknown_format``, …).
 
-    ``tried`` lists ``{"format", "reason"}`` of the readers that looked at it.
+    ``tried`` lists ``{"format", "reason"}`` of the readers that looked at it. ``question`` is there where one option
+    more is all that is missing: with one of its alternatives the file is read, or the next question asked.
     """
 
     code = "unreadable_file"
     title = "The file cannot be read"
 
-    def __init__(self, reason: str, detail: str | None = None, *, tried: Sequence[Mapping[str, str]] = ()) -> None:
-        super().__init__(detail or f"the file cannot be read: {reason}", reason=reason, tried=[dict(t) for t in tried])
+    def __init__(
+        self,
+        reason: str,
+        detail: str | None = None,
+        *,
+        tried: Sequence[Mapping[str, str]] = (),
+        question: Question | None = None,
+    ) -> None:
+        super().__init__(
+            detail or f"the file cannot be read: {reason}",
+            reason=reason,
+            tried=[dict(t) for t in tried],
+            question=None if question is None else question.member(),
+        )
         self.reason = reason
         self.tried = tuple(tried)
+        self.question = question
 
 
 class HeaderTooLargeError(PayrecError):

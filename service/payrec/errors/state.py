@@ -41,6 +41,12 @@ class IdempotencyInProgressError(ConflictError):
     title = "A request with this Idempotency-Key is still running"
 
 
+class DataSourceNameTakenError(ConflictError):
+    """Another data source of the environment has this name."""
+
+    title = "The name is taken"
+
+
 class AlreadyMatchedError(ConflictError):
     """A transaction of this match has been allocated elsewhere meanwhile."""
 
@@ -81,6 +87,13 @@ class MatchRunInProgressError(ConflictError):
 
     code = "match_run_in_progress"
     title = "A matching run is in progress"
+
+
+class JobCancelledError(ConflictError):
+    """The job was cancelled, and what it would have done with it."""
+
+    code = "cancelled"
+    title = "The job was cancelled"
 
 
 class VersionMismatchError(PayrecError):

@@ -167,7 +167,9 @@ def _route(
     reach: Reach = Reach.ENVIRONMENT,
     body: Body | None = None,
     is_bulk: bool = False,
+    is_effective: bool = True,
 ) -> Route:
+    """Make a route; one that is not effective changes nothing, whatever its method."""
     kind = body if body is not None else (Body.JSON if method in {"POST", "PATCH", "PUT"} else Body.NONE)
     json_bytes_max = BULK_BODY_BYTES_MAX if is_bulk else JSON_BODY_BYTES_MAX
     media: dict[Body, tuple[str, ...]] = {
@@ -185,7 +187,7 @@ def _route(
         body=kind,
         body_bytes_max=UPLOAD_BYTES_MAX if kind is Body.UPLOAD else json_bytes_max,
         media_types=media.get(kind, ()),
-        idempotent=method in {"POST", "PATCH"} and kind not in {Body.FORM, Body.FORM_OR_JSON},
+        idempotent=is_effective and method in {"POST", "PATCH"} and kind not in {Body.FORM, Body.FORM_OR_JSON},
         is_limited=access is not Access.PUBLIC or kind is Body.FORM_OR_JSON,
         in_schema=not path.startswith(("/idp", "/api/docs", "/api/openapi", "/problems")),
     )
@@ -221,12 +223,20 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("POST", "/incoming-transactions", _WRITE),
     _route("GET", "/incoming-transactions", _READ),
     _route("POST", "/incoming-transactions/upload", _WRITE, body=Body.UPLOAD),
+    _route("POST", "/incoming-transactions/upload/preview", _WRITE, body=Body.UPLOAD, is_effective=False),
     _route("GET", "/incoming-transactions/{transaction_id}", _READ),
     _route("GET", "/incoming-transactions/{transaction_id}/candidates", _READ),
     _route("POST", "/incoming-transactions/{transaction_id}/link-reversal", Permission.MATCHES_ACCEPT),
+    _route("POST", "/data-sources", Permission.SETTINGS_MANAGE),
+    _route("GET", "/data-sources", _READ),
+    _route("GET", "/data-sources/{source_id}", _READ),
+    _route("PATCH", "/data-sources/{source_id}", Permission.SETTINGS_MANAGE),
+    _route("DELETE", "/data-sources/{source_id}", Permission.SETTINGS_MANAGE),
+    _route("POST", "/data-sources/{source_id}/sync", _WRITE, body=Body.NONE),
     _route("GET", "/imports", _READ),
     _route("GET", "/imports/{import_id}", _READ),
     _route("GET", "/imports/{import_id}/errors", _READ),
+    _route("GET", "/imports/{import_id}/content", _READ),
     _route("POST", "/matches/match", _WRITE),
     _route("GET", "/matches", _READ),
     _route("GET", "/matches/{match_id}", _READ),
@@ -237,9 +247,23 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("DELETE", "/matching/aliases/{alias_id}", Permission.MATCHES_ACCEPT),
     _route("PUT", "/fx-rates", Permission.MATCHES_ACCEPT, is_bulk=True),
     _route("GET", "/fx-rates", _READ),
+    _route("GET", "/events", _READ),
+    _route("GET", "/events/{event_id}", _READ),
+    _route("POST", "/webhooks", Permission.WEBHOOKS_MANAGE),
+    _route("GET", "/webhooks", _READ),
+    _route("GET", "/webhooks/{webhook_id}", _READ),
+    _route("PATCH", "/webhooks/{webhook_id}", Permission.WEBHOOKS_MANAGE),
+    _route("DELETE", "/webhooks/{webhook_id}", Permission.WEBHOOKS_MANAGE),
+    _route("POST", "/webhooks/{webhook_id}/rotate-secret", Permission.WEBHOOKS_MANAGE, body=Body.NONE),
+    _route("POST", "/webhooks/{webhook_id}/test", Permission.WEBHOOKS_MANAGE, body=Body.NONE),
+    _route("GET", "/webhooks/{webhook_id}/deliveries", _READ),
+    _route("POST", "/webhooks/{webhook_id}/redeliver", Permission.WEBHOOKS_MANAGE),
     _route("GET", "/jobs", _READ),
     _route("POST", "/jobs", _WRITE),
     _route("GET", "/jobs/{job_id}", _READ),
+    _route("POST", "/jobs/{job_id}/cancel", _WRITE, body=Body.NONE),
+    _route("GET", "/exports/{export_id}/content", _READ),
+    _route("GET", "/audit-log", _READ),
 )
 
 

@@ -105,9 +105,11 @@ def respond(body: BaseModel, status: int = 200, headers: Mapping[str, str] | Non
     )
 
 
-def respond_page(context: RequestContext, page: Page[Any], query: ListQuery) -> Response:
+def respond_page(
+    context: RequestContext, page: Page[Any], query: ListQuery, *, headers: Mapping[str, str] | None = None
+) -> Response:
     """Answer with a page, and the Link to the next one."""
-    headers = {}
+    headers = dict(headers or {})
     if page.next_cursor is not None:
         headers["Link"] = link_header(context.request.url.path, query, page.next_cursor)
     return respond(page, headers=headers)

@@ -97,7 +97,7 @@ async def list_(context: Context, query: IncomingTransactionList) -> Response:
     responses={
         200: {"description": "The same file with the same options came before: its import.", "model": ImportPublic},
         202: {"description": "A worker reads the file; Location is its job.", "model": ImportPublic},
-        **problems(UnreadableFileError, ValidationFailedError, PayloadTooLargeError),
+        **problems(UnreadableFileError, ValidationFailedError, PayloadTooLargeError, NotFoundError, ConflictError),
     },
     openapi_extra=UPLOAD_BODY,
 )

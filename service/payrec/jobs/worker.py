@@ -1,11 +1,12 @@
-"""The worker process: takes wake-ups, and gives those of dead workers to the living."""
+"""The worker process: takes wake-ups, gives those of dead workers to the living, and tells others of events."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from procrastinate import App
@@ -14,11 +15,19 @@ from procrastinate.jobs import Job, Status
 
 from payrec.factory import Factory
 from payrec.jobs.app import QUEUE, create_app
+from payrec.jobs.outgoing import Outgoing
 from payrec.jobs.runner import JobRunner
+from payrec.services.overdue_notices import OverdueNoticeService
 from payrec.storage.jobs import LEASE
 
-CONCURRENCY: Final = 4
-"""Wake-ups that one worker works on at once; a run computes in a thread of its own."""
+WAKE_UPS_BESIDE: Final = 2
+"""Wake-ups at once beside those whose jobs run: tasks of the clock, and those for which there is no room."""
+
+THREADS_PER_JOB: Final = 4
+"""Threads at once for a job: both sides of a run are read at the same time, while its learning computes."""
+
+GRACE_SECONDS: Final = 20.0
+"""How long what runs may go on when the worker is asked to end; then others have it. Kubernetes kills after 30 s."""
 
 HEARTBEAT_SECONDS: Final = 5.0
 """Between two signs of life of a worker."""
@@ -38,33 +47,61 @@ async def run_worker(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     stalled_seconds: float = STALLED_SECONDS,
     polling_seconds: float = POLLING_SECONDS,
+    grace_seconds: float = GRACE_SECONDS,
+    memory_bytes: int | None = None,
 ) -> None:
-    """Work until cancelled; then finish what runs, within the lease that others wait for."""
+    """Work until cancelled; then begin nothing, finish what is over within the grace, and give the rest to others.
+
+    ``memory_bytes`` is what jobs are admitted against, else what the process may use.
+    """
     config = factory.context.config
     app = create_app(url=config.jobs_database_url or config.database_url)
-    async with app.open_async():
+    async with app.open_async(), Outgoing(factory).running():
+        runner = JobRunner(factory, lease=lease, memory_bytes=memory_bytes)
+        factory.context.metrics.watch_jobs(runner.admission)
+        # The default has few more than there are cores, and small jobs would wait for the threads of large ones.
+        threads = ThreadPoolExecutor(THREADS_PER_JOB * runner.admission.places, thread_name_prefix="job")
+        asyncio.get_running_loop().set_default_executor(threads)
         rescuer = asyncio.create_task(_rescue(app, every=heartbeat_seconds, stalled_seconds=stalled_seconds))
         try:
             if ready is not None:
                 ready.set()
-            await app.run_worker_async(
-                queues=[QUEUE],
-                concurrency=CONCURRENCY,
-                delete_jobs="always",
-                install_signal_handlers=False,
-                shutdown_graceful_timeout=30.0,
-                fetch_job_polling_interval=polling_seconds,
-                update_heartbeat_interval=heartbeat_seconds,
-                stalled_worker_timeout=stalled_seconds,
-                additional_context={
-                    "runner": JobRunner(factory, lease=lease),
-                    "key_expiry": factory.create_api_key_expiry_service(),
-                },
+            working = asyncio.create_task(
+                app.run_worker_async(
+                    queues=[QUEUE],
+                    concurrency=runner.admission.places + WAKE_UPS_BESIDE,
+                    delete_jobs="always",
+                    install_signal_handlers=False,
+                    shutdown_graceful_timeout=grace_seconds,
+                    fetch_job_polling_interval=polling_seconds,
+                    update_heartbeat_interval=heartbeat_seconds,
+                    stalled_worker_timeout=stalled_seconds,
+                    additional_context=context_of(factory, runner),
+                )
             )
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                runner.stop()
+                working.cancel()
+                await working
+                raise
         finally:
             rescuer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await rescuer
+
+
+def context_of(factory: Factory, runner: JobRunner) -> dict[str, Any]:
+    """Return what the tasks of ``create_app`` use, by the names under which they look for it."""
+    return {
+        "runner": runner,
+        "key_expiry": factory.create_api_key_expiry_service(),
+        "overdue_notices": OverdueNoticeService(work=factory.work),
+        "retention": factory.create_retention_service(),
+        "event_retention": factory.create_event_retention(),
+        "source_syncs": factory.sources.create_sync_service(),
+    }
 
 
 async def _rescue(app: App, *, every: float, stalled_seconds: float) -> None:

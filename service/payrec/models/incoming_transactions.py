@@ -90,6 +90,7 @@ class IncomingTransactionPublic(Resource):
     collection: ClassVar[str] = "/incoming-transactions"
 
     external_id: str | None
+    data_source_id: UUID | None
     import_id: UUID | None
     account: str | None
     direction: Direction
@@ -153,6 +154,7 @@ class IncomingTransactionQuery(ListQuery):
     booking_to: Date | None = None
     value_from: Date | None = None
     value_to: Date | None = None
+    data_source_id: UUID | None = None
     import_id: UUID | None = None
     account: Text | None = None
     reason_code: Text | None = None

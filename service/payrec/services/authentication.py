@@ -134,6 +134,7 @@ class Authenticator:
             schema_name=row["schema_name"],
             role_name=row["role_name"],
             timezone=row["timezone"],
+            auto_run=row["auto_run"],
         )
 
     async def _identify(self, credentials: Credentials, request_id: str) -> Identified:

@@ -18,6 +18,7 @@ from payrec.models.expected_transactions import (
     ExpectedTransactionPublic,
     ExpectedTransactionQuery,
 )
+from payrec.services.auto_runs import match_soon
 from payrec.services.paging import Pager
 from payrec.services.validation import amount_of, check_amount_filters, identifier
 from payrec.services.work import Unit, Work
@@ -55,6 +56,7 @@ class ExpectedTransactionService:
                 )
             )
             unit.answer(201, public, public.headers)
+            await match_soon(unit, self._work.ids.new())
         return public
 
     async def get(self, caller: Caller, transaction_id: str) -> ExpectedTransactionPublic:
@@ -69,7 +71,7 @@ class ExpectedTransactionService:
             row = await ExpectedTransactionStore(connection).get(identifier(transaction_id), today=day)
         if row is None:
             raise NotFoundError
-        return _public(row)
+        return public_of(row)
 
     async def page(self, caller: Caller, query: ExpectedTransactionQuery) -> Page[ExpectedTransactionPublic]:
         """Return a page.
@@ -141,7 +143,7 @@ def _row(given: ExpectedTransactionCreate, amount_minor: int, transaction_id: UU
 def _created(row: dict[str, Any], day: date) -> ExpectedTransactionPublic:
     """Return the answer for a transaction that was just stored: nothing of it can have changed yet."""
     last = row["due_on"] or row["expected_to_on"]
-    return _public(
+    return public_of(
         {
             **row,
             "version": 1,
@@ -158,7 +160,8 @@ def _created(row: dict[str, Any], day: date) -> ExpectedTransactionPublic:
     )
 
 
-def _public(row: dict[str, Any]) -> ExpectedTransactionPublic:
+def public_of(row: dict[str, Any]) -> ExpectedTransactionPublic:
+    """Return the resource of a stored row."""
     return ExpectedTransactionPublic.model_validate(
         {**row, "amount": format_minor(row["amount_minor"], row["currency"])}
     )

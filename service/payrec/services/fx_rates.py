@@ -60,7 +60,7 @@ class FxRateService:
         return self._pager.page(
             FxRatePublic,
             rows,
-            data=[_public(row) for row in rows],
+            data=[public_of(row) for row in rows],
             more=more,
             collection=COLLECTION,
             query=query,
@@ -122,5 +122,6 @@ def _record(row: dict[str, Any], rate: FxRate) -> Record:
     return Record(action=action, resource_id=row["id"], before=before, after={**about, "rate": str(rate)})
 
 
-def _public(row: dict[str, Any]) -> FxRatePublic:
+def public_of(row: dict[str, Any]) -> FxRatePublic:
+    """Return the resource of a stored row."""
     return FxRatePublic.model_validate({**row, "rate": str(FxRate(row["mantissa"], row["places"]))})

@@ -18,6 +18,7 @@ from payrec.models.incoming_transactions import (
     IncomingTransactionPublic,
     IncomingTransactionQuery,
 )
+from payrec.services.auto_runs import match_soon
 from payrec.services.paging import Pager
 from payrec.services.validation import amount_of, check_amount_filters, identifier
 from payrec.services.work import Work
@@ -66,6 +67,7 @@ class IncomingTransactionService:
         entry = _entry(given, amount_of(given, least=0))
         transaction_id = self._work.ids.new()
         # Without an externalId, every request is a transaction of its own.
+        entry.identity_kind = "bank"
         entry.identity_value = str(transaction_id)
         entry.fingerprint = fingerprint(entry)
         identity = identity_of(entry)
@@ -95,6 +97,7 @@ class IncomingTransactionService:
                 )
             )
             unit.answer(201, public, public.headers)
+            await match_soon(unit, self._work.ids.new())
         return public
 
     async def get(self, caller: Caller, transaction_id: str) -> IncomingTransactionPublic:

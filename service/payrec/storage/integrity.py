@@ -8,6 +8,7 @@ import psycopg
 
 from payrec.errors import (
     AlreadyMatchedError,
+    DataSourceNameTakenError,
     DuplicateExternalIdError,
     MatchRunInProgressError,
     PayrecError,
@@ -16,7 +17,9 @@ from payrec.errors import (
 )
 
 ERRORS_BY_CONSTRAINT: Final[dict[str, type[PayrecError]]] = {
+    "allocation_pkey": AlreadyMatchedError,
     "allocation_within_amount": AlreadyMatchedError,
+    "data_source_name_unique": DataSourceNameTakenError,
     "expected_transaction_external_id_unique": DuplicateExternalIdError,
     "incoming_transaction_external_id_unique": DuplicateExternalIdError,
     "incoming_transaction_identity_unique": DuplicateExternalIdError,

@@ -24,8 +24,9 @@ _COLUMNS: Final = """t.id, t.slug, t.name, t.status, t.settings, t.version, t.cr
      FROM tenant_environment e WHERE e.tenant_id = t.id) AS environments"""
 _SCOPE: Final = """
     SELECT t.id AS tenant_id, t.slug, t.status AS tenant_status,
-           coalesce(t.settings->>'timezone', 'UTC') AS timezone, e.id AS environment_id, e.environment, e.schema_name,
-           e.role_name, e.status, e.revision
+           coalesce(t.settings->>'timezone', 'UTC') AS timezone,
+           coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run, e.id AS environment_id,
+           e.environment, e.schema_name, e.role_name, e.status, e.revision
     FROM tenant_environment e JOIN tenant t ON t.id = e.tenant_id
 """
 
@@ -40,6 +41,7 @@ def scope_of(row: dict[str, Any]) -> TenantScope:
         schema_name=row["schema_name"],
         role_name=row["role_name"],
         timezone=row["timezone"],
+        auto_run=row["auto_run"],
     )
 
 

@@ -156,6 +156,8 @@ class Walker:
             if operation.path == "/incoming-transactions/upload":
                 money = {"direction": "credit", "amount": "10.00", "currency": "EUR", "bookingDate": "2024-03-04"}
                 said.append([{**money, "externalId": f"{text}-0", "remittance": text}])
+            if operation.path == "/webhooks":
+                said.append({"url": f"https://127.0.0.1:65535/{text}", "events": ["*"], "description": text})
             for body in said:
                 await self.ask(operation, operation.path, json=body)
 

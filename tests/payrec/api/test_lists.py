@@ -16,6 +16,7 @@ from payrec.models.imports import ImportQuery
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.models.jobs import JobQuery
 from payrec.models.tenants import TenantQuery
+from payrec.models.webhooks import WebhookQuery
 from support.service import Service, Tenant
 from support.wire import add_key, code, fields, in_control
 
@@ -29,6 +30,7 @@ LISTS: dict[str, type[ListQuery]] = {
     "/jobs": JobQuery,
     "/auth/api-keys": ApiKeyQuery,
     "/tenants": TenantQuery,
+    "/webhooks": WebhookQuery,
 }
 ROWS = 13
 SORT_MEMBERS = {
@@ -54,6 +56,8 @@ async def filled(service: Service) -> Tenant:
             await tenant.post(EXPECTED, {**money, **due}, environment)
             await tenant.post(INCOMING, {**money, "bookingDate": f"2025-03-0{1 + n % 2}"}, environment)
             await tenant.post("/auth/api-keys", {"read": True}, environment)
+            hook = {"url": "https://127.0.0.1:65535/", "events": ["audit.sealed"]}
+            assert (await tenant.post("/webhooks", hook, environment)).status_code == 201
             line = (
                 b'{"direction":"debit","amount":"0.01","currency":"EUR","bookingDate":"2024-01-01","externalId":"%d"}'
             )

@@ -25,6 +25,12 @@ SECURITY = {
 
 
 AUTHENTICATED = [route for route in DESCRIBED if route.access is not Access.PUBLIC]
+FILES = {
+    "/imports/{import_id}/errors": {"application/json", "text/csv"},
+    "/imports/{import_id}/content": {"application/octet-stream"},
+    "/exports/{export_id}/content": {"application/octet-stream"},
+}
+"""What is answered where it is not JSON alone."""
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +120,8 @@ async def test_every_error_is_a_problem_and_every_success_has_a_schema(document:
         if status == "204":
             assert "content" not in response
         elif status < "400":
-            [(media, content)] = response["content"].items()
-            assert media == "application/json"
-            assert content["schema"]
+            assert set(response["content"]) == FILES.get(route.path, {"application/json"})
+            assert all(content["schema"] for content in response["content"].values())
         else:
             [(media, content)] = response["content"].items()
             assert media == "application/problem+json"

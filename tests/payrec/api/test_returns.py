@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from support.events import TOLD
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 from support.wire import code
@@ -48,7 +49,7 @@ async def link(world: World, line: str, payment: str, **given: Any) -> httpx2.Re
 
 
 async def told(world: World, kind: str) -> list[str]:
-    rows = await world.sql("SELECT unnest(resource_ids)::text AS id FROM outbox WHERE type = %s", kind)
+    rows = await world.sql(f"SELECT resource_id::text AS id FROM {TOLD} WHERE type = %s", kind)  # noqa: S608
     return [row["id"] for row in rows]
 
 

@@ -40,7 +40,10 @@ async def task(service: Service) -> dict[str, Any]:
     run = await tenant.post("/matches/match", {})
     matches = await tenant.get("/matches")
     key = await tenant.post("/auth/api-keys", {"read": True})
-    for answer in (expected, incoming, imported, run, matches, key):
+    hook = await tenant.post("/webhooks", {"url": "https://127.0.0.1:65535/", "events": ["*"]})
+    source = {"name": "nobody", "kind": "http", "config": {"urls": ["https://127.0.0.1:65535/a.csv"]}}
+    source = (await tenant.post("/data-sources", source)).json()
+    for answer in (expected, incoming, imported, run, matches, key, hook):
         assert answer.is_success, answer.text
     return {
         "baseUrl": service.base_url,
@@ -52,11 +55,15 @@ async def task(service: Service) -> dict[str, Any]:
             "/expected-transactions": expected.json()["id"],
             "/incoming-transactions": incoming.json()["id"],
             "/imports": imported.json()["id"],
+            "/data-sources": source["id"],
             "/jobs": run.json()["jobId"],
             "/matches": matches.json()["data"][0]["id"],
             "/auth/api-keys": key.json()["id"],
             "/matching/aliases": key.json()["id"],  # of no alias: none has been learned
             "/tenants": tenant.id,
+            "/exports": key.json()["id"],  # of no export: it has a job first
+            "/events": key.json()["id"],  # of no event: they have their places later
+            "/webhooks": hook.json()["id"],
         },
     }
 

@@ -85,7 +85,7 @@ async def test_a_run_that_crashes_says_where(service: Service, acme: Tenant, cap
     async with service.factory.context.database.tenant(scope) as connection:
         await connection.execute("DROP TABLE expected_open")
 
-    with pytest.raises(PayrecError, match=r"^the run ended as running: it crashed$"):
+    with pytest.raises(PayrecError, match=r"^the run ended as queued: it crashed$"):
         await ran(service, scope, {})
     assert 'relation "expected_open" does not exist' in capfd.readouterr().err
 

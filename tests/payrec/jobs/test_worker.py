@@ -12,6 +12,9 @@ from procrastinate import App
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.jobs.app import create_app
 from payrec.jobs.worker import _rescue
+from payrec.services.imports import INLINE_BYTES_MAX
+from payrec.services.ingestion import PIECE_ROWS
+from support.events import TOLD
 from support.matching_world import DEADLINE_SECONDS, World, matching_world
 from support.places import look
 from support.postgres import cloned
@@ -20,6 +23,7 @@ from support.worker_process import worker_process
 
 pytestmark = pytest.mark.anyio
 
+LARGE_ROWS = 3 * PIECE_ROWS + 1
 QUICK = {"lease": 1.5, "heartbeat_seconds": 0.3, "stalled_seconds": 1.0, "polling_seconds": 0.3}
 RECORD = {"amount": "5.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
 
@@ -81,10 +85,54 @@ async def test_what_a_killed_worker_was_doing_is_done_once_by_another(
     assert len(await world.matches()) == 1
     found = (await world.tenant.get(f"/imports/{upload['id']}")).json()
     assert (found["status"], found["counts"]["accepted"]) == ("completed", 1)
-    ends = await world.sql("SELECT count(*) AS n FROM outbox WHERE type IN ('job.succeeded', 'import.completed')")
+    ends = await world.sql(f"SELECT count(*) AS n FROM {TOLD} WHERE type IN ('job.succeeded', 'import.completed')")  # noqa: S608
     assert ends == [{"n": 3}]
-    assert await world.sql("SELECT 1 FROM blob_chunk") == []
+    assert (await world.tenant.get(found["contentUrl"])).status_code == 200
     assert await look(superuser, "SELECT * FROM jobs.procrastinate_jobs WHERE status = 'doing'") == []
+
+
+@pytest.mark.parametrize(
+    ("table", "done"), [("incoming_open", 0), ("statement", LARGE_ROWS)], ids=["first piece", "after the last piece"]
+)
+async def test_a_large_import_whose_worker_is_killed_is_done_once_by_another(
+    idle: tuple[World, str], table: str, done: int
+) -> None:
+    world, superuser = idle
+    await world.clean()
+    config = world.service.factory.context.config
+    lines = [f"2026-03-01;{n}.00;EUR;Invoice {n}" for n in range(1, LARGE_ROWS + 1)]
+    # Beyond what a request reads itself.
+    padding = ";" + "x" * (INLINE_BYTES_MAX // LARGE_ROWS)
+    data = "\n".join(["Booking date;Amount;Currency;Remittance;Note", *(line + padding for line in lines)]).encode()
+
+    async def waiting() -> bool:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return (await look(superuser, query)) == [(1,)]
+
+    async def shown() -> bool:
+        return (await world.job(upload["jobId"]))["progress"]["done"] >= done
+
+    async with worker_process(config, **QUICK) as first:
+        async with world.service.factory.context.database.tenant(world.scope) as connection:
+            await connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
+            answer = await world.tenant.post("/incoming-transactions/upload", files={"file": ("bank.csv", data)})
+            upload = answer.json()
+            await until(waiting, "the import gets as far as the table")
+            await until(shown, "its progress is shown")
+            first.kill()
+            await first.wait()
+        job = await world.job(upload["jobId"])
+        assert (answer.status_code, job["status"], job["attempts"]) == (202, "running", 1)
+    assert await world.sql("SELECT 1 FROM incoming_transaction LIMIT 1") == []
+    async with worker_process(config, **QUICK):
+        ended = await world.ended(upload["jobId"])
+    assert (ended["status"], ended["attempts"], ended["result"]["accepted"]) == ("succeeded", 2, LARGE_ROWS)
+    assert ended["progress"] == {"done": LARGE_ROWS, "total": LARGE_ROWS}
+    for counted in ("incoming_transaction", "incoming_open"):
+        assert await world.sql(f"SELECT count(*) AS n FROM {counted}") == [{"n": LARGE_ROWS}]  # noqa: S608 - our own names
+    again = await world.tenant.post("/incoming-transactions/upload", files={"file": ("bank.csv", data)})
+    assert (again.status_code, again.json()["id"]) == (200, upload["id"])
+    assert (await world.bystander.get("/incoming-transactions")).json()["data"] == []
 
 
 async def test_an_upload_whose_process_died_is_finished_by_a_worker(
