@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -113,7 +113,7 @@ class Outgoing:
         return found
 
     def _begin_sealing(self, waiting: Unsealed, scope: TenantScope | None) -> None:
-        task = asyncio.create_task(self._guarded(waiting.environment_id, self._seal(waiting, scope)))
+        task = asyncio.create_task(self._guarded(waiting.environment_id, partial(self._seal, waiting, scope)))
         self._sealing[waiting.environment_id] = task
         task.add_done_callback(lambda _: self._sealing.pop(waiting.environment_id))
 
@@ -131,7 +131,7 @@ class Outgoing:
 
     def _begin_delivering(self, webhook: DueWebhook, scope: TenantScope | None) -> None:
         bell = Bell()
-        task = asyncio.create_task(self._guarded(webhook.webhook_id, self._deliver(webhook, scope, bell)))
+        task = asyncio.create_task(self._guarded(webhook.webhook_id, partial(self._deliver, webhook, scope, bell)))
         self._delivering[webhook.webhook_id] = (webhook.environment_id, bell, task)
         task.add_done_callback(lambda _: self._delivering.pop(webhook.webhook_id))
 
@@ -142,10 +142,13 @@ class Outgoing:
         async with self._database.control() as connection:
             await WakeUpStore(connection).forget(webhook.webhook_id)
 
-    async def _guarded(self, key: UUID, work: Coroutine[Any, Any, None]) -> None:
-        """Do it; what fails is left alone for a while, and keeps nothing else waiting."""
+    async def _guarded(self, key: UUID, work: Callable[[], Awaitable[None]]) -> None:
+        """Do it; what fails is left alone for a while, and keeps nothing else waiting.
+
+        The work is made here: what is cancelled before its first step has made nothing that waits to be awaited.
+        """
         try:
-            await work
+            await work()
         except Exception as error:
             self._left_alone[key] = self._clock.monotonic() + EVENT_FAILURE_PAUSE_SECONDS
             if isinstance(error, UnavailableError):
