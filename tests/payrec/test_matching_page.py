@@ -10,7 +10,7 @@ import pytest
 from payrec.domain.matching.keys import PROVING_LENGTH_MIN
 from payrec.domain.matching.rules import FEATURES, Confidence, GroupLevel, MatchKind, Reason, Uniqueness
 from payrec.models.incoming_transactions import IncomingTransactionPublic
-from payrec.models.matches import MatchPublic
+from payrec.models.matches import MatchPublic, MatchRunCreate
 from payrec.models.tenants import MatchingSettings
 from support.matching_examples import EXAMPLES
 from support.matching_page import LEVEL_WORDS, PAGE, Told, filled, numbers, told, weights
@@ -76,7 +76,7 @@ def test_the_settings_and_lengths_that_the_text_names_are_those_of_the_program()
     settings = {info.alias or name for name, info in MatchingSettings.model_fields.items()}
     fields = {
         info.alias or name
-        for model in (MatchPublic, IncomingTransactionPublic)
+        for model in (MatchPublic, IncomingTransactionPublic, MatchRunCreate)
         for name, info in model.model_fields.items()
     }
     named = set(re.findall(r"`([a-z]+[A-Z]\w+)`", page))

@@ -45,6 +45,8 @@ TABLES = (
     "webhook",
     "webhook_delivery",
 )
+WORKER_LEAVES = frozenset({"outbox", "event", "event_feed", "overdue_notice"})
+"""What a worker writes by itself, whenever it comes to it."""
 
 
 @dataclass(slots=True, kw_only=True)

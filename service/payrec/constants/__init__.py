@@ -1,7 +1,4 @@
-"""Every limit and interval, each with its unit; those of larger subjects have modules of their own here.
-
-Nothing else in the code invents a number.
-"""
+"""Every limit and interval, each with its unit; larger subjects have modules of their own. Nothing else invents one."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from support.matching_world import TABLES, World, matching_world
+from support.matching_world import TABLES, WORKER_LEAVES, World, matching_world
 from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
 
-RUN_LEAVES = {"job", "change", "audit_record", "outbox", "event", "event_feed"}
+RUN_LEAVES = {"job", "change", "audit_record", *WORKER_LEAVES}
 
 
 @pytest.fixture

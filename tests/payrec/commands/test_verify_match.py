@@ -12,13 +12,12 @@ import pytest
 from payrec.cli import main
 from payrec.config import Config
 from payrec.domain.matching.rules import ENGINE_VERSION
-from support.matching_world import TABLES, World, matching_world
+from support.matching_world import TABLES, WORKER_LEAVES, World, matching_world
 from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
 
-STILL = tuple(table for table in TABLES if table not in {"outbox", "event", "event_feed"})
-"""What nobody writes meanwhile; the events of the run get their places in the feed."""
+STILL = tuple(table for table in TABLES if table not in WORKER_LEAVES)
 
 Command = Callable[..., Awaitable[tuple[int, str, str]]]
 NAMES = ("stored", "score", "confidence", "evidence", "sums", "adjustments", "allocations")

@@ -48,7 +48,7 @@ async def test_an_x_api_key_wins_over_authorization_and_never_falls_back(acme: T
     read_only = await add_key(acme, write=False)
     both = place(acme, **{"X-Api-Key": read_only["apiKey"], "Authorization": f"Bearer {acme.token}"})
     assert await outcome(await ask(acme, "POST", LIST, both, json=BODY)) == "insufficient_permission"
-    for wrong in ("", "nonsense", key["apiKey"][:-1] + "x", acme.token):
+    for wrong in ("", "nonsense", key["apiKey"][:-1] + ("x" if key["apiKey"][-1] != "x" else "y"), acme.token):
         headers = place(acme, **{"X-Api-Key": wrong, "Authorization": f"Bearer {acme.token}"})
         assert await outcome(await ask(acme, "GET", LIST, headers)) == "invalid_credentials", wrong[:10]
     headers = place(acme, **{"X-Api-Key": key["apiKey"], "Authorization": "Bearer a.b.c"})

@@ -11,13 +11,13 @@ import pytest
 from payrec.services import matching
 from payrec.services.matching import MatchingService
 from support.events import TOLD
-from support.matching_world import DECISIONS, TABLES, World, matching_world
+from support.matching_world import DECISIONS, TABLES, WORKER_LEAVES, World, matching_world
 from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
 
 BATCH = "PO-2026-7"
-RUN_LEAVES = {"job", "change", "audit_record", "outbox", "event", "event_feed"}
+RUN_LEAVES = {"job", "change", "audit_record", *WORKER_LEAVES}
 
 
 @pytest.fixture
