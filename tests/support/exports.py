@@ -23,6 +23,8 @@ class Export:
     """What answers the question for the currency, which is asked then."""
     amount_column: int | None = None
     """What answers the question for the columns, which is asked then."""
+    sign: str | None = None
+    """What answers the question for the sign, which is asked then."""
     skipped: list[str] = field(default_factory=list)
 
     @property
@@ -35,9 +37,9 @@ _FACTS: Final = """
 abn_no_header.tab amount=6
     03-02 -8500 EUR | - | SEPA Incasso Energie BV
     03-03 238050 EUR | - | SEPA Overboeking Jansen Bouw
-american_amex.csv currency=USD
-    03-02 8500 USD | - | ELECTRIC CO
-    03-13 -238050 USD | - | AUTOPAY PAYMENT - THANK YOU
+american_amex.csv currency=USD sign=inverted
+    03-02 -8500 USD | - | ELECTRIC CO
+    03-13 238050 USD | - | AUTOPAY PAYMENT - THANK YOU
 bank_of_america.csv currency=USD skipped=csv_balance_row
     03-02 -8500 USD | - | ELECTRIC CO DES:BILL
     03-13 238050 USD | - | JONES INC DES:INV-0117
@@ -209,6 +211,7 @@ def _exports() -> Iterator[Export]:
             name=name,
             currency=known.get("currency"),
             amount_column=int(known["amount"]) if "amount" in known else None,
+            sign=known.get("sign"),
             skipped=known["skipped"].split(",") if "skipped" in known else [],
         )
     if export is not None:

@@ -34,8 +34,8 @@ from payrec.domain.incoming_transactions import (
     STORED_COLUMNS,
     day_number,
     identity_of,
-    key_values,
-    stored_values,
+    open_row,
+    stored_row,
 )
 from payrec.domain.matching.keys import ExpectedKeys, expected_keys, tie_key
 from payrec.domain.statements import Direction, Entry
@@ -241,23 +241,11 @@ def _incoming_rows(row: tuple[Any, ...], made: UUID, stamp: Stamp, left_out: Cou
     identity = identity_of(entry)
     yield (
         "incoming_transaction",
-        (*stored_values(entry, transaction_id=made, identity=identity), *stamp.values),
+        (*stored_row(entry, transaction_id=made, identity=identity).values(), *stamp.values),
     )
     if not amount:
         # As a request or an upload stores it: nothing is open, so nothing can be matched.
         yield "allocation", (2, made, 0, "ignored", "zero_amount", 1, stamp.at.isoformat())
         return
-    yield (
-        "incoming_open",
-        (
-            made,
-            entry.amount_minor,
-            entry.amount_minor,
-            day_number(booked),
-            day_number(value_on),
-            1 if amount > 0 else -1,
-            False,
-            currency,
-            *key_values(entry, identity=identity),
-        ),
-    )
+    opened = open_row(entry, transaction_id=made, identity=identity)
+    yield "incoming_open", tuple(opened[name] for name in _INCOMING_OPEN)

@@ -174,9 +174,10 @@ class _Summary:
             for n in ("accepted", "duplicates", "skipped", "rejected")
             if counts[n] or n == "accepted"
         )
+        statements = _counted(counts["statements"], "statement")
         lines = [
             f"{facts['file']['name']}: {what}, {facts['encoding']}{inside}, {facts['file']['bytes']} bytes",
-            f"{counts['records']} records: {', '.join(told)}; {counts['statements']} statements",
+            f"{_counted(counts['records'], 'record')}: {', '.join(told)}; {statements}",
         ]
         if self._statements:
             titles = ("account", "statement", "from", "to", "opening", "in", "out", "closing", "", "balance", "follows")
@@ -184,7 +185,9 @@ class _Summary:
             rows = [_row(s, verdict(s.index)) for s in self._statements]
             lines += ["", table(titles, rows, widths=widths)]
         if self._count > len(self._statements):
-            lines.append(f"and {self._count - len(self._statements)} more statements: --json has all of them")
+            lines.append(
+                f"and {_counted(self._count - len(self._statements), 'more statement')}: --json has all of them"
+            )
         if self._problems:
             lines += ["", table(("", "what", "times", "first"), self._told(), widths=[0, 0, RIGHT], wrapped=True)]
         self.text = "\n".join(lines)
@@ -199,6 +202,10 @@ class _Summary:
             statement = f"statement {first.statement + 1}: " if not line and first.statement is not None else ""
             rows.append((*key, str(times), f"{line}{statement}{first.detail}"))
         return rows
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _row(statement: Statement, continuity: str) -> tuple[str, ...]:

@@ -30,19 +30,25 @@ def fingerprint(entry: Entry) -> bytes:
     counterparty's account, and the remittance text without blanks. Not status, line, counterparty's name or file:
     a pending entry has the fingerprint of its booking, in whatever format it comes.
     """
+    booking_on, value_on, remittance = entry.booking_on, entry.value_on, entry.remittance
+    booked = booking_on.isoformat() if booking_on else ""
+    if remittance:
+        # Nearly every text has no other blanks than spaces.
+        plain = remittance.isascii() and remittance.isprintable()
+        remittance = remittance.replace(" ", "") if plain else "".join(remittance.split())
     content = _SEPARATOR.join(
         (
             entry.account or "",
             entry.currency,
             entry.direction,
             str(entry.amount_minor),
-            entry.booking_on.isoformat() if entry.booking_on else "",
-            entry.value_on.isoformat() if entry.value_on else "",
+            booked,
+            booked if value_on is booking_on else value_on.isoformat() if value_on else "",
             entry.bank_reference or "",
             entry.end_to_end_id or "",
             entry.structured_reference or "",
             entry.counterparty_account or "",
-            "".join(entry.remittance.split()) if entry.remittance else "",
+            remittance or "",
         )
     )
     state = _EMPTY.copy()
@@ -83,6 +89,10 @@ _COUNT_MAX: Final = 255
 _MULTIPLIER: Final = 0x9E3779B97F4A7C15
 """Odd, from the golden ratio (Knuth, TAOCP 6.4): spreads the second hash."""
 _MASK_64: Final = (1 << 64) - 1
+
+
+_SLOTS_FEW: Final = 1 << 16
+"""Up to here a full table becomes four times as large, which is done less often; larger ones double, for the memory."""
 
 
 class OccurrenceCounter:
@@ -150,12 +160,16 @@ class OccurrenceCounter:
         return before
 
     def _grow(self) -> None:
-        keys, checks, counts = self._keys, self._checks, self._counts
-        self._allocate(2 * len(keys))
-        for old, key in enumerate(keys):
+        old = zip(self._keys, self._checks, self._counts, strict=True)
+        used, slots = self._used, self._mask + 1
+        self._allocate(slots * (4 if slots < _SLOTS_FEW else 2))
+        keys, checks, counts, mask = self._keys, self._checks, self._counts, self._mask
+        for key, check, count in old:
             if key:
-                slot = self._slot(key)
-                self._keys[slot] = key
-                self._checks[slot] = checks[old]
-                self._counts[slot] = counts[old]
-                self._used += 1
+                slot = key & mask
+                if keys[slot]:
+                    slot = self._slot(key)
+                keys[slot] = key
+                checks[slot] = check
+                counts[slot] = count
+        self._used = used

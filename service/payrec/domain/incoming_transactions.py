@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.identity import FINGERPRINT_BYTES, bank_key, content_key
-from payrec.domain.matching.keys import incoming_keys
+from payrec.domain.matching.keys import account_key, name_key, reference_key, remittance_keys
 from payrec.domain.returns import takes_back
-from payrec.domain.statements import Entry, Money
+from payrec.domain.statements import Batch, Entry, Money
 
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
@@ -49,7 +51,7 @@ STORED_COLUMNS: Final = (
     "bank_transaction_code", "group_key", "mandate_id", "instruction_id", "transaction_id", "uetr", "purpose_code",
     "return_reason", "net_currency", "original_currency", "exchange_rate", "charges", "batch", "metadata",
 )  # fmt: skip
-"""Columns of ``incoming_transaction`` that an entry decides, in the order of ``stored_values``."""
+"""Columns of ``incoming_transaction`` that an entry decides, in the order of ``stored_columns``."""
 
 KEY_COLUMNS: Final = (
     "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "group_key", "tie_key",
@@ -58,86 +60,97 @@ KEY_COLUMNS: Final = (
 """Columns of ``incoming_open`` that are computed; the others repeat the transaction."""
 
 
-def stored_values(entry: Entry, *, transaction_id: UUID | str, identity: bytes) -> tuple[Any, ...]:
-    """Return the values of STORED_COLUMNS. A tuple, because a file has millions of entries."""
-    net, original, batch = entry.net, entry.original, entry.batch
+def stored_columns(
+    entries: Sequence[Entry], *, transaction_ids: Sequence[UUID | str], identities: Sequence[bytes]
+) -> tuple[Sequence[Any], ...]:
+    """Return the values of STORED_COLUMNS, column by column: a file has millions of entries, and most have no value."""
+    nets, originals = [e.net for e in entries], [e.original for e in entries]
+    batches = [e.batch for e in entries]
     return (
-        transaction_id,
-        entry.amount_minor,
-        _signed(net),
-        original.amount_minor if original is not None else None,
-        entry.booking_on,
-        entry.value_on,
-        entry.statement,
-        entry.line,
-        entry.status != "booked",
-        entry.reversal,
-        identity,
-        entry.fingerprint,
-        entry.currency,
-        entry.direction,
-        entry.external_id,
-        entry.account,
-        entry.remittance,
-        entry.structured_reference,
-        entry.end_to_end_id,
-        entry.bank_reference,
-        entry.counterparty_name,
-        entry.counterparty_account,
-        entry.bank_transaction_code,
-        batch.group_key if batch is not None else None,
-        entry.mandate_id,
-        entry.instruction_id,
-        entry.transaction_id,
-        entry.uetr,
-        entry.purpose_code,
-        entry.return_reason,
-        net.currency if net is not None else None,
-        original.currency if original is not None else None,
-        entry.exchange_rate,
-        tuple(_money(c) for c in entry.charges) if entry.charges else None,
-        {"groupKey": batch.group_key, "count": batch.count, "itemised": batch.itemised} if batch is not None else None,
+        transaction_ids,
+        [e.amount_minor for e in entries],
+        [None if m is None else -m.amount_minor if m.direction == "debit" else m.amount_minor for m in nets],
+        [None if m is None else m.amount_minor for m in originals],
+        [e.booking_on for e in entries],
+        [e.value_on for e in entries],
+        [e.statement for e in entries],
+        [e.line for e in entries],
+        [e.status != "booked" for e in entries],
+        [e.reversal for e in entries],
+        identities,
+        [e.fingerprint for e in entries],
+        [e.currency for e in entries],
+        [e.direction for e in entries],
+        [e.external_id for e in entries],
+        [e.account for e in entries],
+        [e.remittance for e in entries],
+        [e.structured_reference for e in entries],
+        [e.end_to_end_id for e in entries],
+        [e.bank_reference for e in entries],
+        [e.counterparty_name for e in entries],
+        [e.counterparty_account for e in entries],
+        [e.bank_transaction_code for e in entries],
+        [None if b is None else b.group_key for b in batches],
+        [e.mandate_id for e in entries],
+        [e.instruction_id for e in entries],
+        [e.transaction_id for e in entries],
+        [e.uetr for e in entries],
+        [e.purpose_code for e in entries],
+        [e.return_reason for e in entries],
+        [None if m is None else m.currency for m in nets],
+        [None if m is None else m.currency for m in originals],
+        [e.exchange_rate for e in entries],
+        [tuple(map(_money, e.charges)) if e.charges else None for e in entries],
+        [None if b is None else _batch(b) for b in batches],
         # The interface has no field for it, and whoever pays by check looks for nothing else.
-        {"checkNumber": entry.check_number, **entry.metadata} if entry.check_number is not None else entry.metadata,
+        [e.metadata if e.check_number is None else {"checkNumber": e.check_number, **e.metadata} for e in entries],
     )
 
 
-def key_values(entry: Entry, *, identity: bytes) -> tuple[Any, ...]:
-    """Return the values of KEY_COLUMNS: what matching joins on, and whether it takes a payment back."""
-    batch = entry.batch
-    keys = incoming_keys(
-        remittance=entry.remittance,
-        structured_reference=entry.structured_reference,
-        end_to_end_id=entry.end_to_end_id,
-        counterparty_name=entry.counterparty_name,
-        counterparty_account=entry.counterparty_account,
-        account=entry.account,
-        group=batch.group_key if batch is not None else None,
+def key_columns(entries: Sequence[Entry], *, identities: Sequence[bytes]) -> tuple[Sequence[Any], ...]:
+    """Return the values of KEY_COLUMNS, column by column: what matching joins on, and whether it takes money back."""
+    return (
+        [remittance_keys(e.remittance, e.structured_reference, end_to_end_id=e.end_to_end_id) for e in entries],
+        [reference_key(e.end_to_end_id) if e.end_to_end_id else None for e in entries],
+        [name_key(e.counterparty_name) if e.counterparty_name else None for e in entries],
+        [account_key(e.counterparty_account) if e.counterparty_account else None for e in entries],
+        [account_key(e.account) if e.account else None for e in entries],
+        [None if e.batch is None else reference_key(e.batch.group_key) for e in entries],
+        _ties(identities),
+        [
+            takes_back(
+                reversal=e.reversal, bank_transaction_code=e.bank_transaction_code, return_reason=e.return_reason
+            )
+            if e.bank_transaction_code or e.return_reason
+            else e.reversal
+            for e in entries
+        ],
     )
-    reversal = entry.reversal
-    if entry.bank_transaction_code or entry.return_reason:
-        reversal = takes_back(
-            reversal=reversal,
-            bank_transaction_code=entry.bank_transaction_code,
-            return_reason=entry.return_reason,
-        )
-    # The identity is a hash of content already: half of it, and which of several it is, order what is otherwise equal.
-    tie = int.from_bytes(identity[:8], "big", signed=True)
-    if len(identity) > FINGERPRINT_BYTES:
-        tie ^= int.from_bytes(identity[FINGERPRINT_BYTES:], "big")
-    return (*keys, tie, reversal)
+
+
+def _ties(identities: Sequence[bytes]) -> Sequence[int]:
+    """Return what orders lines that are otherwise equal.
+
+    The identity is a hash of content already: half of it, and which of several it is.
+    """
+    ties = struct.unpack(">" + "q8x" * len(identities), b"".join([i[:FINGERPRINT_BYTES] for i in identities]))
+    if max(map(len, identities)) == FINGERPRINT_BYTES:
+        return ties
+    ordinals = [int.from_bytes(i[FINGERPRINT_BYTES:], "big") for i in identities]
+    return [tie ^ ordinal for tie, ordinal in zip(ties, ordinals, strict=True)]
 
 
 def stored_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str, Any]:
     """Return the columns of ``incoming_transaction`` that the entry decides."""
-    values = stored_values(entry, transaction_id=transaction_id, identity=identity)
-    return dict(zip(STORED_COLUMNS, values, strict=True))
+    columns = stored_columns([entry], transaction_ids=[transaction_id], identities=[identity])
+    return {name: value for name, (value,) in zip(STORED_COLUMNS, columns, strict=True)}
 
 
 def open_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str, Any]:
     """Return the row of ``incoming_open``: what matching reads of the entry."""
+    keys = key_columns([entry], identities=[identity])
     return {
-        **dict(zip(KEY_COLUMNS, key_values(entry, identity=identity), strict=True)),
+        **{name: key for name, (key,) in zip(KEY_COLUMNS, keys, strict=True)},
         "transaction_id": transaction_id,
         "open_minor": entry.amount_minor,
         "total_minor": entry.amount_minor,
@@ -149,11 +162,9 @@ def open_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str
     }
 
 
-def _signed(money: Money | None) -> int | None:
-    if money is None:
-        return None
-    return -money.amount_minor if money.direction == "debit" else money.amount_minor
-
-
 def _money(money: Money) -> dict[str, Any]:
     return {"amountMinor": money.amount_minor, "currency": money.currency, "direction": money.direction}
+
+
+def _batch(batch: Batch) -> dict[str, Any]:
+    return {"groupKey": batch.group_key, "count": batch.count, "itemised": batch.itemised}

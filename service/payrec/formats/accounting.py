@@ -20,6 +20,9 @@ from payrec.errors import PayloadTooLargeError, UnreadableFileError
 
 _MIB: Final = 1024 * 1024
 
+_RECORDS_BETWEEN_CHECKS: Final = 1024
+"""How often time and records are looked at; a file is at most so many records too long when it is refused."""
+
 
 class TimeBudget:
     """The seconds that reading may take; what the consumer does between two items does not count."""
@@ -115,10 +118,12 @@ class Accounting:
         """
         counts = self.counts
         found: list[Problem] = []
+        complete = self._entry
+        until_check = _RECORDS_BETWEEN_CHECKS
         for item in items:
             kind = item.__class__
             if kind is Entry:
-                accepted = self._entry(item, found)  # type: ignore[arg-type]  # told by its class, faster than isinstance
+                accepted = complete(item, found)  # type: ignore[arg-type]  # told by its class, faster than isinstance
                 if found:
                     yield from found
                     found.clear()
@@ -137,11 +142,16 @@ class Accounting:
             elif isinstance(item, StatementEnd):
                 yield from self._end(item.statement)
                 yield item
-            records = counts.records
-            if records > FILE_RECORDS_MAX or counts.statements > FILE_RECORDS_MAX:
-                raise PayloadTooLargeError(f"the file has more than {FILE_RECORDS_MAX} records")
-            if not records & 0x3FF:
+            until_check -= 1
+            if not until_check:
+                until_check = _RECORDS_BETWEEN_CHECKS
+                self._check_limits()
                 self._budget.check(self._bytes_read())
+        self._check_limits()
+
+    def _check_limits(self) -> None:
+        if self.counts.records > FILE_RECORDS_MAX or self.counts.statements > FILE_RECORDS_MAX:
+            raise PayloadTooLargeError(f"the file has more than {FILE_RECORDS_MAX} records")
 
     def finish(self) -> Iterator[Problem]:
         """Yield what only the whole file shows: gaps and overlaps between its statements of one account."""
@@ -176,7 +186,14 @@ class Accounting:
         entry.index = statement.transaction_count
         statement.transaction_count += 1
         counts.accepted += 1
-        self._add_up(entry, opened)
+        if entry.batch is None and entry.net is None and entry.currency == statement.currency:
+            # What nearly every entry is: a line of its own, and nothing to convert.
+            opened.batch = opened.line = None
+            statement.entry_count += 1
+            totals: Totals = getattr(statement, entry.status)
+            totals.add(entry.direction, entry.amount_minor)
+        else:
+            self._add_up(entry, opened)
         on = entry.booking_on
         if on is not None:
             if statement.first_booking_on is None or on < statement.first_booking_on:
@@ -184,7 +201,9 @@ class Accounting:
             if statement.last_booking_on is None or on > statement.last_booking_on:
                 statement.last_booking_on = on
         entry.fingerprint = digest = fingerprint(entry)
-        if not _identify(entry, digest, opened.occurrences):
+        if entry.identity_kind == "fingerprint" and entry.external_id is None:
+            _know_by_content(entry, digest, opened.occurrences)
+        elif not _identify(entry, digest, opened.occurrences):
             found.append(
                 Problem(
                     "identity_reused",
@@ -312,21 +331,22 @@ def _assume_date(entry: Entry, statement: Statement) -> Problem | None:
 
 
 def _identify(entry: Entry, digest: bytes, occurrences: OccurrenceCounter) -> bool:
-    """Set the entry's identity; False when its bank reference already named something else in this statement."""
-    if entry.identity_kind == "fingerprint" and entry.external_id is not None:
+    """Set the identity of an entry that has an id; False when that already named something else in this statement."""
+    if entry.identity_kind == "fingerprint":
         entry.identity_kind = "bank"
         entry.identity_value = bank_identity(entry) or ""
-    reused = False
-    if entry.identity_kind == "bank":
-        content = f"{entry.direction}{entry.amount_minor}{entry.currency}{entry.booking_on}".encode()
-        check = int.from_bytes(blake2b(content, digest_size=2).digest(), "little")
-        occurrence = occurrences.count(blake2b(entry.identity_value.encode(), digest_size=8).digest(), check)
-        if occurrence is not None:
-            entry.occurrence = occurrence
-            return True
-        reused = True
-        entry.reused_id = entry.identity_value
-        entry.identity_kind = "fingerprint"
+    content = f"{entry.direction}{entry.amount_minor}{entry.currency}{entry.booking_on}".encode()
+    check = int.from_bytes(blake2b(content, digest_size=2).digest(), "little")
+    occurrence = occurrences.count(blake2b(entry.identity_value.encode(), digest_size=8).digest(), check)
+    if occurrence is not None:
+        entry.occurrence = occurrence
+        return True
+    entry.reused_id = entry.identity_value
+    entry.identity_kind = "fingerprint"
+    _know_by_content(entry, digest, occurrences)
+    return False
+
+
+def _know_by_content(entry: Entry, digest: bytes, occurrences: OccurrenceCounter) -> None:
     entry.identity_value = digest.hex()
     entry.occurrence = occurrences.count(digest) or 0
-    return not reused

@@ -6,11 +6,12 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, BinaryIO, Final
 
 from payrec.constants import FILE_PROBLEMS_MAX
 from payrec.domain.continuity import Continuity
-from payrec.domain.statements import Parsed, Problem, Statement, StatementEnd
+from payrec.domain.statements import Entry, Parsed, Problem, Statement, StatementEnd
 from payrec.errors import PayrecError, UnreadableFileError
 from payrec.formats.accounting import Accounting, Counts, TimeBudget
 from payrec.formats.bai2.reader import READER as BAI2
@@ -25,6 +26,9 @@ from payrec.formats.mt940.reader import READER as MT940
 from payrec.formats.ofx.reader import READER as OFX
 from payrec.formats.psp.reader import READER as PSP
 from payrec.formats.xlsx.reader import READER as XLSX
+
+BLOCK_ITEMS: Final = 32
+"""Entries that are read ahead of whoever asks for them."""
 
 READERS: Final[tuple[Reader, ...]] = (CAMT, OFX, BAI2, MT940, JSON, PSP, XLSX, CSV)
 """In the order in which they are asked."""
@@ -118,24 +122,37 @@ class FileParse:
         if self._begun:
             raise RuntimeError("a file is read once")
         self._begun = True
-        file = self.file
+        return chain.from_iterable(self._blocks())
+
+    def _blocks(self) -> Iterator[list[Parsed]]:
+        """Yield some items at a time, and whatever is no entry without delay: the clock runs only in between."""
         budget = self._budget
         items = self._read()
-        try:
-            while True:
-                budget.resume()
-                item = next(items, None)
+        ended = False
+        while not ended:
+            block: list[Parsed] = []
+            budget.resume()
+            try:
+                for item in items:
+                    block.append(item)
+                    if item.__class__ is not Entry or len(block) == BLOCK_ITEMS:
+                        break
+                else:
+                    ended = True
+            except PayrecError as error:
+                self.file.error = error
+                yield block
+                raise
+            finally:
                 budget.pause()
-                if item is None:
-                    return
-                if isinstance(item, Problem):
-                    file.problem_count += 1
-                    if len(file.problems) < FILE_PROBLEMS_MAX:
-                        file.problems.append(item)
-                yield item
-        except PayrecError as error:
-            file.error = error
-            raise
+            if block and isinstance(block[-1], Problem):
+                self._keep(block[-1])
+            yield block
+
+    def _keep(self, problem: Problem) -> None:
+        self.file.problem_count += 1
+        if len(self.file.problems) < FILE_PROBLEMS_MAX:
+            self.file.problems.append(problem)
 
     def _read(self) -> Iterator[Parsed]:
         file = self.file
@@ -184,7 +201,7 @@ class FileParse:
         first_index = accounting.counts.statements
         try:
             items = reader.read(rewound, head, detected, self._options)
-            yield from accounting.account(_shifted(items, first_index))
+            yield from accounting.account(_shifted(items, first_index) if first_index else items)
         except UnreadableFileError as error:
             tried[-1]["reason"] = error.reason
             raise with_tried(error, tried) from error
@@ -196,9 +213,6 @@ def _shifted(items: Iterator[Parsed], first_index: int) -> Iterator[Parsed]:
     A reader numbers from 0 and may look at ``Statement.index`` again, so whenever it goes on the number is its own,
     and whenever the consumer looks it is the file's.
     """
-    if not first_index:
-        yield from items
-        return
     active: dict[int, Statement] = {}
     for item in items:
         if isinstance(item, Statement):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, BinaryIO, Final
 from uuid import UUID
 
 from payrec.domain.caller import IdSource
 from payrec.domain.continuity import FINDINGS
-from payrec.domain.incoming_transactions import identity_before, identity_of, key_values, stored_values
+from payrec.domain.incoming_transactions import identity_before, identity_of, key_columns, stored_columns
 from payrec.domain.statements import Entry, Problem, StatementEnd
 from payrec.formats.base import ReadOptions
 from payrec.formats.registry import FileParse, parse
@@ -20,8 +20,8 @@ from payrec.storage.pieces import Piece, PieceWriter, Stamp
 PIECE_ROWS: Final = 5_000
 """Rows of a piece: enough for set statements to pay, few enough to stay in memory."""
 
-BLOCK_ROWS: Final = 200
-"""Rows that are held as values, and then rendered at once: so few that the collector of garbage never sees them."""
+BLOCK_ROWS: Final = 125
+"""Entries that are held, and then rendered at once: so few that the collector of garbage never sees them."""
 
 SPOOL_MEMORY_BYTES: Final = 1024 * 1024
 """Bytes of rendered problems that stay in memory; more goes to a file of the same life."""
@@ -66,20 +66,18 @@ class Ingestion:
         UnreadableFileError, PayloadTooLargeError, ValidationFailedError
             The file or its profile; nothing of it is to be kept.
         """
-        rows: list[tuple[Any, ...]] = []
+        entries: list[Entry] = []
         writer = PieceWriter(stamp)
         read = 0
         block = min(BLOCK_ROWS, PIECE_ROWS)
         next_id = self._ids.block(PIECE_ROWS + block)
         for item in self._parse:
-            if isinstance(item, Entry):
-                identity = identity_of(item)
-                stored = stored_values(item, transaction_id=f"{next_id + len(rows):032x}", identity=identity)
-                rows.append((*stored, *key_values(item, identity=identity), identity_before(item)))
-                if len(rows) == block:
+            if item.__class__ is Entry:
+                entries.append(item)
+                if len(entries) == block:
+                    _render(entries, writer, next_id)
                     next_id += block
-                    writer.add(rows)
-                    rows.clear()
+                    entries.clear()
                     read += block
                     if read >= PIECE_ROWS:
                         self.transactions += read
@@ -92,10 +90,10 @@ class Ingestion:
                     self.tell(item)
             elif isinstance(item, StatementEnd):
                 self.statements.append(statement_row(item.statement, self._import_id))
-        if rows:
-            writer.add(rows)
-        if read + len(rows):
-            self.transactions += read + len(rows)
+        if entries:
+            _render(entries, writer, next_id)
+        if read + len(entries):
+            self.transactions += read + len(entries)
             yield writer.take()
 
     def tell(self, problem: Problem) -> None:
@@ -103,3 +101,13 @@ class Ingestion:
         line = problem_line(problem, import_id=self._import_id, ordinal=self._problem_count)
         self.problems.write(line.encode())
         self._problem_count += 1
+
+
+def _render(entries: Sequence[Entry], writer: PieceWriter, first_id: int) -> None:
+    identities = list(map(identity_of, entries))
+    ids = [f"{transaction_id:032x}" for transaction_id in range(first_id, first_id + len(entries))]
+    writer.add(
+        stored_columns(entries, transaction_ids=ids, identities=identities),
+        key_columns(entries, identities=identities),
+        before=list(map(identity_before, entries)),
+    )

@@ -7,7 +7,7 @@ escaping, and one look at the column then stands for thousands at its cells.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from itertools import repeat
@@ -53,7 +53,7 @@ _JOIN: Final = "\x00"
 """What PostgreSQL's texts cannot hold."""
 
 
-def column_texts(columns: Iterable[tuple[Any, ...]]) -> list[Column]:
+def column_texts(columns: Iterable[Sequence[Any]]) -> list[Column]:
     """Return the values of columns as COPY text; a column's values are of one type, or null."""
     found: list[Column] = []
     for values in columns:
@@ -109,7 +109,7 @@ def problem_line(problem: Problem, *, import_id: UUID, ordinal: int) -> str:
     )
 
 
-def _column(values: tuple[Any, ...]) -> list[str]:
+def _column(values: Sequence[Any]) -> list[str]:
     kinds = set(map(type, values))
     kind = kinds.pop()
     if kinds:
@@ -128,6 +128,6 @@ def _arrays(lists: str) -> list[str]:
     return lists.replace("[", "{").replace("]", "}").split("\t")
 
 
-def _is_plain(values: tuple[str, ...]) -> bool:
+def _is_plain(values: Sequence[str]) -> bool:
     text = _JOIN.join(values)
     return not ("\\" in text or "\n" in text or "\t" in text or "\r" in text)

@@ -31,8 +31,6 @@ OPEN_COLUMNS: Final = (
 """Columns of ``incoming_open`` that a piece fills."""
 
 _STORED_ORDER: Final = (_AT["identity"], *(at for name, at in _AT.items() if name != "identity"))
-_KEYS: Final = slice(len(STORED_COLUMNS), len(STORED_COLUMNS) + len(KEY_COLUMNS))
-_BEFORE: Final = len(STORED_COLUMNS) + len(KEY_COLUMNS)
 _SIGNS: Final = {"credit": "1", "debit": "-1"}
 
 
@@ -81,32 +79,33 @@ class PieceWriter:
         self._ignored: list[str] = []
         self._recalled: list[tuple[str, bytes]] = []
 
-    def add(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Add a block of rows: the values of STORED_COLUMNS and KEY_COLUMNS, and the identity before."""
-        count = len(rows)
-        values = list(zip(*rows, strict=True))
-        texts = column_texts(values[:_BEFORE])
+    def add(
+        self, stored: Sequence[Sequence[Any]], keys: Sequence[Sequence[Any]], *, before: Sequence[bytes | None]
+    ) -> None:
+        """Add a block of rows: the values of STORED_COLUMNS and of KEY_COLUMNS, and the identities before."""
+        count = len(before)
+        texts, keys_texts = column_texts(stored), column_texts(keys)
         self._transactions += lines_of([*(texts[at] for at in _STORED_ORDER), self._stamp], count)
         ids, amounts, identities = (texts[_AT[name]] for name in ("id", "amount_minor", "identity"))
         opened = lines_of(
             [
                 *(ids, amounts, amounts),
-                _mapped(values[_AT["booking_on"]], _day),
-                _mapped(values[_AT["value_on"]], _day),
-                _mapped(values[_AT["direction"]], _SIGNS.__getitem__),
-                *(texts[_AT["pending"]], texts[_AT["currency"]], *texts[_KEYS]),
+                _mapped(stored[_AT["booking_on"]], _day),
+                _mapped(stored[_AT["value_on"]], _day),
+                _mapped(stored[_AT["direction"]], _SIGNS.__getitem__),
+                *(texts[_AT["pending"]], texts[_AT["currency"]], *keys_texts),
             ],
             count,
         )
         self._identities += each(identities, count)
-        self._pending = self._pending or True in values[_AT["pending"]]
-        if 0 in (minors := values[_AT["amount_minor"]]):
+        self._pending = self._pending or True in stored[_AT["pending"]]
+        if 0 in (minors := stored[_AT["amount_minor"]]):
             self._ignored += [row for row, minor in zip(each(ids, count), minors, strict=True) if not minor]
             opened = [line for line, minor in zip(opened, minors, strict=True) if minor]
         self._opened += opened
-        if any(values[_BEFORE]):
-            found = zip(each(ids, count), values[_BEFORE], strict=True)
-            self._recalled += [(row, before) for row, before in found if before is not None]
+        if any(before):
+            found = zip(each(ids, count), before, strict=True)
+            self._recalled += [(row, identity) for row, identity in found if identity is not None]
 
     def take(self) -> Piece:
         """Return what was added since the last time."""

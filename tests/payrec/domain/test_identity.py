@@ -75,6 +75,11 @@ def test_keys_depend_on_every_part() -> None:
     assert content_key(fingerprint(entry()), 7)[:16] == fingerprint(entry())
 
 
+@pytest.mark.parametrize("text", ["a b c", "a  bc", "a\tbc", "a\nb c", "a\u00a0b\u2003c", "a\x1cbc"])
+def test_no_blank_of_any_kind_makes_a_difference(text: str) -> None:
+    assert fingerprint(entry(remittance=text)) == fingerprint(entry(remittance="abc"))
+
+
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 60), max_size=600))
 def test_occurrences_are_those_of_a_dictionary(values: list[int]) -> None:
@@ -84,9 +89,10 @@ def test_occurrences_are_those_of_a_dictionary(values: list[int]) -> None:
         seen[value] += 1
 
 
-def test_many_identities_are_all_first_ones_and_many_twins_are_counted_on() -> None:
+@pytest.mark.parametrize("count", [5_000, 120_000])
+def test_many_identities_are_all_first_ones_and_many_twins_are_counted_on(count: int) -> None:
     counter = OccurrenceCounter()
-    digests = [blake2b(i.to_bytes(4, "big")).digest() for i in range(5_000)]
+    digests = [blake2b(i.to_bytes(4, "big")).digest() for i in range(count)]
     assert {counter.count(d) for d in digests} == {0}
     assert {counter.count(d) for d in digests} == {1}
     assert [counter.count(digests[0]) for _ in range(600)] == list(range(2, 602))

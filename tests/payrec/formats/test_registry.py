@@ -4,6 +4,7 @@ import gzip
 import io
 import zipfile
 from collections.abc import Iterator
+from datetime import date
 
 import pytest
 
@@ -12,7 +13,7 @@ from payrec.domain.statements import Entry, Parsed, Problem, Statement, Statemen
 from payrec.errors import PayloadTooLargeError, UnreadableFileError
 from payrec.formats import accounting
 from payrec.formats.base import Detected, Head, ReadOptions, Source
-from payrec.formats.registry import READERS, FileParse, parse
+from payrec.formats.registry import BLOCK_ITEMS, READERS, FileParse, parse
 from support.samples import Collected, collect, requires_samples, sample
 
 CAMT = (
@@ -43,6 +44,22 @@ class ByObject:
                 yield Problem("told", "info", statement=statement.index)
         for statement in reversed(statements):
             yield StatementEnd(statement)
+
+
+class Torn(ByObject):
+    """A reader that finds in the end that the file cannot be read."""
+
+    def __init__(self, entries: int) -> None:
+        self.entries = entries
+        self.given = 0
+
+    def read(self, source: Source, head: Head, detected: Detected, options: ReadOptions) -> Iterator[Parsed]:  # noqa: ARG002  # same
+        statement = Statement(0, account="A")
+        yield statement
+        for minor in range(self.entries):
+            self.given = minor + 1
+            yield Entry(0, amount_minor=minor, currency="EUR", booking_on=date(2026, 1, 2))
+        raise UnreadableFileError("torn", "the end is missing")
 
 
 class Flood(ByObject):
@@ -181,6 +198,29 @@ def test_time_limit_counts_the_reader_and_not_its_consumer() -> None:
     with pytest.raises(UnreadableFileError) as raised:
         list(parse(io.BytesIO(TWO), name="f", options=ReadOptions(), monotonic=lambda: next(ticking)))
     assert raised.value.reason == "time_limit"
+
+
+@pytest.mark.parametrize("count", [0, 1, BLOCK_ITEMS - 1, BLOCK_ITEMS, BLOCK_ITEMS + 1, 3 * BLOCK_ITEMS])
+def test_entries_before_an_error_are_all_given(count: int) -> None:
+    reader = Torn(count)
+    file_parse = FileParse(
+        io.BytesIO(b"fake"), name="f", options=ReadOptions(), monotonic=lambda: 0.0, readers=(reader,)
+    )
+    seen: list[int] = []
+
+    def take_all() -> None:
+        for item in file_parse:
+            if isinstance(item, Entry):
+                seen.append(item.amount_minor)
+                assert reader.given - len(seen) < BLOCK_ITEMS
+            else:
+                # What is no entry is told at once: nothing is read ahead of it.
+                assert reader.given == 0
+
+    with pytest.raises(UnreadableFileError):
+        take_all()
+    assert seen == list(range(count))
+    assert file_parse.file.error is not None
 
 
 def test_file_is_read_once() -> None:

@@ -183,24 +183,28 @@ def remittance_keys(
     ``TOKEN_LENGTH_MIN`` characters: words, runs of digits, valid ISO 11649 references printed in groups, and joins
     of up to ``TOKEN_WORDS_MAX`` neighbouring words, the shorter joins first.
     """
-    keys: dict[int, None] = {}
+    found = tokens_of(remittance) if remittance else []
+    first: list[int] = []
     if structured_reference or end_to_end_id:
-        for text in (structured_reference, end_to_end_id):
-            key = reference_key(text)
-            if key is not None:
-                keys[key] = None
-    if remittance:
-        tokens = tokens_of(remittance)
-        if len(tokens) + len(keys) > REMITTANCE_KEYS_MAX:
-            tokens = [token for token in dict.fromkeys(tokens) if len(token) >= TOKEN_LENGTH_MIN]
-        while tokens and (missing := REMITTANCE_KEYS_MAX - len(keys)):
-            _add_keys(keys, tokens[:missing])
-            tokens = tokens[missing:]
+        references = reference_key(structured_reference), reference_key(end_to_end_id)
+        first = [key for key in references if key is not None]
+    if len(found) + len(first) <= REMITTANCE_KEYS_MAX:
+        return list(dict.fromkeys(first + _token_keys(found)))
+    found = [token for token in dict.fromkeys(found) if len(token) >= TOKEN_LENGTH_MIN]
+    keys = dict.fromkeys(first)
+    while found and (missing := REMITTANCE_KEYS_MAX - len(keys)):
+        keys.update(dict.fromkeys(_token_keys(found[:missing])))
+        found = found[missing:]
     return list(keys)
 
 
-def _add_keys(keys: dict[int, None], tokens: list[bytes]) -> None:
-    """Add the keys of tokens, all of which have a digit, so that their length alone tells whether they could prove."""
+def _token_keys(tokens: list[bytes]) -> list[int]:
+    """Return the keys of tokens, all of which have a digit, so that their length alone tells whether they could prove.
+
+    Tokens that are too short have none.
+    """
+    if not tokens:
+        return []
     digests = []
     begin = _EMPTY.copy
     for token in tokens:
@@ -208,11 +212,14 @@ def _add_keys(keys: dict[int, None], tokens: list[bytes]) -> None:
         state.update(token)
         digests.append(state.digest())
     # All at once: a number by itself takes as long as its digest.
-    for token, digest in zip(tokens, _NUMBERS[len(tokens)](b"".join(digests)), strict=True):
-        if len(token) >= PROVING_LENGTH_MIN:
-            keys[digest | 1] = None
-        elif len(token) >= TOKEN_LENGTH_MIN:
-            keys[digest & ~1] = None
+    numbers = _NUMBERS[len(tokens)](b"".join(digests))
+    if min(map(len, tokens)) >= PROVING_LENGTH_MIN:
+        return [number | 1 for number in numbers]
+    return [
+        number | 1 if len(token) >= PROVING_LENGTH_MIN else number & ~1
+        for token, number in zip(tokens, numbers, strict=True)
+        if len(token) >= TOKEN_LENGTH_MIN
+    ]
 
 
 def expected_keys(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 from payrec.constants import REMITTANCE_KEYS_MAX, REMITTANCE_LENGTH_MAX, REMITTANCE_WORDS_MAX
@@ -21,6 +22,12 @@ TOKEN_WORDS_MAX: Final = 4
 SPANS_WORDS_MAX: Final = 24
 """Words of a text whose shape is remembered, because others have it as well."""
 
+SHAPES_CACHED_MAX: Final = 1024
+"""Shapes of texts that are remembered."""
+
+SHAPE_LENGTH_MAX: Final = 256
+"""Characters of a shape that is remembered."""
+
 NOT_REFERENCE: Final = re.compile(r"[^A-Z0-9]+", re.ASCII)
 """What a normalised reference leaves out of a folded text."""
 
@@ -29,7 +36,12 @@ _SEPARATOR: Final = re.compile(r"[^A-Z0-9._\-]+", re.ASCII)
 _CREDITOR_REFERENCE: Final = re.compile(r"RF[0-9]{2}[A-Z0-9]{0,21}", re.ASCII)
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _CAPITALS: Final = bytes(range(256)).upper()
-"""Table of ``bytes.translate``."""
+_SHAPE: Final = bytes.maketrans(_LETTERS + b"0123456789", b"A" * 26 + b"0" * 10)
+"""Tables of ``bytes.translate``."""
+
+_MARKS: Final = b"-._"
+_BLANKS: Final = b" \t\n\r\x0b\x0c"
+"""What a bytes object is split at."""
 
 
 def fold(text: str) -> str:
@@ -82,29 +94,44 @@ def _words(text: str) -> tuple[list[str], list[int], list[str]]:
 def _plain_tokens(text: str) -> list[bytes] | None:
     """Return what ``_tokens`` does, for an ASCII text of a few words with no marks but in them; None for another one.
 
-    Nearly every text is one of these, and it takes half the time.
+    Nearly every text is one of these. Where its tokens are depends on its shape alone, and a bank writes most of its
+    texts in few shapes.
     """
-    plain = text.encode().translate(_CAPITALS, b"-._")
-    words = plain.split()
-    count = len(words)
-    join = b"".join
-    if count > SPANS_WORDS_MAX or b"RF" in plain or not join(words).isalnum():
+    plain = text.encode().translate(_CAPITALS, _MARKS)
+    joined = plain.translate(None, _BLANKS)
+    if not joined.isalnum() or b"RF" in plain:
         return None
+    shape = plain.translate(_SHAPE)
+    spans = _token_spans(shape) if len(shape) <= SHAPE_LENGTH_MAX else _token_spans.__wrapped__(shape)
+    return None if spans is None else [joined[span] for span in spans]
+
+
+@lru_cache(maxsize=SHAPES_CACHED_MAX)
+def _token_spans(shape: bytes) -> list[slice] | None:
+    """Return where the tokens are in a text without its blanks: ``shape`` has A for its letters and 0 for its digits.
+
+    None: it has too many words, or one with several runs of digits.
+    """
+    words = shape.split()
+    if len(words) > SPANS_WORDS_MAX:
+        return None
+    begins = list(accumulate(map(len, words), initial=0))
+    ends = begins[1:]
     places = [at for at, word in enumerate(words) if not word.isalpha()]
-    if not places:
-        return []
-    tokens = [words[at] for at in places]
+    spans = [slice(begins[at], ends[at]) for at in places]
     for at in places:
         word = words[at]
         if len(word) > DIGIT_RUN_LENGTH_MIN and not word.isdigit():
-            run = word.strip(_LETTERS)
+            run = word.strip(b"A")
             if not run.isdigit():
                 return None
             if len(run) >= DIGIT_RUN_LENGTH_MIN:
-                tokens.append(run)
-    joined = [join(words[span]) for span in _flat_spans(count, tuple(places))]
-    tokens += joined if len(plain) <= JOIN_LENGTH_MAX else [t for t in joined if len(t) <= JOIN_LENGTH_MAX]
-    return tokens
+                begin = begins[at] + word.index(run)
+                spans.append(slice(begin, begin + len(run)))
+    for of_size in _spans(len(words), tuple(places)):
+        joins = (slice(begins[span.start], ends[span.stop - 1]) for span in of_size)
+        spans += [span for span in joins if span.stop - span.start <= JOIN_LENGTH_MAX]
+    return spans
 
 
 def _tokens(text: str) -> list[str]:
@@ -148,11 +175,6 @@ def _spans(count: int, places: tuple[int, ...]) -> list[list[slice]]:
                 unseen = start + 1
         found.append(of_size)
     return found
-
-
-@lru_cache(maxsize=4096)
-def _flat_spans(count: int, places: tuple[int, ...]) -> list[slice]:
-    return [span for of_size in _spans(count, places) for span in of_size]
 
 
 def tokens_of(remittance: str) -> list[bytes]:

@@ -136,6 +136,8 @@ class Amounts:
         self.is_plain = "amount" in columns and "mark" not in columns and not rules.inverted
         """One column, signed as it stands: ``reader(currency)`` alone reads it."""
         self._has_sides = "debit" in columns or "credit" in columns
+        self.is_single = self.is_plain and not self._has_sides
+        """And no other column says a side."""
         self._has_mark = "mark" in columns
         self.dates = Memory(date_of_cell(date_reader(rules.date_order, rules.date_format)))
 

@@ -63,6 +63,11 @@ SIGN: Final = Question(
         Alternative(value={"sign": "as_is"}, example="25.00 is money in, -25.00 is money out"),
     ),
 )
+CARD_SIGN: Final = Question(
+    option="profile",
+    text="Is a positive amount money in or money out? The table is a card's, and many have purchases without a sign.",
+    alternatives=SIGN.alternatives,
+)
 
 
 def currency_question(rows: Iterable[Sequence[str]], columns: Columns) -> Question:

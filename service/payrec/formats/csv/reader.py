@@ -20,7 +20,7 @@ from payrec.formats.csv.profile import profile_of
 from payrec.formats.csv.questions import delimiter_question, later_headers
 from payrec.formats.csv.rows import RowReader
 from payrec.formats.csv.rules import complete_dialect, make_dialect, make_rules, settle
-from payrec.formats.csv.survey import Survey, check_sign
+from payrec.formats.csv.survey import Survey
 from payrec.formats.csv.table import is_psp_table, looks_like_rows, uses_carriage_returns
 from payrec.formats.csv.values import unwrap
 
@@ -63,7 +63,8 @@ class CsvReader:
         ------
         UnreadableFileError
             Besides those of ``detect``: ``csv_ambiguous_decimals``, ``csv_ambiguous_dates``,
-            ``csv_sign_contradicts_balance``, ``csv_unclosed_quote``, ``line_too_long``, ``csv_too_many_accounts``.
+            ``csv_sign_contradicts_balance``, ``csv_ambiguous_sign``, ``csv_unclosed_quote``, ``line_too_long``,
+            ``csv_too_many_accounts``.
 
         """
         profile = profile_of(options.profile, self.name)
@@ -84,8 +85,8 @@ class CsvReader:
             rules = make_rules(layout, profile, survey, options)
             complete_dialect(dialect, layout, rules)
             rows = RowReader(rules)
-            if "balance" in rules.columns and "sign" not in profile:
-                check_sign(rows.balanced_rows(layout.table.data))
+            if "sign" not in profile:
+                rows.prove_sign(layout.table)
             records = self._records(source, head, layout)
             _skip_to_data(records, layout)
             yield from rows.read(records)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Final, Literal, cast
 
@@ -27,7 +28,10 @@ from payrec.formats.csv.cells import (
 from payrec.formats.csv.columns import Columns, is_pending_word
 from payrec.formats.csv.labels import LABEL_START_LENGTH, Label, balance_label, may_be_label, total_label
 from payrec.formats.csv.lines import FOOTER_ROW, Records, Row, check_width, read_rows, without_footer
+from payrec.formats.csv.survey import check_card_sign, check_sign
+from payrec.formats.csv.table import Table
 from payrec.formats.csv.values import AmountReader, bare, unwrap
+from payrec.formats.csv.words import CARD_HEADINGS, fold
 
 BLANK_ROW: Final = "csv_blank_row"
 BALANCE_ROW: Final = "csv_balance_row"
@@ -124,7 +128,14 @@ class RowReader:
         for group in self._statements.values():
             yield from self._end(group)
 
-    def balanced_rows(self, rows: Sequence[Sequence[str]]) -> Iterator[tuple[object, int, int]]:
+    def prove_sign(self, table: Table) -> None:
+        """Prove by the head of the table that a positive amount is money in; raises ``UnreadableFileError``."""
+        if "balance" in self._rules.columns:
+            check_sign(self._balanced(table.data))
+        elif self._amounts.is_single and any(fold(name) in CARD_HEADINGS for name in table.names or ()):
+            check_card_sign(self._signed(table.data))
+
+    def _balanced(self, rows: Sequence[Sequence[str]]) -> Iterator[tuple[object, int, int]]:
         """Yield account and currency, signed amount and running balance of the rows that have all of them."""
         for row in rows:
             try:
@@ -137,6 +148,13 @@ class RowReader:
                 yield (account, currency), self._amounts.signed(read, *self._sides(cells)), read(balance)
             except (RecordError, KeyError):
                 continue
+
+    def _signed(self, rows: Sequence[Sequence[str]]) -> Iterator[int]:
+        """Yield the amounts that can be read, with their sign; the currency makes no difference to that."""
+        read = self._amounts.reader(self._rules.currency or "EUR")
+        for row in rows:
+            with suppress(RecordError):
+                yield self._amounts.signed(read, *self._sides([*self._fit(list(row)), ""]))
 
     def _fit(self, row: list[str]) -> list[str]:
         """Return the row with as many cells as the header; raises ``RecordError`` when it cannot be."""

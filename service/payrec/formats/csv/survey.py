@@ -11,7 +11,7 @@ from payrec.errors import UnreadableFileError
 from payrec.formats.base import DateOrder
 from payrec.formats.csv.columns import Columns
 from payrec.formats.csv.dates import date_evidence
-from payrec.formats.csv.questions import DATE_ORDER, DECIMAL, SIGN
+from payrec.formats.csv.questions import CARD_SIGN, DATE_ORDER, DECIMAL, SIGN
 from payrec.formats.csv.values import Decimal, Exact, decimal_evidence
 from payrec.formats.text import account as account_text
 
@@ -179,4 +179,24 @@ def check_sign(rows: Iterable[tuple[object, int, int]]) -> None:
             "csv_sign_contradicts_balance",
             "the running balance falls where amounts are positive: set the profile's sign",
             question=SIGN,
+        )
+
+
+def check_card_sign(amounts: Iterable[int]) -> None:
+    """Ask which sign money out has in a card's table that has no balance to prove it.
+
+    Some have purchases as positive amounts. Where most amounts are negative those are the purchases.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``csv_ambiguous_sign`` when as many amounts are positive as are negative, or more.
+
+    """
+    signs = Counter(amount > 0 for amount in amounts if amount)
+    if signs[True] and signs[True] >= signs[False]:
+        raise UnreadableFileError(
+            "csv_ambiguous_sign",
+            "a card's table, and nothing proves that a positive amount is money in: set the profile's sign",
+            question=CARD_SIGN,
         )

@@ -294,3 +294,15 @@ TOTAL_WORDS: Final = frozenset(
     )
 )
 """Too general to be trusted on a row that has a date: a fuel station is called Total."""
+
+CARD_HEADINGS: Final = frozenset(
+    _phrases(
+        """
+        card;card number;card no;card member;cardmember;card holder;cardholder;cardholder name;name on card
+        kreditkarte;kreditkartennummer;kartennummer;karteninhaber;kaart;kaartnummer;kaarthouder;carte;numero de carte
+        titulaire de la carte;tarjeta;numero de tarjeta;titular de la tarjeta;carta;numero carta;titolare della carta
+        cartao;numero do cartao;karta;numer karty;posiadacz karty
+        """
+    )
+)
+"""Headings that only the table of a payment card has, or that of an account whose payments were by card."""

@@ -21,7 +21,7 @@ from payrec.formats.csv.lines import Row
 from payrec.formats.csv.profile import profile_of
 from payrec.formats.csv.rows import RowReader
 from payrec.formats.csv.rules import complete_dialect, make_dialect, make_rules, settle
-from payrec.formats.csv.survey import Survey, check_sign
+from payrec.formats.csv.survey import Survey
 from payrec.formats.csv.table import Table, is_psp_table
 from payrec.formats.csv.values import unwrap
 from payrec.formats.xlsx.parts import Package
@@ -66,7 +66,8 @@ class XlsxReader:
         UnreadableFileError
             ``xlsx_too_wide``, ``xlsx_too_large``, ``unknown_format`` (the archive is no workbook); those of an
             archive, of XML, and of tables: ``csv_no_header``, ``csv_column_missing``, ``csv_no_currency``,
-            ``csv_ambiguous_decimals``, ``csv_ambiguous_dates``, ``csv_sign_contradicts_balance``.
+            ``csv_ambiguous_decimals``, ``csv_ambiguous_dates``, ``csv_sign_contradicts_balance``,
+            ``csv_ambiguous_sign``.
 
         """
         profile = profile_of(options.profile, self.name)
@@ -89,8 +90,8 @@ class XlsxReader:
             rules = make_rules(layout, profile, survey, options)
             complete_dialect(dialect, layout, rules)
             reader = RowReader(rules)
-            if "balance" in rules.columns and "sign" not in profile:
-                check_sign(reader.balanced_rows(table.data))
+            if "sign" not in profile:
+                reader.prove_sign(table)
             others = sum(not other.hidden for other in workbook.sheets) - (not sheet.hidden)
             if others:
                 yield Problem(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from payrec.domain.matching import tokens
@@ -14,6 +14,8 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "  ", "", "/", "\t", "\x1c"])), max_size=30)
 
 
+@example("LONG" * 70 + " 1234")
+@example(f"{'1' * 300} A1 {'2' * 40}")
 @given(TEXTS.map(lambda parts: "".join(map("".join, parts))) | st.text(max_size=300))
 def test_plain_texts_have_the_tokens_of_any_text(text: str) -> None:
     found = tokens._plain_tokens(text) if text.isascii() else None

@@ -37,6 +37,9 @@ def told(export: Export) -> tuple[list[Parsed], list[str], dict[str, Any] | None
             if question.option == "currency":
                 value: Any = export.currency
                 assert value in {alternative.value for alternative in question.alternatives}
+            elif error.reason == "csv_ambiguous_sign":
+                value = {"sign": export.sign}
+                assert value in [alternative.value for alternative in question.alternatives]
             else:
                 offered = [alternative.value for alternative in question.alternatives]
                 value = next(v for v in offered if v["columns"].get("amount") == export.amount_column)
@@ -46,7 +49,10 @@ def told(export: Export) -> tuple[list[Parsed], list[str], dict[str, Any] | None
 
 
 def asked_for(export: Export) -> list[str]:
-    answers = (("csv_no_header", export.amount_column), ("csv_no_currency", export.currency))
+    answers = (
+        *(("csv_no_header", export.amount_column), ("csv_no_currency", export.currency)),
+        ("csv_ambiguous_sign", export.sign),
+    )
     return [reason for reason, answer in answers if answer is not None]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -11,10 +12,10 @@ from payrec.constants import QUESTION_ALTERNATIVES_MAX
 from payrec.domain.settings import merged
 from payrec.errors import UnreadableFileError
 from payrec.formats.csv.profile import validate_profile
-from support.csv_files import entries, read, reason
+from support.csv_files import entries, read, reason, signed
 
-QUESTIONS_MAX = 5
-"""Questions that one file may ask: delimiter, columns, currency, decimals, dates."""
+QUESTIONS_MAX = 6
+"""Questions that one file may ask: delimiter, columns, currency, decimals, dates, sign."""
 
 DATES = st.sampled_from(
     ["2026-03-02", "03/04/2026", "31/01/2026", "01.02.2026", "12/31/2026", "3 May 2026", "", "soon"]
@@ -24,7 +25,7 @@ AMOUNTS = st.sampled_from(
 )
 TEXTS = st.sampled_from(["rent", "invoice 7", "", "a;b", '"quoted"', "Total", "EUR", "kr 5"])
 NAMES = st.sampled_from(
-    ["Date", "Amount", "Debit", "Credit", "Text", "Currency", "Aika", "Summa", "Selite", "Net", "Fee", "7"]
+    ["Date", "Amount", "Debit", "Credit", "Text", "Currency", "Aika", "Summa", "Selite", "Net", "Fee", "Card", "7"]
 )
 ROWS = st.lists(st.tuples(DATES, TEXTS, AMOUNTS, AMOUNTS, TEXTS), min_size=1, max_size=6)
 
@@ -97,3 +98,29 @@ def test_a_running_balance_may_be_written_otherwise_than_the_amounts() -> None:
     assert [e.amount_minor for e in entries(data)] == [1050, 2000]
     doubtful = data.replace("-10,50", "-1,230").replace("20,00", "2,000")
     assert [e.amount_minor for e in entries(doubtful)] == [123_000, 200_000]
+
+
+CARD = "Date;Text;{heading};Amount;Currency\n2026-01-02;a;1234;25.00;EUR\n2026-01-03;b;1234;{second};EUR\n"
+
+
+@pytest.mark.parametrize("heading", ["Card Member", "Kartennummer", "Numéro de carte", "Karta"])
+@pytest.mark.parametrize("second", ["31.20", "-120.00"])
+def test_the_sign_of_a_card_is_asked_for_where_purchases_may_be_positive(heading: str, second: str) -> None:
+    data = CARD.format(heading=heading, second=second)
+    assert reason(data) == "csv_ambiguous_sign"
+    for sign, minor in (("as_is", 2500), ("inverted", -2500)):
+        assert signed(entries(data, profile={"sign": sign}))[0] == minor
+
+
+def test_the_sign_of_a_card_is_not_asked_for_where_the_table_says_it() -> None:
+    assert signed(entries(CARD.format(heading="Store", second="31.20"))) == [2500, 3120]
+    negative = CARD.format(heading="Card Member", second="-1.00") + "2026-01-04;c;1234;-2.00;EUR\n"
+    assert signed(entries(negative)) == [2500, -100, -200]
+    sides = "Date;Text;Card Member;Debit;Credit;Currency\n2026-01-02;a;1234;25.00;;EUR\n2026-01-03;b;1234;3.00;;EUR\n"
+    assert signed(entries(sides)) == [-2500, -300]
+    marked = "Date;Text;Card Member;Amount;D/C;Currency\n2026-01-02;a;1;25.00;D;EUR\n2026-01-03;b;1;3.00;D;EUR\n"
+    assert signed(entries(marked)) == [-2500, -300]
+    proved = (
+        "Date;Text;Card Member;Amount;Balance;Currency\n2026-01-02;a;1;25.00;75.00;EUR\n2026-01-03;b;1;5.00;80.00;EUR\n"
+    )
+    assert signed(entries(proved)) == [2500, 500]
