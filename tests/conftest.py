@@ -6,6 +6,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from support.leaks import SESSION
@@ -14,6 +15,11 @@ from support.service import Service, Tenant, make_config, running
 from support.tiers import pytest_addoption, pytest_configure
 
 __all__ = ["pytest_addoption", "pytest_configure"]
+
+# Property tests: the same examples every time. A busy machine makes an example slow, which is no finding about the
+# code; times are bounded by tests of their own.
+settings.register_profile("payrec", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("payrec")
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +24,12 @@ from payrec.errors import ConfigurationError, PayrecError
 
 PORT_MAX: Final = 65_535
 
+ALLOCATOR: Final = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:3000,muzzy_decay_ms:3000")
+"""Where the columns' allocator looks for its settings, and ours: memory that is not used goes back after 3 seconds.
+
+By itself it gives back what the next step of a run asks for again, which takes a fifth of the run's processor time.
+"""
+
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
@@ -30,6 +38,8 @@ EXIT_INTERRUPTED: Final = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     given = _parser().parse_args(arguments)
+    # Before anything imports the allocator, which looks once; what whoever started us has said counts.
+    os.environ.setdefault(*ALLOCATOR)
     try:
         # Imported when it is asked for: `payrec keys` needs neither the API nor the matching engine.
         command = importlib.import_module(f"payrec.commands.{given.command.replace('-', '_')}")
@@ -67,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_keys(commands)
     _add_parse(commands)
     _add_verify_match(commands)
+    _add_audit(commands)
     _add_bench(commands)
     return parser
 
@@ -190,6 +201,28 @@ def _add_verify_match(commands: Any) -> None:
     verify.add_argument("--tenant", required=True, help="slug")
     verify.add_argument("--environment", required=True, choices=ENVIRONMENTS, help="the one that the match is in")
     verify.add_argument("--json", action="store_true", help="for programs")
+
+
+def _add_audit(commands: Any) -> None:
+    actions = commands.add_parser("audit", help="the audit log: verify its seals").add_subparsers(
+        dest="action", required=True, metavar="ACTION"
+    )
+    verify = actions.add_parser(
+        "verify", help="show whether it is what was sealed, and what of it is redacted or not sealed yet"
+    )
+    verify.add_argument("--tenant", required=True, help="slug")
+    verify.add_argument("--environment", required=True, choices=ENVIRONMENTS, help="whose log it is")
+    verify.add_argument(
+        "--root", type=_root, action="append", metavar="SEAL:ROOT", help="one that was kept elsewhere; may be repeated"
+    )
+    verify.add_argument("--json", action="store_true", help="for programs")
+
+
+def _root(text: str) -> tuple[int, str]:
+    found = re.fullmatch(r"([1-9][0-9]{0,17}):([0-9a-fA-F]{64})", text)
+    if found is None:
+        raise argparse.ArgumentTypeError("must be the number of a seal, a colon, and 64 hexadecimal digits")
+    return int(found[1]), found[2].lower()
 
 
 def _add_bench(commands: Any) -> None:

@@ -71,7 +71,13 @@ class Config(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     upload_max_bytes: int = Field(default=UPLOAD_BYTES_MAX, ge=1, le=UPLOAD_BYTES_MAX)
-    tenant_provisioner: Literal["database"] = "database"
+    tenant_provisioner: Literal["database", "kubernetes"] = "database"
+    """``kubernetes``: ``POST /tenants`` makes a Tenant resource, and the operator the tenant."""
+    kubernetes_service_host: str | None = None
+    """Address of the API server; every pod has this variable and the next."""
+    kubernetes_service_port: int = Field(default=443, ge=1, le=65535)
+    service_account_dir: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+    """Where a pod has its service account's token, the API server's CA, and the namespace."""
     webhook_allowed_cidrs: str | None = None
     """Networks, separated by commas, that webhooks may be sent to and data sources pulled from though they are not
     public, also without TLS."""

@@ -19,10 +19,13 @@ READY_SECONDS_MAX: Final = 3.0
 """How long the check of readiness may take; a probe that waits longer learns nothing more."""
 
 
-def create_internal_app(*, metrics: Metrics, check_ready: Callable[[], Awaitable[None]]) -> Starlette:
+def create_internal_app(
+    *, metrics: Metrics, check_ready: Callable[[], Awaitable[None]], measure: Callable[[], Awaitable[None]]
+) -> Starlette:
     """Return the three routes. ``check_ready`` returns, or raises PayrecError with what is missing.
 
-    ``/livez`` asks nothing of anybody: a process whose database is away must not be restarted for it.
+    ``measure`` is done before metrics are shown, and never fails. ``/livez`` asks nothing of anybody: a process whose
+    database is away must not be restarted for it.
     """
 
     async def livez(_request: Request) -> Response:
@@ -39,6 +42,7 @@ def create_internal_app(*, metrics: Metrics, check_ready: Callable[[], Awaitable
         return PlainTextResponse("ok\n")
 
     async def exposition(_request: Request) -> Response:
+        await measure()
         return Response(metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
     return Starlette(

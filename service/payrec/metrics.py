@@ -10,8 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from payrec import __version__
 from payrec.models.jobs import JobKind
+from payrec.shared_gauges import CENSUS, QUEUES, SharedGauges
 
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_JOB_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1800.0)
 
 _LAG_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)
 
@@ -53,10 +56,20 @@ class Metrics:
         )
         self.jobs = Counter("payrec_jobs_total", "Finished jobs.", ["kind", "status"], registry=self.registry)
         self.job_seconds = Histogram(
-            "payrec_job_duration_seconds", "Duration of jobs.", ["kind"], buckets=_BUCKETS, registry=self.registry
+            "payrec_job_duration_seconds", "Duration of jobs.", ["kind"], buckets=_JOB_BUCKETS, registry=self.registry
         )
         self.proposals = Counter(
             "payrec_match_proposals_total", "Proposed matches by confidence.", ["confidence"], registry=self.registry
+        )
+        self.match_pairs = Counter("payrec_match_pairs_total", "Pairs that runs looked at.", registry=self.registry)
+        self.auto_accepted = Counter(
+            "payrec_match_auto_accepted_total", "Matches that runs accepted without anybody.", registry=self.registry
+        )
+        self.sync_objects = Counter(
+            "payrec_sync_objects_total",
+            "Remote objects that syncs of data sources have imported, failed to, or left for the next time.",
+            ["outcome"],
+            registry=self.registry,
         )
         self.rate_limited = Counter(
             "payrec_rate_limited_total", "Requests refused by a rate limit.", ["limit"], registry=self.registry
@@ -69,7 +82,7 @@ class Metrics:
         )
         self.pool = Gauge(
             "payrec_database_pool_connections",
-            "Connections of the pool (open, idle) and requests that wait for one (waiting).",
+            "Connections of the pool (open, idle, and max that it may have) and requests that wait for one (waiting).",
             ["state"],
             registry=self.registry,
         )
@@ -100,6 +113,23 @@ class Metrics:
             buckets=_LAG_BUCKETS,
             registry=self.registry,
         )
+        self.audit_sealed = Counter(
+            "payrec_audit_records_sealed_total", "Audit records that got into a seal.", registry=self.registry
+        )
+        self.retention_removed = Counter(
+            "payrec_retention_removed_total",
+            "Things that were deleted because their time was over, by kind.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.retention_failures = Counter(
+            "payrec_retention_failures_total",
+            "Tenant environments in which the retention could not look at a kind; the next run does.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.queues = SharedGauges(QUEUES, registry=self.registry)
+        self.census = SharedGauges(CENSUS, registry=self.registry)
         info = Gauge("payrec_build_info", "Version of this process.", ["version"], registry=self.registry)
         info.labels(version=__version__).set(1)
 
@@ -110,7 +140,7 @@ class Metrics:
 
     def watch_pool(self, connections: Callable[[], Mapping[str, int]]) -> None:
         """Ask for the connections by state at every scrape."""
-        for state in ("open", "idle", "waiting"):
+        for state in ("open", "idle", "max", "waiting"):
             self.pool.labels(state=state).set_function(lambda state=state: connections()[state])  # type: ignore[misc]
 
     def watch_jobs(self, admission: WatchedJobs) -> None:

@@ -25,7 +25,11 @@ async def _get(path: str, *, metrics: Metrics | None = None, ready: object = Non
     async def nothing_missing() -> None:
         return None
 
-    app = create_internal_app(metrics=metrics or Metrics(), check_ready=ready or nothing_missing)  # type: ignore[arg-type]
+    app = create_internal_app(
+        metrics=metrics or Metrics(),
+        check_ready=ready or nothing_missing,  # type: ignore[arg-type]
+        measure=nothing_missing,
+    )
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://internal") as http:
         return await http.get(path)

@@ -115,6 +115,8 @@ class FileServer:
     files: dict[str, bytes] = field(default_factory=dict)
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
     """Method, path and Range."""
+    statuses: list[int] = field(default_factory=list)
+    """What the reads were answered with."""
     breaks: int = 0
     before_read: Callable[[str], None] | None = None
     tags: bool = True
@@ -157,6 +159,8 @@ async def file_server() -> AsyncIterator[FileServer]:
         if asked.start is not None and (is_same or not state.conditions):
             headers["Content-Range"] = f"bytes {asked.start}-{len(data) - 1}/{len(data)}"
             data, status = data[asked], 206
+        if request.method == "GET":
+            state.statuses.append(status)
         if request.method == "GET" and state.breaks:
             state.breaks -= 1
             answer = web.StreamResponse(status=status, headers={**headers, "Content-Length": str(len(data))})

@@ -26,7 +26,7 @@ from support.postgres import cloned
 from support.receivers import Received
 from support.service import Service, Tenant, make_config, running
 from support.tenant_data import scope_of_tenant
-from support.wire import until
+from support.wire import in_control, until
 
 TYPE = "match.accepted"
 _numbers = itertools.count(1)
@@ -91,9 +91,11 @@ class Place:
 
 
 async def new_place(service: Service) -> Place:
-    """Make a tenant, and return its production environment."""
+    """Make a tenant, and return its production environment, which is never told that it was made."""
     tenant = await service.tenant(f"place-{next(_numbers)}", environments=["production"])
-    return Place(service=service, tenant=tenant, scope=await scope_of_tenant(service.factory, tenant))
+    scope = await scope_of_tenant(service.factory, tenant)
+    await in_control(service, "DELETE FROM outbox WHERE environment_id = %s", scope.environment_id)
+    return Place(service=service, tenant=tenant, scope=scope)
 
 
 @pytest.fixture(scope="module")

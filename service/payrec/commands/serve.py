@@ -37,6 +37,8 @@ async def _serve(config: Config) -> int:
     ):
         config = config.model_copy(update={"port": port_of(api_socket)})
         factory = make_factory(config)
+        # What tenants are made with is looked at now, not when the first one is asked for.
+        factory.tenants.creation  # noqa: B018 - raises ConfigurationError
         async with opened(factory):
             # A process refuses a control schema behind its own head; ahead of it is fine.
             await check_ready(factory.context.database)

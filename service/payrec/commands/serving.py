@@ -182,6 +182,7 @@ async def internal_port(
         await factory.context.database.ping()
         await check_ready(factory.context.database)
 
-    app = create_internal_app(metrics=factory.context.metrics, check_ready=ready or check)
+    measure = factory.upkeep.measurement.look
+    app = create_internal_app(metrics=factory.context.metrics, check_ready=ready or check, measure=measure)
     async with served(app, listening):
         yield

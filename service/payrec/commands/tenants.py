@@ -24,7 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _create(factory: Factory, arguments: argparse.Namespace) -> None:
-    _need_admin(factory)
+    if factory.context.config.tenant_provisioner == "database":
+        _need_admin(factory)
     given = {"name": arguments.name, "slug": arguments.slug, "environments": arguments.environments}
     body = validated(TenantCreate, {name: value for name, value in given.items() if value is not None}, pointer="")
     tenant = await factory.create_tenant_service().create(ADMINISTRATOR, body)

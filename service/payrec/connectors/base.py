@@ -107,6 +107,8 @@ class Connector(Protocol):
         ObjectChangedError
             It is not, or not any more, what was listed.
         ObjectTooLargeError, SourceError
+        StorageFullError
+            There is no room for it here.
         """
         ...
 

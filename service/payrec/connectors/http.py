@@ -35,6 +35,7 @@ from payrec.constants.sources import (
     SOURCE_SILENCE_SECONDS,
 )
 from payrec.domain.addresses import UrlRefusedError
+from payrec.domain.disk import disk_room
 from payrec.domain.object_names import matches
 
 _NOT_ALLOWED: Final = frozenset({405, 501})
@@ -133,7 +134,8 @@ class HttpConnector:
             async for data in answer.content.iter_chunked(SOURCE_CHUNK_BYTES):
                 if into.tell() + len(data) > bytes_max:
                     raise ObjectTooLargeError(bytes_max)
-                into.write(data)
+                with disk_room():
+                    into.write(data)
         if found.size is not None and into.tell() != found.size:
             raise ObjectChangedError
 

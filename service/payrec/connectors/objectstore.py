@@ -38,6 +38,7 @@ from payrec.constants.sources import (
     SOURCE_OBJECT_SECONDS,
     SOURCE_SILENCE_SECONDS,
 )
+from payrec.domain.disk import disk_room
 from payrec.domain.object_names import fixed_beginning, is_usable, matches
 
 _VARIABLES: Final = ("AWS_", "GOOGLE_", "AZURE_", "MSI_", "IDENTITY_")
@@ -142,7 +143,8 @@ class _Store:
                         size += len(chunk)
                         if size > bytes_max:
                             raise ObjectTooLargeError(bytes_max)
-                        into.write(chunk)
+                        with disk_room():
+                            into.write(chunk)
             except (exceptions.PreconditionError, *_GONE):
                 raise ObjectChangedError from None
         if found.size is not None and size != found.size:

@@ -32,6 +32,7 @@ from payrec.constants.sources import (
     SOURCE_OBJECT_SECONDS,
     SOURCE_SILENCE_SECONDS,
 )
+from payrec.domain.disk import disk_room
 from payrec.domain.object_names import fixed_beginning, is_usable, matches
 
 PORT: Final = 22
@@ -135,7 +136,8 @@ class SftpConnector:
                         size += len(data)
                         if size > bytes_max:
                             raise ObjectTooLargeError(bytes_max)
-                        into.write(bytes(data))  # type: ignore[arg-type] # not text: opened as bytes
+                        with disk_room():
+                            into.write(bytes(data))  # type: ignore[arg-type] # not text: opened as bytes
                 after = await self._state(found.name)
             except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
                 raise ObjectChangedError from None

@@ -64,9 +64,6 @@ TEXT_LENGTH_MAX: Final = 500
 REMITTANCE_LENGTH_MAX: Final = 64 * 1024
 """Characters of a remittance text (a camt entry may carry many lines)."""
 
-FILES_DROPPED_AT_ONCE: Final = 20
-"""Files over their retention that are deleted in one transaction."""
-
 PROBLEMS_READ_AT_ONCE: Final = 5_000
 """Problems of an import that are in memory while all of them are written."""
 
@@ -361,12 +358,6 @@ EXPORT_ROWS_MAX: Final = 10_000_000
 
 EXPORT_PAGE_ROWS: Final = 2_000
 """Rows of a list that are read, and held, at once while it is exported."""
-
-AUDIT_RECORDS_DROPPED_AT_ONCE: Final = 10_000
-"""Audit records that one transaction deletes."""
-
-EXPORTS_DROPPED_AT_ONCE: Final = 20
-"""Expired exports that one transaction deletes."""
 
 # Matching ------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Final
 EVENT_RETENTION: Final = timedelta(days=30)
 """How long events stay in the feed, and deliveries in their log; longer than an endpoint can fail and stay active."""
 
-EVENTS_PRUNED_AT_ONCE: Final = 10_000
+EVENTS_DROPPED_AT_ONCE: Final = 10_000
 """Events that one transaction deletes when their time is over."""
 
 EVENTS_SEALED_AT_ONCE: Final = 1_000
@@ -43,6 +43,12 @@ WEBHOOK_SECRET_OVERLAP: Final = timedelta(hours=24)
 
 WEBHOOK_REDELIVERIES_MAX: Final = 10_000
 """Deliveries that one request has made again."""
+
+WEBHOOK_REDELIVERIES_JOB_MAX: Final = 100_000
+"""Deliveries that one job has made again."""
+
+WEBHOOK_REDELIVERED_PLACES: Final = 10_000
+"""Places of the feed that such a job looks at in one transaction."""
 
 WEBHOOK_REDELIVERED_IDS_MAX: Final = 100
 """Events that such a request can name one by one."""

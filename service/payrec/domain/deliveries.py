@@ -120,7 +120,7 @@ class EndpointQueue:
 
         While the endpoint is paused only messages that were stored before are sent: they have their own schedule.
         """
-        is_paused = self.health.paused_until is not None and self.health.paused_until > now
+        is_paused = self.health.is_paused(now=now)
         for _ in range(len(self._ready)):
             if self.sending >= self.room:
                 return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from uuid import UUID
@@ -40,3 +41,13 @@ def schema_name(slug: str, environment: str) -> str:
 def role_name(tenant_id: UUID, environment: str) -> str:
     """Return the role that owns the environment's schema; roles are global to a PostgreSQL cluster, so by UUID."""
     return f"payrec_{tenant_id.hex}_{environment}"
+
+
+def is_environment_role(role: str, environment: str) -> bool:
+    """Tell whether a role's name is one that ``role_name`` gives to some tenant's environment of that name."""
+    return re.fullmatch(rf"payrec_[0-9a-f]{{32}}_{environment}", role) is not None
+
+
+def tombstone_name(environment_id: UUID) -> str:
+    """Return what the schema of a dropped environment is called: no ``schema_name`` can be that, it ends otherwise."""
+    return f"payrec_dropped_{environment_id.hex}"

@@ -101,6 +101,10 @@ class Health:
             paused_until = now + min(WEBHOOK_PAUSE_MIN * 2 ** min(beyond, 16), WEBHOOK_PAUSE_MAX)
         return Health(failures=failures, failing_since=self.failing_since or now, paused_until=paused_until)
 
+    def is_paused(self, *, now: datetime) -> bool:
+        """Tell whether nothing new is tried now; a pause beyond the longest is one of a clock that was set back."""
+        return self.paused_until is not None and now < self.paused_until <= now + WEBHOOK_PAUSE_MAX
+
     def is_given_up(self, *, now: datetime) -> bool:
         """Tell whether the endpoint has failed for so long that it is disabled."""
         return self.failing_since is not None and now - self.failing_since >= WEBHOOK_DISABLED_AFTER

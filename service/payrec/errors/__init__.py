@@ -19,7 +19,8 @@
      +-- ConflictError                409 invalid_state
      |    +-- IdempotencyInProgressError, AlreadyMatchedError, StaleProposalError,
      |        DuplicateExternalIdError, SlugTakenError, UsernameTakenError, MatchRunInProgressError,
-     |        JobCancelledError, DataSourceNameTakenError
+     |        JobCancelledError, DataSourceNameTakenError,
+     |        SchemaNotOwnedError, SchemaConflictError, RevisionAheadError
      +-- VersionMismatchError         412 version_mismatch
      +-- PayloadTooLargeError         413 payload_too_large
      +-- UnsupportedMediaTypeError    415 unsupported_media_type
@@ -29,7 +30,10 @@
      +-- RateLimitedError             429 rate_limited (Retry-After)
      +-- HeaderTooLargeError          431 header_too_large
      +-- UnavailableError             503 service_unavailable (Retry-After)
-          +-- IdentityProviderUnavailableError, TenantProvisioningError
+     |    +-- IdentityProviderUnavailableError, TenantProvisioningError
+     |    +-- StorageFullError        507 insufficient_storage (Retry-After)
+     +-- ProvisioningDeniedError      503 service_unavailable
+     +-- MigrationFailedError         503 service_unavailable
 
 The codes and the statuses are the interface's: nothing here may be renamed. An error is rendered in one place,
 ``payrec.problems`` (RFC 9457). No message may contain the offending input or a credential.
@@ -80,6 +84,9 @@ from payrec.errors.content import (
 )
 from payrec.errors.dependencies import (
     IdentityProviderUnavailableError,
+    MigrationFailedError,
+    ProvisioningDeniedError,
+    StorageFullError,
     TenantProvisioningError,
     UnavailableError,
 )
@@ -93,6 +100,9 @@ from payrec.errors.state import (
     MatchRunInProgressError,
     MethodNotAllowedError,
     NotFoundError,
+    RevisionAheadError,
+    SchemaConflictError,
+    SchemaNotOwnedError,
     SlugTakenError,
     StaleProposalError,
     UsernameTakenError,
@@ -127,16 +137,22 @@ __all__ = [
     "JwtRequiredError",
     "MatchRunInProgressError",
     "MethodNotAllowedError",
+    "MigrationFailedError",
     "MissingCredentialsError",
     "MissingHeaderError",
     "NotFoundError",
     "PayloadTooLargeError",
     "PayrecError",
+    "ProvisioningDeniedError",
     "Question",
     "RateLimitedError",
+    "RevisionAheadError",
     "RevokedCredentialsError",
+    "SchemaConflictError",
+    "SchemaNotOwnedError",
     "SlugTakenError",
     "StaleProposalError",
+    "StorageFullError",
     "TenantMismatchError",
     "TenantProvisioningError",
     "TenantSuspendedError",

@@ -1,4 +1,4 @@
-"""What payrec depends on: 503."""
+"""What payrec depends on, and cannot do without: 503, and 507."""
 
 from __future__ import annotations
 
@@ -23,8 +23,45 @@ class IdentityProviderUnavailableError(UnavailableError):
     title = "The identity provider is unavailable"
 
 
+class StorageFullError(UnavailableError):
+    """There is no room left for a file that has to be kept for a while, or in the database."""
+
+    status = 507
+    code = "insufficient_storage"
+    title = "There is no room left"
+
+    def __init__(self, detail: str = "the disk is full", *, retry_after_seconds: int = 60) -> None:
+        super().__init__(detail, retry_after_seconds=retry_after_seconds)
+
+
 class TenantProvisioningError(UnavailableError):
     """The tenant environment is still being made."""
 
     code = "tenant_provisioning"
     title = "The environment is still being provisioned"
+
+
+class ProvisioningDeniedError(PayrecError):
+    """The administrating role may not do what provisioning needs; trying again does not help."""
+
+    status = 503
+    code = "service_unavailable"
+    title = "The service is temporarily unavailable"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the role of ADMIN_DATABASE_URL lacks a right: it needs CREATEROLE, CREATE on the database, and the ADMIN"
+            " option on the roles of tenants that another role has made"
+        )
+
+
+class MigrationFailedError(PayrecError):
+    """The tables of an environment could not be brought to the head; they are as they were."""
+
+    status = 503
+    code = "service_unavailable"
+    title = "The service is temporarily unavailable"
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"the migration failed ({cause}); its log says more, and payrec migrate tries again")
+        self.cause = cause

@@ -75,6 +75,40 @@ class SlugTakenError(ConflictError):
     title = "The slug is taken"
 
 
+class SchemaNotOwnedError(ConflictError):
+    """A schema of an environment's name is there, and no environment is registered for it. It is left as it is."""
+
+    code = "slug_taken"
+    title = "The slug is taken"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a schema of this environment's name is there already and no tenant has it: rename or drop it, choose"
+            " another slug, or, for a Tenant resource, take it over with the annotation payrec.dev/adopt"
+        )
+
+
+class SchemaConflictError(ConflictError):
+    """A schema of an environment's name belongs to a role that is not the environment's. It is never adopted."""
+
+    code = "slug_taken"
+    title = "The slug is taken"
+
+    def __init__(self, detail: str | None = None) -> None:
+        super().__init__(
+            detail
+            or "the schema of this environment's name belongs to another role: rename it, choose another slug, or give"
+            " it to the environment's role"
+        )
+
+
+class RevisionAheadError(ConflictError):
+    """The tables are of a newer release than this one; they are never taken back."""
+
+    def __init__(self) -> None:
+        super().__init__("the tables are of a newer release: use that release's image; nothing has been changed")
+
+
 class UsernameTakenError(ConflictError):
     """Another user of this identity provider has this name."""
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 from fastapi import Request
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from payrec.domain.disk import disk_room
 from payrec.errors import BadRequestError, FieldError, ValidationFailedError
 from payrec.models.imports import UploadOptions
 from payrec.services.imports import UploadedFile
@@ -81,31 +82,34 @@ async def uploaded(request: Request) -> AsyncIterator[tuple[UploadedFile, Upload
     Raises
     ------
     BadRequestError, ValidationFailedError, PayloadTooLargeError
+    StorageFullError
+        There is no room for it.
     """
     spool = _Spool()
-    try:
-        media_type, parameters = parse_options_header(request.headers.get("content-type", ""))
-        options: Mapping[str, str] = _unique(request.query_params.multi_items())
-        name = "upload"
-        if media_type == b"multipart/form-data":
-            form = await _Multipart(parameters.get(b"boundary", b""), spool).read(request)
-            if options:
-                pointer = min(options)
-                raise ValidationFailedError.of(
-                    FieldError(pointer=pointer, code="extra_forbidden", detail="options of a form are its fields")
-                )
-            options, name = form.fields, form.name
-        else:
-            async for chunk in request.stream():
-                spool.write(chunk)
-        given = validated(UploadOptions, options)
-        if media_type == b"application/json" and given.format == "auto":
-            given = given.model_copy(update={"format": "json"})
-        elif media_type == b"application/x-ndjson" and given.format == "auto":
-            given = given.model_copy(update={"format": "jsonl"})
-        yield spool.file(name), given
-    finally:
-        spool.stream.close()
+    with disk_room():
+        try:
+            media_type, parameters = parse_options_header(request.headers.get("content-type", ""))
+            options: Mapping[str, str] = _unique(request.query_params.multi_items())
+            name = "upload"
+            if media_type == b"multipart/form-data":
+                form = await _Multipart(parameters.get(b"boundary", b""), spool).read(request)
+                if options:
+                    pointer = min(options)
+                    raise ValidationFailedError.of(
+                        FieldError(pointer=pointer, code="extra_forbidden", detail="options of a form are its fields")
+                    )
+                options, name = form.fields, form.name
+            else:
+                async for chunk in request.stream():
+                    spool.write(chunk)
+            given = validated(UploadOptions, options)
+            if media_type == b"application/json" and given.format == "auto":
+                given = given.model_copy(update={"format": "json"})
+            elif media_type == b"application/x-ndjson" and given.format == "auto":
+                given = given.model_copy(update={"format": "jsonl"})
+            yield spool.file(name), given
+        finally:
+            spool.stream.close()
 
 
 def _unique(pairs: list[tuple[str, str]]) -> dict[str, str]:

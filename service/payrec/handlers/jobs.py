@@ -10,6 +10,7 @@ from fastapi.responses import Response
 
 from payrec.errors import (
     ConflictError,
+    ForbiddenError,
     InvalidCursorError,
     MatchRunInProgressError,
     NotFoundError,
@@ -40,7 +41,7 @@ router = APIRouter(tags=["jobs"], route_class=GatedRoute)
     summary="Start a job",
     status_code=202,
     response_model=JobPublic,
-    responses=problems(NotFoundError, ConflictError, MatchRunInProgressError, ValidationFailedError),
+    responses=problems(ForbiddenError, NotFoundError, ConflictError, MatchRunInProgressError, ValidationFailedError),
 )
 async def create(context: Context, given: JobCreate) -> Response:
     """Start a job; its Location tells how it goes."""
@@ -48,6 +49,7 @@ async def create(context: Context, given: JobCreate) -> Response:
     starters: dict[str, Callable[[], Any]] = {
         "export": factory.create_export_service,
         "match": factory.create_match_run_service,
+        "redeliver": factory.webhooks.create_redelivery_service,
         "sync": factory.sources.create_sync_service,
     }
     job = await starters[given.kind]().start_job(context.caller, given)

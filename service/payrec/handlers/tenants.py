@@ -8,9 +8,11 @@ from fastapi import APIRouter, Body, Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
+    ConflictError,
     InvalidCursorError,
     NotFoundError,
     SlugTakenError,
+    UnavailableError,
     UsernameTakenError,
     ValidationFailedError,
     VersionMismatchError,
@@ -39,12 +41,15 @@ router = APIRouter(tags=["tenants"], route_class=GatedRoute)
     summary="Create a tenant",
     status_code=201,
     response_model=TenantPublic,
-    responses=problems(SlugTakenError, UsernameTakenError, ValidationFailedError),
+    responses={
+        202: {"description": "The operator makes it; its status becomes active.", "model": TenantPublic},
+        **problems(SlugTakenError, UsernameTakenError, ValidationFailedError, UnavailableError),
+    },
 )
 async def create(context: Context, given: TenantCreate) -> Response:
     """Create a tenant with its environments. Public where the server runs in development."""
     created = await context.factory.create_tenant_service().create(context.caller, given)
-    return respond(created, 201, created.headers)
+    return respond(created, 202 if created.status == "provisioning" else 201, created.headers)
 
 
 @router.get(
@@ -73,7 +78,7 @@ async def get(context: Context, tenant_id: ResourceId) -> Response:
     "/tenants/{tenant_id}",
     summary="Rename, suspend or resume a tenant",
     response_model=TenantPublic,
-    responses=problems(NotFoundError, VersionMismatchError, ValidationFailedError),
+    responses=problems(NotFoundError, ConflictError, VersionMismatchError, ValidationFailedError),
 )
 async def patch(context: Context, tenant_id: ResourceId, given: TenantPatch, if_match: IfMatch = None) -> Response:
     """Change a tenant; needs the permission tenants:manage."""
@@ -97,7 +102,7 @@ async def get_settings(context: Context, tenant_id: ResourceId) -> Response:
     "/tenants/{tenant_id}/settings",
     summary="Update a tenant's settings",
     response_model=Settings,
-    responses=problems(NotFoundError, VersionMismatchError, ValidationFailedError),
+    responses=problems(NotFoundError, ConflictError, VersionMismatchError, ValidationFailedError),
 )
 async def patch_settings(
     context: Context,

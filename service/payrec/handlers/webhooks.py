@@ -55,7 +55,7 @@ router = APIRouter(tags=["webhooks"], route_class=GatedRoute)
 )
 async def create(context: Context, given: WebhookCreate) -> Response:
     """Add an endpoint that is told of events from now on. Its secret is in this answer only."""
-    created = await context.factory.create_webhook_service().create(context.caller, given)
+    created = await context.factory.webhooks.create_service().create(context.caller, given)
     return respond(created, 201, created.headers)
 
 
@@ -68,7 +68,7 @@ async def create(context: Context, given: WebhookCreate) -> Response:
 )
 async def list_(context: Context, query: WebhookList) -> Response:
     """List the endpoints, without their secrets, newest first."""
-    page = await context.factory.create_webhook_service().page(context.caller, query)
+    page = await context.factory.webhooks.create_service().page(context.caller, query)
     return respond_page(context, page, query)
 
 
@@ -77,7 +77,7 @@ async def list_(context: Context, query: WebhookList) -> Response:
 )
 async def get(context: Context, webhook_id: ResourceId) -> Response:
     """Return one endpoint, without its secret."""
-    found = await context.factory.create_webhook_service().get(context.caller, webhook_id)
+    found = await context.factory.webhooks.create_service().get(context.caller, webhook_id)
     return respond(found, headers={"ETag": found.headers["ETag"]})
 
 
@@ -89,14 +89,14 @@ async def get(context: Context, webhook_id: ResourceId) -> Response:
 )
 async def patch(context: Context, webhook_id: ResourceId, given: WebhookPatch, if_match: IfMatch = None) -> Response:
     """Change an endpoint. What waits for one that is disabled is given up; active again, it begins with new events."""
-    changed = await context.factory.create_webhook_service().patch(context.caller, webhook_id, given, if_match)
+    changed = await context.factory.webhooks.create_service().patch(context.caller, webhook_id, given, if_match)
     return respond(changed, headers={"ETag": changed.headers["ETag"]})
 
 
 @router.delete("/webhooks/{webhook_id}", summary="Delete a webhook", status_code=204, responses=problems(NotFoundError))
 async def delete(context: Context, webhook_id: ResourceId) -> Response:
     """Delete an endpoint; nothing more is sent to it but what is under way."""
-    await context.factory.create_webhook_service().delete(context.caller, webhook_id)
+    await context.factory.webhooks.create_service().delete(context.caller, webhook_id)
     return Response(status_code=204)
 
 
@@ -108,7 +108,7 @@ async def delete(context: Context, webhook_id: ResourceId) -> Response:
 )
 async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMatch = None) -> Response:
     """Make a new secret, which is in this answer only. The one before signs as well for 24 hours."""
-    rotated = await context.factory.create_webhook_service().rotate(context.caller, webhook_id, if_match)
+    rotated = await context.factory.webhooks.create_service().rotate(context.caller, webhook_id, if_match)
     return respond(rotated, headers=rotated.headers)
 
 
@@ -120,8 +120,8 @@ async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMa
 )
 async def test(context: Context, webhook_id: ResourceId) -> Response:
     """Send a message of the type `webhook.test` at once, and tell what came of it."""
-    service = context.factory.create_webhook_service()
-    async with context.factory.create_webhook_sender() as sender:
+    service = context.factory.webhooks.create_service()
+    async with context.factory.webhooks.create_sender() as sender:
         return respond(await service.test(context.caller, webhook_id, sender))
 
 
@@ -134,7 +134,7 @@ async def test(context: Context, webhook_id: ResourceId) -> Response:
 )
 async def deliveries(context: Context, webhook_id: ResourceId, query: DeliveryList) -> Response:
     """List what became of events at an endpoint, the newest event first."""
-    page = await context.factory.create_webhook_service().deliveries(context.caller, webhook_id, query)
+    page = await context.factory.webhooks.create_service().deliveries(context.caller, webhook_id, query)
     return respond_page(context, page, query)
 
 
@@ -147,5 +147,5 @@ async def deliveries(context: Context, webhook_id: ResourceId, query: DeliveryLi
 )
 async def redeliver(context: Context, webhook_id: ResourceId, given: WebhookRedeliver) -> Response:
     """Deliver the named events again, or all since an instant that have never arrived."""
-    begun = await context.factory.create_webhook_service().redeliver(context.caller, webhook_id, given)
+    begun = await context.factory.webhooks.create_service().redeliver(context.caller, webhook_id, given)
     return respond(begun, 202)

@@ -1,8 +1,8 @@
 """What leaves a worker without being asked: events get their places in the feed, and endpoints are told of them.
 
-One look at two tables of the control schema, again and again, finds both for all environments. It does not go
-through the queue: a worker whose every place is taken by long runs still tells in time. Both tables hold wake-ups
-alone, which stay until what they stand for is done, so that whatever ends a worker, another one does it.
+One look at three tables of the control schema, again and again, finds both for all environments. It does not go
+through the queue: a worker whose every place is taken by long runs still tells in time. What is in the tables stays
+until what it stands for is done, so that whatever ends a worker, another one does it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import UnavailableError
 from payrec.factory import Factory
 from payrec.services.webhook_delivery import Bell
+from payrec.storage.control_outbox import ControlOutboxStore
 from payrec.storage.tenants import TenantStore, scope_of
 from payrec.storage.wakeups import DueWebhook, Unsealed, WakeUpStore
 
@@ -43,8 +44,8 @@ class Outgoing:
     def __init__(self, factory: Factory) -> None:
         self._database = factory.context.database
         self._clock = factory.context.clock
-        self._sealer = factory.create_sealer()
-        self._webhooks = factory.create_webhook_deliverer()
+        self._sealer = factory.upkeep.create_sealer()
+        self._webhooks = factory.webhooks.create_deliverer()
         self._sealing: dict[UUID, asyncio.Task[None]] = {}
         self._delivering: dict[UUID, tuple[UUID, Bell, asyncio.Task[None]]] = {}
         self._left_alone: dict[UUID, float] = {}
@@ -70,7 +71,12 @@ class Outgoing:
         pause = EVENT_POLL_SECONDS_MIN
         while True:
             self._woken.clear()
-            found = await self._look()
+            try:
+                found = await self._look()
+            except Exception:
+                # Nobody else looks in this process: whatever it was, the next look may do.
+                self._logger.exception("outgoing.look_failed")
+                found = False
             pause = EVENT_POLL_SECONDS_MIN if found else min(pause * POLL_GROWTH, EVENT_POLL_SECONDS_MAX)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -118,12 +124,14 @@ class Outgoing:
         task.add_done_callback(lambda _: self._sealing.pop(waiting.environment_id))
 
     async def _seal(self, waiting: Unsealed, scope: TenantScope | None) -> None:
-        """Seal an environment, and then forget the changes that said so; those of one that is gone as well."""
+        """Seal an environment, and then forget what said so; that of one that is gone as well."""
         async with self._turn:
-            if scope is not None and await self._sealer.seal(scope) is None:
+            if scope is not None and await self._sealer.seal(scope, waiting.event_ids) is None:
                 return
             async with self._database.control() as connection:
                 await WakeUpStore(connection).sealed(waiting.change_ids)
+                if waiting.event_ids:
+                    await ControlOutboxStore(connection).forget(waiting.event_ids)
         for environment_id, bell, _ in self._delivering.values():
             if environment_id == waiting.environment_id:
                 bell.ring(news=True)

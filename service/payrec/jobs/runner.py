@@ -96,6 +96,7 @@ class JobRunner:
             "import": imports.process_job,
             "export": factory.create_export_service().run,
             "sync": factory.sources.create_syncer().run,
+            "redeliver": factory.webhooks.create_redelivery_service().run,
         }
 
     def stop(self) -> None:

@@ -38,6 +38,9 @@ STALLED_SECONDS: Final = 15.0
 POLLING_SECONDS: Final = 5.0
 """Between two looks for wake-ups whose time has come; those for now are notified."""
 
+BEGIN_AGAIN_SECONDS: Final = 1.0
+"""Between the end of taking wake-ups, when the database was away for too long, and its new beginning."""
+
 
 async def run_worker(
     factory: Factory,
@@ -66,41 +69,59 @@ async def run_worker(
         try:
             if ready is not None:
                 ready.set()
-            working = asyncio.create_task(
-                app.run_worker_async(
-                    queues=[QUEUE],
-                    concurrency=runner.admission.places + WAKE_UPS_BESIDE,
-                    delete_jobs="always",
-                    install_signal_handlers=False,
-                    shutdown_graceful_timeout=grace_seconds,
-                    fetch_job_polling_interval=polling_seconds,
-                    update_heartbeat_interval=heartbeat_seconds,
-                    stalled_worker_timeout=stalled_seconds,
-                    additional_context=context_of(factory, runner),
+            while True:
+                working = asyncio.create_task(
+                    app.run_worker_async(
+                        queues=[QUEUE],
+                        concurrency=runner.admission.places + WAKE_UPS_BESIDE,
+                        delete_jobs="always",
+                        install_signal_handlers=False,
+                        shutdown_graceful_timeout=grace_seconds,
+                        fetch_job_polling_interval=polling_seconds,
+                        update_heartbeat_interval=heartbeat_seconds,
+                        stalled_worker_timeout=stalled_seconds,
+                        additional_context=context_of(factory, runner),
+                    )
                 )
-            )
-            try:
-                await asyncio.shield(working)
-            except asyncio.CancelledError:
-                runner.stop()
-                working.cancel()
-                await working
-                raise
+                await _taken(working, runner)
+                await asyncio.sleep(BEGIN_AGAIN_SECONDS)
         finally:
             rescuer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await rescuer
 
 
+async def _taken(working: asyncio.Task[None], runner: JobRunner) -> None:
+    """Take wake-ups until this is cancelled, or the database was away.
+
+    The wake-ups that are under way then are given to others, as those of a worker that died: who begins again is
+    another worker to procrastinate.
+    """
+    try:
+        await asyncio.shield(working)
+    except ConnectorException:
+        pass
+    except asyncio.CancelledError:
+        runner.stop()
+        working.cancel()
+        with contextlib.suppress(asyncio.CancelledError, ConnectorException):
+            await working
+        raise
+    structlog.get_logger("payrec.worker").warning("worker.queue_lost")
+
+
 def context_of(factory: Factory, runner: JobRunner) -> dict[str, Any]:
     """Return what the tasks of ``create_app`` use, by the names under which they look for it."""
     return {
         "runner": runner,
-        "key_expiry": factory.create_api_key_expiry_service(),
+        "key_expiry": factory.upkeep.create_api_key_expiry_service(),
         "overdue_notices": OverdueNoticeService(work=factory.work),
-        "retention": factory.create_retention_service(),
-        "event_retention": factory.create_event_retention(),
+        "retention": factory.upkeep.create_retention_service(),
+        "audit_sealer": factory.upkeep.create_audit_sealer(),
+        "measurement": factory.upkeep.measurement,
+        "sealer": factory.upkeep.create_sealer(),
         "source_syncs": factory.sources.create_sync_service(),
+        "tombstones": factory.tenants.create_tombstone_service(),
     }
 
 

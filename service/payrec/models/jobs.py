@@ -14,9 +14,9 @@ JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 
 class JobCreate(Request):
-    """A job to start; ``params`` is what the kind's own endpoint takes."""
+    """A job to start; ``params`` has a schema for each kind, that of the kind's own endpoint where there is one."""
 
-    kind: Literal["match", "export", "sync"]
+    kind: Literal["match", "export", "sync", "redeliver"]
     params: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, field_validator, model_validator
@@ -32,6 +32,10 @@ WantedEvents = Annotated[list[WantedEvent], Field(min_length=1, max_length=len(E
 EventId = Annotated[UUID, Field(strict=False)]
 WebhookStatus = Literal["active", "disabled"]
 DeliveryStatus = Literal["pending", "succeeded", "failed"]
+RedeliveredStatus = Literal["missed", "failed", "succeeded"]
+
+NEVER_ARRIVED: Final[tuple[RedeliveredStatus, ...]] = ("missed", "failed")
+"""Of events that were given up, or came while the endpoint was disabled (missed)."""
 
 
 class WebhookCreate(Request):
@@ -135,6 +139,36 @@ class WebhookRedelivered(Public):
 
     count: int
     has_more: bool = Field(description="There are more since that instant; ask again.")
+
+
+class RedeliverParams(Request):
+    """The ``params`` of a job of kind ``redeliver``: which events of a time one endpoint is told of again."""
+
+    webhook_id: Annotated[UUID, Field(strict=False)]
+    from_: Annotated[Instant, Field(alias="from")]
+    to: Instant | None = None
+    status: list[RedeliveredStatus] = Field(
+        default_factory=lambda: list(NEVER_ARRIVED),
+        min_length=1,
+        max_length=3,
+        description="Without it, what never arrived: missed and failed ones.",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RedeliverParams:
+        if self.to is not None and self.to < self.from_:
+            raise PydanticCustomError("range_reversed", "to must not be before from")
+        return self
+
+
+class RedeliverResult(Public):
+    """The ``result`` of a job of kind ``redeliver``; of one that was broken off, what it had begun until then."""
+
+    count: int
+    """Deliveries that were begun again."""
+    has_more: bool = Field(description="There are more, or may be; start another job.")
+    position: int | None = Field(default=None, description="Up to which place of the feed it has come while it runs.")
+    through: int | None = Field(default=None, description="The last place that it looks at.")
 
 
 class WebhookTested(Public):

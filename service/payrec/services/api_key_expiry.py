@@ -16,7 +16,6 @@ from payrec.domain.scope import TenantScope
 from payrec.models.api_keys import ApiKeyExpiring
 from payrec.services.work import Work
 from payrec.storage.api_keys import EveryApiKeyStore
-from payrec.storage.changes import ChangeStore
 from payrec.storage.tenants import TenantStore, scope_of
 
 ACTION: Final = "api_key.expiring"
@@ -30,11 +29,7 @@ _LAST_ID: Final = UUID(int=2**128 - 1)
 
 
 class ApiKeyExpiryService:
-    """Announces expiries. The key is in the control schema, its event in its environment's: two transactions.
-
-    The event comes first. Who finds a key unmarked looks, alone in the environment, whether the event is there
-    already: so neither a crash between the two nor another process at the same time announces a key twice.
-    """
+    """Announces expiries, each in one transaction of the control schema with the mark that it was announced."""
 
     def __init__(self, *, work: Work) -> None:
         self._work = work
@@ -71,17 +66,12 @@ class ApiKeyExpiryService:
         if scope is None:
             return 0
         principal = Principal(kind="system", name=ACTOR, tenant_id=scope.tenant_id)
-        key_ids = [key["id"] for key in due]
-        async with self._work.tenant(Caller(principal=principal, request_id=request_id, scope=scope)) as unit:
-            changes = ChangeStore(unit.connection)
-            await changes.once(ACTION)
-            told = await changes.done(ACTION, key_ids)
+        async with self._work.control(Caller(principal=principal, request_id=request_id, scope=scope)) as unit:
+            marked = await EveryApiKeyStore(unit.connection).mark_announced([key["id"] for key in due], at=unit.now)
             for key in due:
-                if key["id"] not in told:
+                if key["id"] in marked:
                     data = ApiKeyExpiring.model_validate(key).model_dump(mode="json", by_alias=True)
                     unit.record(Record(action=ACTION, resource_id=key["id"], data=data))
-        async with self._work.database.control() as connection:
-            await EveryApiKeyStore(connection).mark_announced(key_ids, at=unit.now)
         return len(unit.records)
 
     async def _open_scope(self, environment_id: UUID) -> TenantScope | None:

@@ -115,9 +115,11 @@ class ApiKeyService:
         """
         wanted = identifier(key_id)
         async with self._work.control(caller) as unit:
-            if not await self._store(unit.connection, caller).revoke(wanted):
+            is_new = await self._store(unit.connection, caller).revoke(wanted)
+            if is_new is None:
                 raise NotFoundError
-            unit.record(Record(action="api_key.revoked", resource_id=wanted))
+            if is_new:
+                unit.record(Record(action="api_key.revoked", resource_id=wanted))
 
     def _store(self, connection: Connection, caller: Caller) -> ApiKeyStore:
         return ApiKeyStore(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -63,7 +64,7 @@ class DataSourceSyncService:
                 raise ConflictError("the files of this data source are uploaded")
             if not source["enabled"]:
                 raise ConflictError("the data source is disabled")
-            public = await self._queue(unit, caller.tenant, source)
+            public = await self._queue(unit, caller.tenant, source, now=unit.now)
             if public is None:
                 raise ConflictError("a sync of it is queued or running", jobId=str(source["sync_job_id"]))
             unit.answer(202, public, public.headers)
@@ -90,7 +91,8 @@ class DataSourceSyncService:
 
     async def _start_due(self, scope: TenantScope, request_id: str) -> int:
         async with self._work.database.tenant(scope, readonly=True) as connection:
-            due = await DataSourceStore(connection).due(now=self._work.clock.now(), limit=DUE_SOURCES_AT_ONCE)
+            store = DataSourceStore(connection)
+            due = await store.due(now=await store.now(), limit=DUE_SOURCES_AT_ONCE)
         principal = Principal(kind="system", name=ACTOR, tenant_id=scope.tenant_id)
         caller = Caller(principal=principal, request_id=request_id, scope=scope)
         started = 0
@@ -98,17 +100,20 @@ class DataSourceSyncService:
             async with self._work.tenant(caller, scope) as unit:
                 store = DataSourceStore(unit.connection)
                 source = await store.for_sync(source_id, lock=True)
-                if source is None or not source["enabled"] or not await store.is_due(source_id, now=unit.now):
+                now = await store.now()
+                if source is None or not source["enabled"] or not await store.is_due(source_id, now=now):
                     continue
-                started += await self._queue(unit, scope, source) is not None
+                started += await self._queue(unit, scope, source, now=now) is not None
         return started
 
-    async def _queue(self, unit: Unit, scope: TenantScope, source: dict[str, Any]) -> JobPublic | None:
+    async def _queue(
+        self, unit: Unit, scope: TenantScope, source: dict[str, Any], *, now: datetime
+    ) -> JobPublic | None:
         """Queue the sync of a source that is locked, and set its next time; return None where one is on its way."""
         job_id = self._work.ids.new()
         jobs, sources = JobStore(unit.connection), DataSourceStore(unit.connection)
         try:
-            next_sync_at = first_sync(source["schedule"], scope, unit.now)
+            next_sync_at = first_sync(source["schedule"], scope, now)
         except ValidationFailedError:
             # It had a next time when it was stored; the tenant's time zone or our rules have changed since.
             next_sync_at = None

@@ -24,6 +24,9 @@ from payrec.services.csv_text import Cell, csv_rows
 _PLAIN: Final = (bool, int, float, date, datetime, str)
 _MICROSECONDS: Final = "us"
 
+_PROBE_BYTES: Final = 64 * 1024
+"""What is written to learn whether there is room; more than a file keeps in memory."""
+
 
 class ExportFile:
     """Takes resources and writes lines; ``directory`` is for what has to be spooled."""
@@ -53,9 +56,13 @@ class ExportFile:
             self._out.write(json.dumps(values, ensure_ascii=False, separators=(",", ":")))
             self._out.write("\n")
 
+    def close(self) -> None:
+        """Let go of the file of lines, finished or not."""
+        self._out.close()
+
     def finish(self) -> Path:
         """Return the finished file."""
-        self._out.close()
+        self.close()
         if self._form == "csv":
             return self._path
         made = self._directory / "made"
@@ -122,4 +129,11 @@ def _write_parquet(lines: Path, types: dict[str, type], to: Path) -> None:
         for name, kind in types.items()
         if kind is datetime
     ]
-    frame.with_columns(*days, *instants).sink_parquet(to)
+    with to.open("wb") as out:
+        try:
+            frame.with_columns(*days, *instants).sink_parquet(out)
+        except pl.exceptions.PolarsError:
+            # The library forgets what the system said; where there is no room, it says so again.
+            out.write(bytes(_PROBE_BYTES))
+            out.flush()
+            raise

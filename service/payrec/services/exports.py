@@ -6,12 +6,14 @@ import asyncio
 import hashlib
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 from payrec.constants import EXPORT_KEPT, EXPORT_ROWS_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
+from payrec.domain.disk import disk_room
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import FieldError, NotFoundError, ValidationFailedError
@@ -69,9 +71,11 @@ class ExportService:
             Another worker does it; nothing of this attempt is kept.
         StoppedError
             Nobody wants it any more.
+        StorageFullError
+            There is no room for the file while it is made.
         """
         wanted = ExportCreate.model_validate(job["params"], by_alias=True)
-        with tempfile.TemporaryDirectory() as directory:
+        with disk_room(), tempfile.TemporaryDirectory() as directory:
             rows, path = await self._write(scope, wanted, Path(directory), progress)
             await self._store(caller, scope, job, wanted, rows, path)
 
@@ -97,18 +101,18 @@ class ExportService:
     ) -> tuple[int, Path]:
         """Write the list into a file and return how many lines it has, and where it is."""
         of, query = LISTS[wanted.resource], query_of(wanted)
-        file = ExportFile(of.public, wanted.format, directory, per_item=of.per_item)
         database, day = self._work.database, today(scope, self._work.clock.now())
-        async with database.tenant(scope, readonly=True, snapshot=True) as connection:
-            reading = Reading(database=database, connection=connection, scope=scope, day=day)
-            async for resources in pages(of, reading, query):
-                await asyncio.to_thread(file.add, resources)
-                if file.rows > EXPORT_ROWS_MAX:
-                    detail = f"the list has more than {EXPORT_ROWS_MAX} rows: narrow it"
-                    field = FieldError(pointer="/params/filter", code="export_too_large", detail=detail)
-                    raise ValidationFailedError.of(field)
-                progress.reach(file.rows)
-        return file.rows, await asyncio.to_thread(file.finish)
+        with closing(ExportFile(of.public, wanted.format, directory, per_item=of.per_item)) as file:
+            async with database.tenant(scope, readonly=True, snapshot=True) as connection:
+                reading = Reading(database=database, connection=connection, scope=scope, day=day)
+                async for resources in pages(of, reading, query):
+                    await asyncio.to_thread(file.add, resources)
+                    if file.rows > EXPORT_ROWS_MAX:
+                        detail = f"the list has more than {EXPORT_ROWS_MAX} rows: narrow it"
+                        field = FieldError(pointer="/params/filter", code="export_too_large", detail=detail)
+                        raise ValidationFailedError.of(field)
+                    progress.reach(file.rows)
+            return file.rows, await asyncio.to_thread(file.finish)
 
     async def _store(
         self, caller: Caller, scope: TenantScope, job: dict[str, Any], wanted: ExportCreate, rows: int, path: Path

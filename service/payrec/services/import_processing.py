@@ -13,6 +13,7 @@ import structlog
 from payrec.constants import CONTINUITY_STATEMENTS_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
+from payrec.domain.disk import disk_room
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.domain.statements import Problem
@@ -76,7 +77,7 @@ class ImportProcessor:
         """
         try:
             for care in Care:
-                with suppress(ContendedError), self._ingestion(row, stream) as ingestion:
+                with suppress(ContendedError), disk_room(), self._ingestion(row, stream) as ingestion:
                     return await self._load(
                         caller, scope, row, ingestion, attempt=attempt, progress=progress or Progress(), care=care
                     )
@@ -93,7 +94,7 @@ class ImportProcessor:
         NotFoundError
             The file is not there any more.
         """
-        with tempfile.TemporaryFile() as stream:
+        with disk_room(), tempfile.TemporaryFile() as stream:
             async with self._work.database.tenant(scope, readonly=True) as connection:
                 row = await ImportStore(connection).of_job(job["id"])
                 if row is None or row["blob_id"] is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, BinaryIO, Final
@@ -13,7 +14,7 @@ from uuid import UUID
 from payrec.constants import PROBLEMS_READ_AT_ONCE
 from payrec.domain.caller import Caller
 from payrec.domain.progress import Progress
-from payrec.errors import NotFoundError
+from payrec.errors import NotFoundError, UnavailableError
 from payrec.models.common import Page
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
 from payrec.services.csv_text import csv_rows
@@ -63,6 +64,8 @@ class ImportService:
         ------
         UnreadableFileError, ValidationFailedError, PayloadTooLargeError
             Nothing of the file is stored but that it failed.
+        UnavailableError
+            A worker reads it, if it was stored before.
         NotFoundError, ConflictError
             As ``with_source``.
         """
@@ -101,7 +104,19 @@ class ImportService:
             job = {"id": job_id, "kind": "import", "attempts": 1}
             await end_cancelled(self._work, caller, caller.tenant, job)
             return public, 202
+        except UnavailableError:
+            # Nothing of it is stored, and this request is not going to try again.
+            with suppress(UnavailableError):
+                await self._give_back(caller, job_id)
+            raise
         return public, 201
+
+    async def _give_back(self, caller: Caller, job_id: UUID) -> None:
+        """Let a worker read the file of a request that could not; else it would wait for the end of the lease."""
+        async with self._work.database.tenant(caller.tenant) as connection:
+            store = JobStore(connection)
+            if await store.give_back(job_id, attempt=1, now=self._work.clock.now()):
+                await store.wake(caller.tenant.environment_id, "import")
 
     async def get(self, caller: Caller, import_id: str) -> ImportPublic:
         """Return an import.

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from payrec.domain.matching.rules import BASIS_POINTS, MatchingRules
 from payrec.models.tenants import Settings
-from payrec.services.tenants import effective_settings
+from payrec.services.tenant_settings import effective_settings
 from payrec.storage.database import Database
 from payrec.storage.tenants import TenantStore
 

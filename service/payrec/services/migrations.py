@@ -18,7 +18,7 @@ import structlog
 
 from payrec.domain.caller import Clock
 from payrec.domain.scope import TenantScope
-from payrec.errors import UnavailableError
+from payrec.errors import MigrationFailedError, UnavailableError
 from payrec.storage import migrations
 from payrec.storage.database import Database
 from payrec.storage.provisioning import Provisioner, SchemaMissingError, control_revision, revision_in
@@ -27,8 +27,9 @@ from payrec.storage.tenants import TenantStore, scope_of
 MIGRATIONS_CONCURRENT_MAX: Final = 4
 """Environments that are worked on at once, each migration in a process of its own (Alembic takes one a process)."""
 
-Outcome = Literal["current", "migrated", "provisioned", "ahead", "failed"]
-"""``current``: nothing to do. ``ahead``: a newer image made it; left alone. ``failed``: ``error`` names the class."""
+Outcome = Literal["current", "migrated", "provisioned", "waiting", "ahead", "failed"]
+"""``current``: nothing to do. ``waiting``: a Tenant resource's, which the operator has not made yet; left to it.
+``ahead``: a newer image made it; left alone. ``failed``: ``error`` names the class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +108,13 @@ class MigrationService:
         outcome: Outcome = "failed"
         error: str | None = None
         registered: str | None = row["revision"]
+        if registered is None and row["resource_name"] is not None:
+            return _report(scope, None, None, "waiting")
         async with wave:
             try:
                 before = await self._revision(scope) if registered is not None else None
-                after = await self._bring(scope, before, processes, provision=registered is None)
+                after = before if registered is not None else (await self._provisioner.ensure(scope)).revision
+                after = await bring_to_head(scope, after, admin_url=self._admin_url, executor=processes)
                 if after != registered:
                     async with self._database.control() as connection:
                         await TenantStore(connection).activate_environment(
@@ -118,53 +122,51 @@ class MigrationService:
                         )
                 outcome = "provisioned" if registered is None else _outcome("tenant", before, after)
             except Exception as failure:  # noqa: BLE001 - one environment's failure must not stop the others
-                error = failure.name if isinstance(failure, _FailedElsewhereError) else type(failure).__name__
+                error = failure.cause if isinstance(failure, MigrationFailedError) else type(failure).__name__
                 after = before
         if outcome != "current":
             self._logger.info("migration.environment", schema=scope.schema_name, outcome=outcome, error=error)
-        return EnvironmentReport(
-            slug=scope.slug,
-            environment=scope.environment,
-            schema_name=scope.schema_name,
-            before=before,
-            after=after,
-            outcome=outcome,
-            error=error,
-        )
+        return _report(scope, before, after, outcome, error)
 
     async def _revision(self, scope: TenantScope) -> str | None:
         async with self._database.tenant(scope, readonly=True) as connection:
             return await revision_in(connection)
 
-    async def _bring(self, scope: TenantScope, before: str | None, processes: Executor, *, provision: bool) -> str:
-        """Bring a schema to the head, unless it is there or ahead of it; return the revision that it has then."""
-        revision = await self._provisioner.ensure(scope) if provision else before
-        if revision is None:
-            raise SchemaMissingError
-        if revision == migrations.head("tenant") or migrations.is_ahead("tenant", revision):
-            return revision
-        step = await asyncio.get_running_loop().run_in_executor(
-            processes, migrations.upgrade_tenant, self._admin_url, scope.role_name, scope.schema_name
-        )
-        if step.error is not None or step.after is None:
-            raise _FailedElsewhereError(step.error or SchemaMissingError.__name__)
-        return step.after
-
     async def _open_tenants(self, rows: Sequence[dict[str, Any]], reports: Sequence[EnvironmentReport]) -> None:
         """Open the tenants of which the last environment has been provisioned now."""
         unfinished = {row["tenant_id"] for row, report in zip(rows, reports, strict=True) if report.outcome == "failed"}
-        waiting = {row["tenant_id"] for row in rows if row["tenant_status"] == "provisioning"}
+        ours = (row for row in rows if row["resource_name"] is None)
+        waiting = {row["tenant_id"] for row in ours if row["tenant_status"] == "provisioning"}
         for tenant_id in sorted(waiting - unfinished):
             async with self._database.control() as connection:
                 await TenantStore(connection).update(tenant_id, at=self._clock.now(), status="active")
 
 
-class _FailedElsewhereError(Exception):
-    """A migration failed in its process; ``name`` is the class of its error."""
+async def bring_to_head(
+    scope: TenantScope, revision: str | None, *, admin_url: str, executor: Executor | None = None
+) -> str:
+    """Migrate the tables of one environment, of this revision, and return the revision that they have then.
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
+    What is at the head stays, and so does what is ahead of it. ``executor`` is where the migration runs; a thread of
+    the process, which migrates one environment at a time, unless given.
+
+    Raises
+    ------
+    SchemaMissingError
+        There are no tables (``revision`` is None).
+    MigrationFailedError
+        The tables are as they were.
+    """
+    if revision is None:
+        raise SchemaMissingError
+    if revision == migrations.head("tenant") or migrations.is_ahead("tenant", revision):
+        return revision
+    step = await asyncio.get_running_loop().run_in_executor(
+        executor, migrations.upgrade_tenant, admin_url, scope.role_name, scope.schema_name
+    )
+    if step.error is not None or step.after is None:
+        raise MigrationFailedError(step.error or SchemaMissingError.__name__)
+    return step.after
 
 
 async def migrate(*, admin_url: str, login: str, database: Database, clock: Clock) -> MigrationReport:
@@ -186,6 +188,20 @@ async def check_ready(database: Database) -> None:
     revision = await control_revision(database)
     if revision != migrations.head("control") and not migrations.is_ahead("control", revision):
         raise UnavailableError("the database has not been migrated to this version yet")
+
+
+def _report(
+    scope: TenantScope, before: str | None, after: str | None, outcome: Outcome, error: str | None = None
+) -> EnvironmentReport:
+    return EnvironmentReport(
+        slug=scope.slug,
+        environment=scope.environment,
+        schema_name=scope.schema_name,
+        before=before,
+        after=after,
+        outcome=outcome,
+        error=error,
+    )
 
 
 def _outcome(tree: str, before: str | None, after: str | None) -> Outcome:

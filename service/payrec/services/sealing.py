@@ -6,6 +6,7 @@ a reader pass over what commits late. Whoever reads the feed up to a place has e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from payrec.constants.events import EVENTS_SEALED_AT_ONCE
@@ -13,8 +14,11 @@ from payrec.domain.caller import IdSource
 from payrec.domain.events import ALL_EVENTS
 from payrec.domain.scope import TenantScope
 from payrec.metrics import Metrics
+from payrec.storage.changes import ChangeStore
+from payrec.storage.control_outbox import ControlOutboxStore
 from payrec.storage.database import Database
 from payrec.storage.sealing import SealingStore
+from payrec.storage.wakeups import WakeUpStore
 
 
 class Sealer:
@@ -25,11 +29,14 @@ class Sealer:
         self._ids = ids
         self._metrics = metrics
 
-    async def seal(self, scope: TenantScope) -> int | None:
+    async def seal(self, scope: TenantScope, control_events: Sequence[UUID] = ()) -> int | None:
         """Seal everything that is committed now; return how many events that was, None where somebody else does it.
 
         Batch by batch, each in a transaction of its own: a crash between two leaves what is not sealed where it is.
+        ``control_events`` are events of the control schema that the environment is told of first. Whoever asked for
+        them forgets them afterwards, unless the answer is None; asking again for the same ones does nothing.
         """
+        await self._take_over(scope, control_events)
         after, until, count = 0, None, 0
         while True:
             async with self._database.tenant(scope) as connection:
@@ -45,3 +52,17 @@ class Sealer:
                     await store.wake(scope.environment_id, types, all_events=ALL_EVENTS)
             after, until, count = batch.sequences[-1], batch.until, count + batch.count
             self._metrics.events_sealed.inc(batch.count)
+
+    async def look_everywhere(self) -> None:
+        """Have every outbox looked at, whatever is in it and since when."""
+        async with self._database.control() as connection:
+            await WakeUpStore(connection).look_everywhere()
+
+    async def _take_over(self, scope: TenantScope, control_events: Sequence[UUID]) -> None:
+        if not control_events:
+            return
+        async with self._database.control(readonly=True) as connection:
+            events = await ControlOutboxStore(connection).get(control_events)
+        if events:
+            async with self._database.tenant(scope) as connection:
+                await ChangeStore(connection).take_over(events)

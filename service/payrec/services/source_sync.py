@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Any, Final
@@ -39,9 +39,11 @@ from payrec.constants.sources import (
 from payrec.domain.addresses import Destinations
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
+from payrec.domain.disk import disk_room
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.errors import ConfigurationError, DataSourceFailedError, NotFoundError, PayrecError, UnavailableError
+from payrec.metrics import Metrics
 from payrec.models.data_sources import SyncFailure, SyncResult
 from payrec.models.imports import UploadOptions
 from payrec.services.data_source_status import follow_sync
@@ -90,8 +92,10 @@ class SourceSyncer:
         secrets: SourceSecrets,
         destinations: Destinations,
         connector_of: Callable[[str, Place], Connector],
+        metrics: Metrics,
     ) -> None:
         self._work = work
+        self._metrics = metrics
         self._imports = imports
         self._secrets = secrets
         self._destinations = destinations
@@ -167,8 +171,12 @@ class SourceSyncer:
                 raise LostLeaseError
             await follow_sync(unit, job, problem)
             if tally.waiting:
-                await DataSourceStore(unit.connection).look_sooner(source_id, at=unit.now + OBJECT_STABLE_AFTER)
+                store = DataSourceStore(unit.connection)
+                await store.look_sooner(source_id, at=await store.now() + OBJECT_STABLE_AFTER)
             unit.record(Record(action="job.succeeded", resource_id=job["id"]))
+        outcomes = {"imported": tally.imported, "failed": len(tally.failures), "waiting": tally.waiting}
+        for outcome, count in outcomes.items():
+            self._metrics.sync_objects.labels(outcome=outcome).inc(count)
         self._logger.info("data_source.synced", listed=tally.listed, imported=tally.imported, waiting=tally.waiting)
 
     # What one sync needs of its service.
@@ -205,6 +213,7 @@ class _Sync:
         self._source = source
         self._progress = progress
         self._tally = _Tally()
+        self._looked_at = _LONG_AGO
         self._stack = AsyncExitStack()
 
     async def done(self) -> _Tally:
@@ -251,6 +260,7 @@ class _Sync:
         found.sort(key=lambda one: (one.modified_at or _LONG_AGO, one.name))
         seen: list[_Seen] = []
         async with self._store() as (store, at):
+            self._looked_at = at
             await store.settle_imports(at=at)
             for first in range(0, len(found), _REMEMBERED_AT_ONCE):
                 seen += await self._remembered(store, found[first : first + _REMEMBERED_AT_ONCE], at)
@@ -282,7 +292,7 @@ class _Sync:
         """Tell whether an object has stopped changing, by when it was seen first or by the source's own word."""
         if connector.writes_whole:
             return True
-        before = self._work.clock.now() - OBJECT_STABLE_AFTER
+        before = self._looked_at - OBJECT_STABLE_AFTER
         modified_at = one.found.modified_at
         return one.known["created_at"] <= before or (modified_at is not None and modified_at <= before)
 
@@ -292,7 +302,7 @@ class _Sync:
         async with self._store() as (store, at):
             await store.attempt(one.key, source_version=self._source["version"], at=at)
         try:
-            with tempfile.TemporaryFile() as into:
+            with disk_room(), tempfile.TemporaryFile() as into:
                 connector = await self._fetched(connector, one, into)
                 await self._imported(one, into)
         except ObjectChangedError:
@@ -303,6 +313,9 @@ class _Sync:
             if isinstance(error, ConnectionBrokenError):
                 connector = await self._opened()
         except UnavailableError:
+            with suppress(UnavailableError):
+                async with self._store() as (store, at):
+                    await store.forget_attempt(one.key, at=at)
             raise
         except PayrecError as error:
             reason = {"reason": error.members["reason"]} if "reason" in error.members else {}
@@ -373,6 +386,7 @@ class _Sync:
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[tuple[DataSourceObjectStore, datetime]]:
-        """Open a transaction on what is known of the source's objects, and tell its instant."""
+        """Open a transaction on what is known of the source's objects, and tell its instant by the database's clock."""
         async with self._work.database.tenant(self._scope) as connection:
-            yield DataSourceObjectStore(connection, self._source["id"]), self._work.clock.now()
+            store = DataSourceObjectStore(connection, self._source["id"])
+            yield store, await store.now()

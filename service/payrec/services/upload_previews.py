@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from payrec.domain.caller import Caller
+from payrec.domain.disk import disk_room
 from payrec.errors import UnavailableError
 from payrec.formats.base import ReadOptions
 from payrec.models.imports import UploadOptions
@@ -56,7 +57,8 @@ class UploadPreviewService:
         self._waiting += 1
         try:
             async with self._turn:
-                return await self._read_in_thread(file, given)
+                with disk_room():
+                    return await self._read_in_thread(file, given)
         finally:
             self._waiting -= 1
 

@@ -27,6 +27,8 @@ class NewUser:
     email: str | None = None
     subject: str | None = None
     user_id: UUID | None = None
+    of_resource: bool = False
+    """Whether the tenant's resource lists the user."""
 
 
 class UserService:
@@ -131,6 +133,7 @@ async def add_user(unit: Unit, tenant_id: UUID, user: NewUser, *, user_id: UUID)
         "status": "active",
         "created_at": unit.now,
         "updated_at": unit.now,
+        "of_resource": user.of_resource,
     }
     await store.add(row)
     after = {"username": user.username, "roles": list(user.roles), "environments": list(user.environments)}

@@ -222,7 +222,7 @@ class WebhookDeliverer:
         return found
 
     def _is_paused(self, queue: EndpointQueue) -> bool:
-        return queue.health.paused_until is not None and queue.health.paused_until > self._clock.now()
+        return queue.health.is_paused(now=self._clock.now())
 
     def _start(self, endpoint: _Endpoint) -> None:
         """Begin attempts, as many as there is room for."""

@@ -16,6 +16,7 @@ from payrec.domain.events import TEST_EVENT_TYPE
 from payrec.errors import ConflictError, FieldError, NotFoundError, UrlNotAllowedError
 from payrec.models.common import Page
 from payrec.models.webhooks import (
+    NEVER_ARRIVED,
     WebhookCreate,
     WebhookDeliveryPublic,
     WebhookDeliveryQuery,
@@ -264,9 +265,13 @@ class WebhookService:
             store, before = await self._locked(unit, webhook_id)
             if before["status"] != "active":
                 raise ConflictError("the webhook is disabled; make it active first")
-            count = await WebhookDeliveryStore(unit.connection, before["id"]).redeliver(
-                at=unit.now, limit=WEBHOOK_REDELIVERIES_MAX, event_ids=given.event_ids, since=given.since
-            )
+            deliveries = WebhookDeliveryStore(unit.connection, before["id"])
+            if given.since is not None:
+                count = await deliveries.redeliver_between(
+                    given.since, at=unit.now, limit=WEBHOOK_REDELIVERIES_MAX, states=NEVER_ARRIVED
+                )
+            else:
+                count = await deliveries.redeliver(given.event_ids or [], at=unit.now)
             await store.schedule(before["id"], caller.tenant.environment_id, unit.now)
             unit.record(Record(action="webhook.redelivered", resource_id=before["id"], after={"count": count}))
             public = WebhookRedelivered(count=count, has_more=count == WEBHOOK_REDELIVERIES_MAX)

@@ -18,6 +18,7 @@ from payrec.domain.changes import Record
 from payrec.domain.scope import TenantScope
 from payrec.storage.changes import ChangeStore
 from payrec.storage.control_audit import ControlAuditStore
+from payrec.storage.control_outbox import ControlOutboxStore
 from payrec.storage.database import Connection, Database
 from payrec.storage.idempotency import IdempotencyStore, StoredAnswer
 
@@ -113,6 +114,7 @@ class Work:
             store = ControlAuditStore(connection)
             for record in unit.records:
                 await store.add(self.ids.new(), record, caller)
+            await ControlOutboxStore(connection).announce(unit.records, ids=self.ids.block)
 
     async def check(self, caller: Caller, *, in_control: bool) -> None:
         """Look whether the request was answered before; raises as ``tenant``. Changes nothing."""

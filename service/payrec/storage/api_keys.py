@@ -37,7 +37,7 @@ _NOTE_USES: Final = """
 _EXPIRING: Final = """
     SELECT k.id, k.public_id, k.name, k.expires_at, e.id AS environment_id
     FROM api_key k JOIN tenant_environment e ON e.tenant_id = k.tenant_id AND e.environment = k.environment
-    WHERE k.expiry_announced_at IS NULL AND k.revoked_at IS NULL
+    WHERE k.expiry_announced_at IS NULL AND k.revoked_at IS NULL AND k.state <> 'retiring'
         AND (k.expires_at, k.id) > (%(after_at)s, %(after_id)s) AND k.expires_at <= %(until)s
     ORDER BY k.expires_at, k.id LIMIT %(limit)s
 """
@@ -45,7 +45,7 @@ _ANNOUNCED: Final = """
     WITH held AS MATERIALIZED (
         SELECT id FROM api_key WHERE id = ANY(%(ids)s) AND expiry_announced_at IS NULL FOR NO KEY UPDATE SKIP LOCKED
     )
-    UPDATE api_key k SET expiry_announced_at = %(at)s FROM held h WHERE k.id = h.id
+    UPDATE api_key k SET expiry_announced_at = %(at)s FROM held h WHERE k.id = h.id RETURNING k.id
 """
 _ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %(now)s)"
 _STATES: Final = {
@@ -90,13 +90,15 @@ class ApiKeyStore:
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)
 
-    async def revoke(self, key_id: UUID) -> bool:
-        """Revoke a key; return whether it exists. Revoking again changes nothing."""
+    async def revoke(self, key_id: UUID) -> bool | None:
+        """Revoke a key; return whether it was not revoked before, and None where there is no such key."""
         query = sql.SQL(
-            "UPDATE api_key SET revoked_at = coalesce(revoked_at, %(now)s) WHERE {} AND id = %(id)s"
+            "UPDATE api_key SET revoked_at = %(now)s WHERE {} AND id = %(id)s AND revoked_at IS NULL"
         ).format(sql.SQL(_PLACE))
         cursor = await self._connection.execute(query, {**self._place, "id": key_id})
-        return cursor.rowcount > 0
+        if cursor.rowcount > 0:
+            return True
+        return None if await self.get(key_id) is None else False
 
 
 class EveryApiKeyStore:
@@ -124,11 +126,12 @@ class EveryApiKeyStore:
     async def expiring(self, *, after: tuple[datetime, UUID], until: datetime, limit: int) -> list[dict[str, Any]]:
         """Return keys that expire up to ``until`` and were not announced, with their environment's id.
 
-        In the order of expiry, beginning behind the expiry and id ``after``.
+        In the order of expiry, beginning behind the expiry and id ``after``. Keys whose place another one has taken in
+        a rotation end as planned, and are left out.
         """
         parameters = {"after_at": after[0], "after_id": after[1], "until": until, "limit": limit}
         return await fetch_all(self._connection, _EXPIRING, parameters)
 
-    async def mark_announced(self, key_ids: Sequence[UUID], *, at: datetime) -> None:
-        """Remember that the expiry of these keys was announced."""
-        await self._connection.execute(_ANNOUNCED, {"ids": list(key_ids), "at": at})
+    async def mark_announced(self, key_ids: Sequence[UUID], *, at: datetime) -> set[UUID]:
+        """Remember that the expiry of these keys is announced; return of which of them it was not, and is by this."""
+        return {row["id"] for row in await fetch_all(self._connection, _ANNOUNCED, {"ids": list(key_ids), "at": at})}

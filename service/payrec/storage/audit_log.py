@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.retention import Removed
 from payrec.models.audit_log import AuditLogQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import Condition, equalities, ranges
@@ -26,10 +27,17 @@ _COLUMNS: Final = """
 _OF_TENANT: Final = {"id": "r.change_id", "ordinal": "r.ordinal", "at": "c.at", "reason": "r.reason"}
 _OF_CONTROL: Final = {"id": "r.id", "ordinal": "0", "at": "r.at", "reason": "NULL::text"}
 _DROP: Final = """
-    DELETE FROM audit_record r USING (
-        SELECT change_id, ordinal FROM audit_record WHERE change_id < %(before)s
-        ORDER BY change_id, ordinal LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-    ) over WHERE (r.change_id, r.ordinal) = (over.change_id, over.ordinal)
+    WITH over AS (
+        SELECT r.change_id, r.ordinal FROM audit_record r JOIN audit_commitment k USING (change_id, ordinal)
+        WHERE r.change_id < %(before)s ORDER BY r.change_id, r.ordinal LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED
+    ), redacted AS (
+        UPDATE audit_commitment k SET salt = NULL FROM over
+        WHERE (k.change_id, k.ordinal) = (over.change_id, over.ordinal)
+    ), gone AS (
+        DELETE FROM audit_record r USING over WHERE (r.change_id, r.ordinal) = (over.change_id, over.ordinal)
+        RETURNING r.change_id
+    )
+    SELECT count(*) AS count, min(c.at) AS oldest, max(c.at) AS newest FROM gone JOIN change c ON c.id = gone.change_id
 """
 _ABOUT: Final = """
     r.resource_id = ANY(
@@ -72,14 +80,20 @@ class AuditLogStore:
         return await select_page(self._connection, selection, page)
 
     async def has_records(self, *, before: datetime) -> bool:
-        """Tell whether there are records of changes that began before an instant."""
-        query = "SELECT 1 FROM audit_record WHERE change_id < %s LIMIT 1"
+        """Tell whether there are sealed records of changes that began before an instant."""
+        query = """
+            SELECT 1 FROM audit_record r JOIN audit_commitment k USING (change_id, ordinal)
+            WHERE r.change_id < %s LIMIT 1
+        """
         return await fetch_one(self._connection, query, (_id_at(before, timedelta()),)) is not None
 
-    async def drop_records(self, *, before: datetime, limit: int) -> int:
-        """Delete records of changes that began before an instant, the oldest ones; return how many."""
-        cursor = await self._connection.execute(_DROP, {"before": _id_at(before, timedelta()), "limit": limit})
-        return cursor.rowcount
+    async def drop_records(self, *, before: datetime, limit: int) -> Removed:
+        """Delete records of changes that began before an instant, the oldest ones, and the salts of their commitments.
+
+        What is in no seal stays until it is: else nobody could tell that it ever was.
+        """
+        row = await fetch_one(self._connection, _DROP, {"before": _id_at(before, timedelta()), "limit": limit})
+        return Removed(**(row or {}))
 
 
 class ControlAuditLogStore:

@@ -10,7 +10,6 @@ from psycopg.types.json import Jsonb
 
 from payrec.domain.changes import Record
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_all
 
 _FINISH: Final = """
     WITH record AS (
@@ -21,6 +20,8 @@ _FINISH: Final = """
     ), audited AS (
         INSERT INTO audit_record (change_id, ordinal, actor, action, resource_id, reason, before, after, request_id)
         SELECT %(id)s, ordinal, %(actor)s, action, resource_id, reason, before, after, %(request_id)s FROM record
+    ), unsealed AS (
+        INSERT INTO audit_unsealed (change_id) SELECT %(id)s WHERE cardinality(%(actions)s::text[]) > 0
     ), announced AS (
         INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
         SELECT %(id)s, ordinal, action, ARRAY[resource_id], coalesce(data, '{}') FROM record
@@ -51,17 +52,29 @@ EVENT_TYPES: Final = frozenset(
         "job.succeeded",
         "job.failed",
         "job.cancelled",
-        "api_key.expiring",
         "data_source.failed",
         "data_source.recovered",
         "webhook.disabled",
     }
 )
-"""Actions that others are told about; the rest is audit alone."""
+"""Actions that others are told about; the rest is audit alone. ``control_outbox`` has those of tenants and keys."""
+
+_TAKE_OVER: Final = """
+    WITH told AS (
+        SELECT * FROM unnest(
+            %(ids)s::uuid[], %(resources)s::uuid[], %(instants)s::timestamptz[], %(types)s::text[], %(data)s::jsonb[]
+        ) WITH ORDINALITY AS t (id, resource_id, at, type, data, ordinal)
+    ), changed AS (
+        -- Who takes over the same events at the same time is waited for.
+        INSERT INTO change (id, at) SELECT id, at FROM told ORDER BY ordinal ON CONFLICT DO NOTHING RETURNING id
+    )
+    INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
+    SELECT t.id, 1, t.type, ARRAY[t.resource_id], t.data FROM told t JOIN changed USING (id) ORDER BY t.ordinal
+"""
 
 
 class ChangeStore:
-    """``change``, ``audit_record`` and ``outbox`` of one tenant environment."""
+    """``change``, ``audit_record`` with what waits for its seal, and ``outbox`` of one tenant environment."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -88,17 +101,17 @@ class ChangeStore:
         }
         await self._connection.execute(_FINISH, parameters)
 
-    async def once(self, action: str) -> None:
-        """Let nobody else do this in the tenant environment until the transaction ends."""
-        await self._connection.execute(
-            "SELECT pg_advisory_xact_lock(hashtext(%s), hashtext(current_schema()))", (action,)
-        )
+    async def take_over(self, events: Sequence[dict[str, Any]]) -> int:
+        """Write events of the control schema into the outbox here; return how many of them were not here before.
 
-    async def done(self, action: str, resource_ids: Sequence[UUID]) -> set[UUID]:
-        """Return to which of the resources this was done before; each audit record stands for its event too."""
-        rows = await fetch_all(
-            self._connection,
-            "SELECT DISTINCT resource_id FROM audit_record WHERE resource_id = ANY(%s) AND action = %s",
-            (list(resource_ids), action),
-        )
-        return {row["resource_id"] for row in rows}
+        Each is a change of its own, which stays: an event that comes again changes nothing.
+        """
+        parameters = {
+            "ids": [event["id"] for event in events],
+            "resources": [event["resource_id"] for event in events],
+            "instants": [event["occurred_at"] for event in events],
+            "types": [event["type"] for event in events],
+            "data": [Jsonb(event["data"]) for event in events],
+        }
+        cursor = await self._connection.execute(_TAKE_OVER, parameters)
+        return cursor.rowcount

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_all
+from payrec.storage.rows import fetch_all, fetch_one
 
 _KNOWN: Final = "object_key, name, state, attempts, source_version, created_at, import_id, sha256, error"
 _REMEMBER: Final = """
@@ -51,6 +51,13 @@ class DataSourceObjectStore:
         self._connection = connection
         self._source_id = source_id
 
+    async def now(self) -> datetime:
+        """Return the present instant of the database's clock, because the workers' clocks may differ."""
+        row = await fetch_one(self._connection, "SELECT clock_timestamp() AS now")
+        assert row is not None, "a function has a value"
+        at: datetime = row["now"]
+        return at
+
     async def remember(
         self, objects: Sequence[tuple[bytes, str, str, int | None]], *, source_version: int, at: datetime
     ) -> dict[bytes, dict[str, Any]]:
@@ -76,6 +83,14 @@ class DataSourceObjectStore:
         """Count a try, before it is made: one that takes its worker along counts too."""
         await self._connection.execute(
             _ATTEMPT, {"source_id": self._source_id, "key": key, "source_version": source_version, "at": at}
+        )
+
+    async def forget_attempt(self, key: bytes, *, at: datetime) -> None:
+        """Take back the newest try: what kept it from being made had nothing to do with the object."""
+        await self._connection.execute(
+            "UPDATE data_source_object SET attempts = greatest(attempts - 1, 0), updated_at = %s"
+            " WHERE source_id = %s AND object_key = %s",
+            (at, self._source_id, key),
         )
 
     async def read(self, key: bytes, *, import_id: UUID, sha256: str, is_completed: bool, at: datetime) -> None:

@@ -123,6 +123,13 @@ class DataSourceStore:
         query = f"SELECT {_FOR_SYNC} FROM data_source WHERE id = %s"  # noqa: S608 - our own text
         return await fetch_one(self._connection, f"{query} FOR NO KEY UPDATE" if lock else query, (source_id,))
 
+    async def now(self) -> datetime:
+        """Return the present instant of the database's clock, because the workers' clocks may differ."""
+        row = await fetch_one(self._connection, "SELECT clock_timestamp() AS now")
+        assert row is not None, "a function has a value"
+        at: datetime = row["now"]
+        return at
+
     async def due(self, *, now: datetime, limit: int) -> list[UUID]:
         """Return sources whose time has come, those that have waited longest."""
         rows = await fetch_all(

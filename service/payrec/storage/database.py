@@ -22,7 +22,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from pydantic_core import from_json
 
 from payrec.domain.scope import TenantScope
-from payrec.errors import UnavailableError
+from payrec.errors import ProvisioningDeniedError, StorageFullError, UnavailableError
 from payrec.storage.integrity import translate
 
 Connection = AsyncConnection[DictRow]
@@ -130,23 +130,41 @@ class Database:
             yield connection
 
     @asynccontextmanager
+    async def queue(self) -> AsyncIterator[Connection]:
+        """Open a read-only transaction on the job queue's own tables."""
+        async with self._transaction(self._pool, _begin(JOBS_ROLE, "jobs", readonly=True)) as connection:
+            yield connection
+
+    @asynccontextmanager
     async def provisioning(self, *, role: str | None = None, search_path: str = "control") -> AsyncIterator[Connection]:
-        """Open a transaction as the administrator, or as ``role`` on its behalf."""
+        """Open a transaction as the administrator, or as ``role`` on its behalf.
+
+        Raises
+        ------
+        ProvisioningDeniedError
+            The administrator may not do what is done within.
+        """
         if self._admin_pool is None:
             raise UnavailableError("ADMIN_DATABASE_URL is not set, so nothing can be provisioned here")
         if role is not None:
             begin = _begin(role, search_path, readonly=False)
         else:
             begin = sql.SQL("BEGIN; SET LOCAL search_path = {}").format(sql.Identifier(search_path)).as_bytes(None)
-        async with self._transaction(self._admin_pool, begin) as connection:
-            yield connection
+        try:
+            async with self._transaction(self._admin_pool, begin) as connection:
+                yield connection
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise ProvisioningDeniedError from error
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise UnavailableError("the database is read-only") from error
 
     def connections(self) -> dict[str, int]:
-        """Return how many connections are ``open`` and ``idle``, and how many requests are ``waiting`` for one."""
+        """Return how many connections are ``open``, ``idle``, and ``max``; and how many requests are ``waiting``."""
         stats = self._pool.get_stats()
         return {
             "open": stats.get("pool_size", 0),
             "idle": stats.get("pool_available", 0),
+            "max": stats.get("pool_max", 0),
             "waiting": stats.get("requests_waiting", 0),
         }
 
@@ -156,22 +174,52 @@ class Database:
             await connection.execute("SELECT 1")
 
     @asynccontextmanager
-    async def _connection(self, pool: AsyncConnectionPool[Connection]) -> AsyncIterator[Connection]:
-        try:
-            connection = await pool.getconn(POOL_TIMEOUT_SECONDS)
-        except (PoolTimeout, psycopg.OperationalError):
-            raise UnavailableError("no database connection is available") from None
+    async def _connection(
+        self, pool: AsyncConnectionPool[Connection], begin: bytes | None = None
+    ) -> AsyncIterator[Connection]:
+        """Lend a connection; with ``begin``, in the transaction that this begins."""
+        connection = await self._lent(pool, begin)
         try:
             yield connection
+        except psycopg.errors.DiskFull as error:
+            raise StorageFullError("the database's disk is full") from error
         except psycopg.OperationalError as error:
             raise UnavailableError("the database did not answer") from error
         finally:
             await asyncio.shield(pool.putconn(connection))
 
+    async def _lent(self, pool: AsyncConnectionPool[Connection], begin: bytes | None) -> Connection:
+        """Take a connection out of the pool, and begin on it.
+
+        One that the server has ended meanwhile, as all of them when it restarts, is only known by its first message,
+        which has done nothing then: the next one is taken.
+        """
+        for left in range(pool.max_size, -1, -1):
+            try:
+                connection = await pool.getconn(POOL_TIMEOUT_SECONDS)
+            except (PoolTimeout, psycopg.OperationalError):
+                raise UnavailableError("no database connection is available") from None
+            if begin is None:
+                return connection
+            try:
+                await connection.execute(begin, prepare=False)
+            except BaseException as error:
+                is_dead = connection.closed
+                await asyncio.shield(pool.putconn(connection))
+                if isinstance(error, psycopg.errors.FeatureNotSupported):
+                    # A server in recovery takes no transaction that may write.
+                    raise UnavailableError("the database is read-only") from error
+                if not isinstance(error, psycopg.OperationalError):
+                    raise
+                if not (is_dead and left):
+                    raise UnavailableError("the database did not answer") from error
+            else:
+                return connection
+        raise AssertionError("the last one is returned or raises")
+
     @asynccontextmanager
     async def _transaction(self, pool: AsyncConnectionPool[Connection], begin: bytes) -> AsyncIterator[Connection]:
-        async with self._connection(pool) as connection:
-            await connection.execute(begin, prepare=False)
+        async with self._connection(pool, begin) as connection:
             try:
                 yield connection
             except BaseException as error:

@@ -19,7 +19,7 @@ _DROP: Final = """
     ), chunks AS (
         DELETE FROM blob_chunk USING over WHERE blob_id = over.id
     )
-    DELETE FROM export USING over WHERE export.id = over.id RETURNING export.id
+    DELETE FROM export USING over WHERE export.id = over.id RETURNING export.id, export.created_at
 """
 
 
@@ -43,7 +43,7 @@ class ExportStore:
         row = await fetch_one(self._connection, query, (now,))
         return row is not None and bool(row["found"])
 
-    async def drop_expired(self, *, now: datetime, limit: int) -> list[UUID]:
-        """Delete exports that have expired, with their files, and return which."""
+    async def drop_expired(self, *, now: datetime, limit: int) -> dict[UUID, datetime]:
+        """Delete exports that have expired, with their files, and return which, and when they were made."""
         rows = await fetch_all(self._connection, _DROP, {"at": now, "limit": limit})
-        return [row["id"] for row in rows]
+        return {row["id"]: row["created_at"] for row in rows}

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from payrec.constants import IDEMPOTENCY_RETENTION
 from payrec.domain.caller import IdempotentRequest
+from payrec.domain.retention import Removed
 from payrec.errors import IdempotencyInProgressError, IdempotencyKeyReusedError
 from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_one
@@ -33,7 +34,20 @@ _SAVE: Final = """
     ON CONFLICT (key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, status = EXCLUDED.status,
         body = EXCLUDED.body, headers = EXCLUDED.headers, created_at = EXCLUDED.created_at
 """
-"""Forgets a few answers that are too old with each that it keeps, so that the table stays as large as a day."""
+"""Forgets a few answers that are too old with each that it keeps, so that the table stays as large as a day.
+
+The retention does the rest, of those who ask no more.
+"""
+
+_DROP: Final = """
+    WITH expired AS (
+        SELECT key FROM idempotency WHERE created_at <= %(kept_from)s
+        ORDER BY created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM idempotency i USING expired WHERE i.key = expired.key RETURNING i.created_at AS at
+    )
+    SELECT count(*) AS count, min(at) AS oldest, max(at) AS newest FROM gone
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,3 +114,13 @@ class IdempotencyStore:
     async def release(self, request: IdempotentRequest) -> None:
         """Forget the key: the request ended with an answer that is not kept."""
         await self._connection.execute("DELETE FROM idempotency WHERE key = %s", (request.key,))
+
+    async def has_expired(self, *, kept_from: datetime) -> bool:
+        """Tell whether there are answers that are replayed no longer."""
+        query = "SELECT 1 FROM idempotency WHERE created_at <= %s ORDER BY created_at LIMIT 1"
+        return await fetch_one(self._connection, query, (kept_from,)) is not None
+
+    async def drop_expired(self, *, kept_from: datetime, limit: int) -> Removed:
+        """Delete answers that are replayed no longer, the oldest ones; what somebody works on is left."""
+        row = await fetch_one(self._connection, _DROP, {"kept_from": kept_from, "limit": limit})
+        return Removed(**(row or {}))

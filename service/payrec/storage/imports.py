@@ -54,7 +54,7 @@ _DROP_FILES: Final = """
         DELETE FROM blob_chunk c USING expired e WHERE c.blob_id = e.blob_id
     )
     UPDATE import i SET blob_id = NULL, version = version + 1, updated_at = %(at)s FROM expired e WHERE i.id = e.id
-    RETURNING i.id
+    RETURNING i.id, i.created_at
 """
 _TOUCH: Final = """
     WITH held AS MATERIALIZED (
@@ -125,13 +125,13 @@ class ImportStore:
         )
         return await fetch_one(self._connection, query, (before,)) is not None
 
-    async def drop_files(self, *, before: datetime, limit: int, at: datetime) -> list[UUID]:
-        """Delete the files of imports that were created before an instant, the oldest ones; return the imports.
+    async def drop_files(self, *, before: datetime, limit: int, at: datetime) -> dict[UUID, datetime]:
+        """Delete the files of imports that were created before an instant, the oldest ones; return of which, and when.
 
         What somebody else works on is left for another time: nobody is waited for.
         """
         rows = await fetch_all(self._connection, _DROP_FILES, {"before": before, "limit": limit, "at": at})
-        return [row["id"] for row in rows]
+        return {row["id"]: row["created_at"] for row in rows}
 
     async def add_problems(self, spool: IO[bytes]) -> None:
         """Add problems that were rendered as COPY text, in the columns of ``PROBLEM_COLUMNS``."""

@@ -26,6 +26,8 @@ ERRORS_BY_CONSTRAINT: Final[dict[str, type[PayrecError]]] = {
     "job_match_run_unique": MatchRunInProgressError,
     "tenant_slug_unique": SlugTakenError,
     "tenant_environment_schema_unique": SlugTakenError,
+    "tenant_resource_uid_unique": SlugTakenError,
+    "tenant_resource_unique": SlugTakenError,
     "app_user_username_unique": UsernameTakenError,
     "app_user_subject_unique": UsernameTakenError,
     "idp_user_pkey": UsernameTakenError,

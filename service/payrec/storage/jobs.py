@@ -48,11 +48,15 @@ _TIME_LEFT: Final = """
     FROM job WHERE kind = %s AND status IN ('queued', 'running')
 """
 _FINISH: Final = """
-    UPDATE job SET status = %(status)s, result = %(result)s, error = %(error)s, finished_at = %(now)s,
+    UPDATE job SET status = %(status)s, result = coalesce(%(result)s, result), error = %(error)s, finished_at = %(now)s,
         updated_at = %(now)s, version = version + 1, lease_until = NULL,
         done = coalesce(%(done)s, done), total = coalesce(%(done)s, total)
     WHERE id = %(id)s AND status IN ('queued', 'running') AND attempts = %(attempt)s
         AND (cancel_requested_at IS NOT NULL) = (%(status)s = 'cancelled')
+"""
+_ADVANCE: Final = """
+    UPDATE job SET result = %(result)s, done = %(done)s, total = %(total)s, updated_at = %(now)s, version = version + 1
+    WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s AND cancel_requested_at IS NULL
 """
 _REQUEST_CANCEL: Final = sql.SQL(
     """UPDATE job SET cancel_requested_at = %(now)s, updated_at = %(now)s, version = version + 1
@@ -170,6 +174,26 @@ class JobStore:
         """Let a job end as cancelled; return it as it is, and None where it has ended or was asked before."""
         return await fetch_one(self._connection, _REQUEST_CANCEL, {"id": job_id, "now": now})
 
+    async def advance(
+        self, job_id: UUID, *, attempt: int, now: datetime, result: dict[str, Any], progress: Progress
+    ) -> bool:
+        """Note what a part of a job came to, in the transaction of its effect; the next attempt goes on from there.
+
+        Returns whether the job is still this attempt's, and wanted; as ``finish``.
+        """
+        cursor = await self._connection.execute(
+            _ADVANCE,
+            {
+                "id": job_id,
+                "attempt": attempt,
+                "now": now,
+                "result": Jsonb(result),
+                "done": progress.done,
+                "total": progress.total,
+            },
+        )
+        return cursor.rowcount == 1
+
     async def finish(
         self,
         job_id: UUID,
@@ -183,8 +207,8 @@ class JobStore:
     ) -> bool:
         """End a job, in the transaction of its effect; return whether it was still this attempt's.
 
-        ``done`` is how many steps it turned out to have; None leaves what was shown. One that nobody has begun is at
-        attempt 0.
+        ``done`` is how many steps it turned out to have; None leaves what was shown, and so does ``result``. One that
+        nobody has begun is at attempt 0.
 
         Where it returns False, another worker has taken over, or the job is to end as cancelled and ``status`` is not
         that: the transaction must be given up.

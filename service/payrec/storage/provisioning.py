@@ -1,12 +1,15 @@
 """A tenant environment in three committed, idempotent steps: role; schema; tables, created as the owning role.
 
 Committed apart, so that the same steps work where schemas are distributed and one transaction does not span them, and
-so that whatever stops in the middle is finished by calling again.
+so that whatever stops in the middle is finished by calling again. Each step mends what it finds otherwise than it
+made it; what belongs to somebody else it never touches.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import psycopg
@@ -14,28 +17,53 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from payrec.domain.scope import TenantScope
-from payrec.errors import PayrecError, SlugTakenError
+from payrec.errors import PayrecError, SchemaConflictError, SchemaNotOwnedError
 from payrec.storage.database import TENANT_GROUP_ROLE, Connection, Database
 from payrec.storage.ddl import tenant_script
 from payrec.storage.migrations import head
 
-_ROLE_STATE: Final = "SELECT pg_has_role(%(login)s, oid, 'SET') AS enters FROM pg_roles WHERE rolname = %(role)s"
+_ROLE_STATE: Final = f"""
+    SELECT pg_has_role(%(login)s, oid, 'SET') AS enters, pg_has_role(current_user, oid, 'SET') AS administers,
+        pg_has_role(oid, '{TENANT_GROUP_ROLE}', 'USAGE') AS belongs
+    FROM pg_roles WHERE rolname = %(role)s
+"""  # noqa: S608 - a constant of ours
 _SCHEMA_OWNER: Final = "SELECT pg_get_userbyid(nspowner) AS owner FROM pg_namespace WHERE nspname = %s"
+_SCHEMA_USABLE: Final = (
+    "SELECT has_schema_privilege(%(schema)s, 'USAGE') AND has_schema_privilege(%(schema)s, 'CREATE') AS usable"
+)
+UNUSABLE_TABLES: Final = """
+    SELECT c.relname FROM pg_class c
+    WHERE c.relnamespace = {schema} AND c.relkind IN ('r', 'p') AND c.relacl IS NOT NULL AND NOT (
+        has_table_privilege({role}, c.oid, 'SELECT') AND has_table_privilege({role}, c.oid, 'INSERT')
+        AND has_table_privilege({role}, c.oid, 'UPDATE') AND has_table_privilege({role}, c.oid, 'DELETE'))
+"""
+"""Tables of a schema that its role cannot use; without grants of anybody a table is open to its owner."""
+_OWN_UNUSABLE_TABLES: Final = UNUSABLE_TABLES.format(
+    schema="(SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)", role="current_user"
+)
+_HAS_TABLES: Final = """
+    SELECT EXISTS (
+        SELECT FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s)
+            AND relkind IN ('r', 'p') AND relname <> 'alembic_version'
+    ) AS found
+"""
 _VERSION_TABLE: Final = (
     "CREATE TABLE alembic_version (version_num varchar(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
 
 
-class SchemaTakenError(SlugTakenError):
-    """A schema of the environment's name exists and belongs to another role. It is never adopted."""
-
-    def __init__(self) -> None:
-        super().__init__("a schema of this tenant's name exists already and belongs to somebody else")
-
-
 class SchemaMissingError(PayrecError):
     """The registry says that the environment has tables, and they are not there. Nothing is made in their place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provisioned:
+    """An environment as it is after all steps."""
+
+    revision: str
+    corrected: tuple[str, ...]
+    """What was not as it should be: ``role``, ``membership``, ``schema``, ``grants``, ``version_table``."""
 
 
 class Provisioner:
@@ -45,88 +73,144 @@ class Provisioner:
         self._database = database
         self._login = login
 
-    async def ensure(self, scope: TenantScope) -> str:
-        """Make what is missing of the environment and return the revision of its tables.
+    async def ensure(self, scope: TenantScope, *, revision: str | None = None) -> Provisioned:
+        """Make what is missing of the environment, and mend what has been changed by hand.
+
+        ``revision`` is the one that the tables are known to have, if they were there before.
 
         Raises
         ------
-        SchemaTakenError
-            The schema exists and is not the environment's own.
+        SchemaConflictError
+            The schema exists and is not the environment's own, or has tables of which nobody knows the revision.
+        ProvisioningDeniedError
         """
-        await self._ensure_role(scope.role_name)
-        await self._ensure_schema(scope)
-        return await self._ensure_tables(scope)
+        corrected = await self._ensure_role(scope.role_name)
+        corrected += await self._ensure_schema(scope)
+        found, mended = await self._ensure_tables(scope, revision)
+        # What is made for the first time is no correction.
+        return Provisioned(revision=found, corrected=corrected + mended if revision is not None else ())
 
     async def check_free(self, schema_names: Sequence[str]) -> None:
         """Look whether schemas of these names exist, before a tenant is registered for them.
 
         Raises
         ------
-        SchemaTakenError
+        SchemaNotOwnedError
         """
         async with self._database.provisioning() as connection:
             cursor = await connection.execute(
                 "SELECT 1 FROM pg_namespace WHERE nspname = ANY(%s) LIMIT 1", (list(schema_names),)
             )
             if await cursor.fetchone() is not None:
-                raise SchemaTakenError
+                raise SchemaNotOwnedError
+
+    async def owner_of(self, schema: str) -> str | None:
+        """Return the role that a schema belongs to; None where there is no such schema."""
+        async with self._database.provisioning() as connection:
+            return await owner_of(connection, schema)
 
     async def drop(self, scope: TenantScope) -> None:
         """Drop the schema with all that is in it, and its role. There is no way back.
 
         Somebody else's schema of that name stays, and what an earlier try has dropped is no error.
         """
-        async with self._database.provisioning() as connection:
-            cursor = await connection.execute(_SCHEMA_OWNER, (scope.schema_name,))
-            found = await cursor.fetchone()
-        if found is not None and found["owner"] == scope.role_name:
-            async with self._database.provisioning(role=scope.role_name) as connection:
-                await connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(scope.schema_name)))
-        async with self._database.provisioning() as connection:
-            await connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(scope.role_name)))
+        await self.drop_schema(scope.schema_name, scope.role_name)
+        # A tombstone of the environment may need the role still, and drops it then.
+        with contextlib.suppress(psycopg.errors.DependentObjectsStillExist):
+            async with self._database.provisioning() as connection:
+                await connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(scope.role_name)))
 
-    async def _ensure_role(self, role: str) -> None:
+    async def drop_schema(self, schema: str, role: str) -> None:
+        """Drop a schema with all that is in it, if it is there and the role's."""
+        if await self.owner_of(schema) == role:
+            async with self._database.provisioning(role=role) as connection:
+                await connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+
+    async def _ensure_role(self, role: str) -> tuple[str, ...]:
         async with self._database.provisioning() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (role,))
             cursor = await connection.execute(_ROLE_STATE, {"role": role, "login": self._login})
             found = await cursor.fetchone()
-            if found is not None and found["enters"]:
-                return
-            create = sql.SQL("CREATE ROLE {} NOLOGIN IN ROLE {};").format(
-                sql.Identifier(role), sql.Identifier(TENANT_GROUP_ROLE)
-            )
+            names = {
+                "role": sql.Identifier(role),
+                "group": sql.Identifier(TENANT_GROUP_ROLE),
+                "login": sql.Identifier(self._login),
+            }
+            create = sql.SQL("CREATE ROLE {role} NOLOGIN IN ROLE {group};").format(**names)
             # PostgreSQL 16: who creates a role may administer it, but not become it, until granted so.
-            enter = sql.SQL(
-                # One statement: each reads all memberships anew, and an installation has thousands.
-                "GRANT {role} TO CURRENT_USER, {login} WITH SET TRUE, INHERIT FALSE"
-            ).format(role=sql.Identifier(role), login=sql.Identifier(self._login))
-            await connection.execute(create + enter if found is None else enter, prepare=False)
+            # One statement: each reads all memberships anew, and an installation has thousands.
+            enter = sql.SQL("GRANT {role} TO CURRENT_USER, {login} WITH SET TRUE, INHERIT FALSE").format(**names)
+            if found is None:
+                await connection.execute(create + enter, prepare=False)
+                return ("role",)
+            if not (found["enters"] and found["administers"]):
+                await connection.execute(enter)
+            if not found["belongs"]:
+                await connection.execute(sql.SQL("GRANT {group} TO {role} WITH INHERIT TRUE").format(**names))
+            whole = found["enters"] and found["administers"] and found["belongs"]
+            return () if whole else ("membership",)
 
-    async def _ensure_schema(self, scope: TenantScope) -> None:
+    async def _ensure_schema(self, scope: TenantScope) -> tuple[str, ...]:
         async with self._database.provisioning() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (scope.schema_name,))
             # IF NOT EXISTS would take somebody else's schema for ours without a word.
-            cursor = await connection.execute(_SCHEMA_OWNER, (scope.schema_name,))
-            found = await cursor.fetchone()
-            if found is None:
+            owner = await owner_of(connection, scope.schema_name)
+            if owner is None:
                 await connection.execute(
                     sql.SQL("CREATE SCHEMA {} AUTHORIZATION {}").format(
                         sql.Identifier(scope.schema_name), sql.Identifier(scope.role_name)
                     )
                 )
-            elif found["owner"] != scope.role_name:
-                raise SchemaTakenError
+                return ("schema",)
+            if owner != scope.role_name:
+                raise SchemaConflictError
+            return ()
 
-    async def _ensure_tables(self, scope: TenantScope) -> str:
+    async def _ensure_tables(self, scope: TenantScope, known: str | None) -> tuple[str, tuple[str, ...]]:
         async with self._database.provisioning(role=scope.role_name, search_path=scope.schema_name) as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (scope.schema_name,))
+            corrected = await _open(connection, scope.schema_name)
             revision = await revision_in(connection)
-            if revision is None:
+            if revision is not None:
+                return revision, corrected
+            found = await (await connection.execute(_HAS_TABLES, (scope.schema_name,))).fetchone()
+            if found is not None and found["found"]:
+                if known is None:
+                    raise SchemaConflictError(
+                        "the schema has tables and no alembic_version that says which: it was not made by payrec, or"
+                        " not restored whole"
+                    )
+                corrected += ("version_table",)
+                revision = known
+            else:
                 await connection.execute(tenant_script().encode(), prepare=False)
-                await connection.execute(_VERSION_TABLE)
                 revision = head("tenant")
-                await connection.execute("INSERT INTO alembic_version VALUES (%s)", (revision,))
-            return revision
+            await connection.execute(sql.SQL("DROP TABLE IF EXISTS alembic_version"))
+            await connection.execute(_VERSION_TABLE)
+            await connection.execute("INSERT INTO alembic_version VALUES (%s)", (revision,))
+            return revision, corrected
+
+
+async def owner_of(connection: Connection, schema: str) -> str | None:
+    """Return the role that a schema belongs to; None where there is no such schema."""
+    found = await (await connection.execute(_SCHEMA_OWNER, (schema,))).fetchone()
+    return None if found is None else str(found["owner"])
+
+
+async def _open(connection: Connection, schema: str) -> tuple[str, ...]:
+    """Give the owner back what somebody has revoked; an owner may always grant to itself."""
+    corrected = False
+    names = {"schema": schema}
+    usable = await (await connection.execute(_SCHEMA_USABLE, names)).fetchone()
+    if usable is not None and not usable["usable"]:
+        grant = sql.SQL("GRANT ALL ON SCHEMA {} TO CURRENT_USER").format(sql.Identifier(schema))
+        await connection.execute(grant)
+        corrected = True
+    for row in await (await connection.execute(_OWN_UNUSABLE_TABLES, names)).fetchall():
+        table = sql.Identifier(schema, row["relname"])
+        await connection.execute(sql.SQL("GRANT ALL ON TABLE {} TO CURRENT_USER").format(table))
+        corrected = True
+    return ("grants",) if corrected else ()
 
 
 async def revision_in(connection: Connection) -> str | None:

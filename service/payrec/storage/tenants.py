@@ -19,11 +19,12 @@ from payrec.storage.rows import fetch_all, fetch_one, insert
 from payrec.tables.tenants import Tenant, TenantEnvironment
 
 _COLUMNS: Final = """t.id, t.slug, t.name, t.status, t.settings, t.version, t.created_at, t.updated_at,
+    t.resource_uid, t.resource_namespace, t.resource_name, t.resource_fields, t.orphaned_at,
     (SELECT coalesce(
         jsonb_agg(jsonb_build_object('environment', e.environment, 'status', e.status) ORDER BY e.id), '[]')
      FROM tenant_environment e WHERE e.tenant_id = t.id) AS environments"""
 _SCOPE: Final = """
-    SELECT t.id AS tenant_id, t.slug, t.status AS tenant_status,
+    SELECT t.id AS tenant_id, t.slug, t.status AS tenant_status, t.resource_name,
            coalesce(t.settings->>'timezone', 'UTC') AS timezone,
            coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run, e.id AS environment_id,
            e.environment, e.schema_name, e.role_name, e.status, e.revision

@@ -52,6 +52,15 @@ class UserStore:
         query = sql.SQL("SELECT {} FROM app_user WHERE tenant_id = %s ORDER BY id").format(sql.SQL(_COLUMNS))
         return await fetch_all(self._connection, query, (tenant_id,))
 
+    async def concerned(
+        self, tenant_id: UUID, *, usernames: Sequence[str], subjects: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return the users that the tenant's resource has made, and whoever has one of the names or subjects."""
+        query = sql.SQL(
+            "SELECT {} FROM app_user WHERE (tenant_id = %s AND of_resource) OR username = ANY(%s) OR subject = ANY(%s)"
+        ).format(sql.SQL(_COLUMNS))
+        return await fetch_all(self._connection, query, (tenant_id, list(usernames), list(subjects)))
+
     async def link(self, user_id: UUID, subject: str, *, at: datetime) -> bool:
         """Give an active user without subject this one; return whether that was done.
 
@@ -75,12 +84,21 @@ class UserStore:
         status: str | None = None,
         roles: Sequence[str] | None = None,
         environments: Sequence[str] | None = None,
+        subject: str | None = None,
     ) -> None:
-        """Change what is given."""
+        """Change what is given.
+
+        Raises
+        ------
+        UsernameTakenError
+            Another user has the subject.
+        """
         await self._connection.execute(
-            "UPDATE app_user SET status = coalesce(%s, status), roles = coalesce(%s, roles),"
-            " environments = coalesce(%s, environments), version = version + 1, updated_at = %s WHERE id = %s",
+            "UPDATE app_user SET subject = coalesce(%s, subject), status = coalesce(%s, status),"
+            " roles = coalesce(%s, roles), environments = coalesce(%s, environments), version = version + 1,"
+            " updated_at = %s WHERE id = %s",
             (
+                subject,
                 status,
                 list(roles) if roles is not None else None,
                 list(environments) if environments is not None else None,

@@ -1,7 +1,7 @@
 """What the workers look at all the time: where events wait to be sealed, and which endpoints are due.
 
-Two tables of the control schema for all environments together. They hold wake-ups alone; losing none of them is the
-business of those who write them: in the transaction of what they tell of.
+Small tables of the control schema for all environments together. They hold wake-ups, and events of tenants and keys on
+their way; losing none of them is the business of those who write them: in the transaction of what they tell of.
 """
 
 from __future__ import annotations
@@ -15,12 +15,22 @@ from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all
 
 _LOOK: Final = """
-    SELECT environment_id, array_agg(change_id) AS change_ids, NULL::uuid AS webhook_id FROM (
-        SELECT environment_id, change_id FROM unsealed_change
-        WHERE environment_id <> ALL(%(not_sealed)s) LIMIT %(changes_max)s
+    SELECT environment_id, coalesce(array_agg(change_id) FILTER (WHERE change_id IS NOT NULL), '{}') AS change_ids,
+        coalesce(array_agg(event_id ORDER BY sequence) FILTER (WHERE event_id IS NOT NULL), '{}') AS event_ids,
+        NULL::uuid AS webhook_id
+    FROM (
+        (SELECT environment_id, change_id, NULL::uuid AS event_id, NULL::bigint AS sequence FROM unsealed_change
+        WHERE environment_id <> ALL(%(not_sealed)s) LIMIT %(changes_max)s)
+        UNION ALL
+        -- An environment that has no tables yet is told when it has some. No join: one that waits for long is not to
+        -- have all environments read at every look.
+        (SELECT environment_id, NULL, id, sequence FROM outbox o
+        WHERE environment_id <> ALL(%(not_sealed)s)
+            AND (SELECT revision FROM tenant_environment e WHERE e.id = o.environment_id) IS NOT NULL
+        ORDER BY sequence LIMIT %(changes_max)s)
     ) u GROUP BY environment_id
     UNION ALL
-    SELECT environment_id, NULL, webhook_id FROM (
+    SELECT environment_id, NULL, NULL, webhook_id FROM (
         SELECT webhook_id, environment_id FROM webhook_queue
         WHERE due_at <= clock_timestamp() AND webhook_id <> ALL(%(not_delivered)s)
         ORDER BY due_at LIMIT %(webhooks_max)s
@@ -40,6 +50,8 @@ class Unsealed:
     environment_id: UUID
     change_ids: Sequence[UUID]
     """Those that are known; there may be more."""
+    event_ids: Sequence[UUID]
+    """Events of the control schema that it is to be told of; the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +63,7 @@ class DueWebhook:
 
 
 class WakeUpStore:
-    """``unsealed_change`` and ``webhook_queue``, of all environments; through the control door."""
+    """``unsealed_change``, ``outbox`` and ``webhook_queue``, of all environments; through the control door."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -64,7 +76,7 @@ class WakeUpStore:
         not_delivered: Collection[UUID],
         webhooks_max: int,
     ) -> tuple[list[Unsealed], list[DueWebhook]]:
-        """Return environments with changes that are not known to be sealed, and endpoints whose time has come.
+        """Return environments with changes and events that are not known to be sealed, and endpoints that are due.
 
         Of both without those given; of the endpoints the longest waiting ones. One statement: it is run all the time.
         """
@@ -77,7 +89,13 @@ class WakeUpStore:
         unsealed, due = [], []
         for row in await fetch_all(self._connection, _LOOK, parameters):
             if row["webhook_id"] is None:
-                unsealed.append(Unsealed(environment_id=row["environment_id"], change_ids=row["change_ids"]))
+                unsealed.append(
+                    Unsealed(
+                        environment_id=row["environment_id"],
+                        change_ids=row["change_ids"],
+                        event_ids=row["event_ids"],
+                    )
+                )
             else:
                 due.append(DueWebhook(webhook_id=row["webhook_id"], environment_id=row["environment_id"]))
         return unsealed, due

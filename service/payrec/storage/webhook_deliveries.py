@@ -76,10 +76,14 @@ _REDELIVER: Final = """
     WHERE d.status <> 'pending'
 """
 _NAMED: Final = "e.id = ANY(%(event_ids)s)"
-_MISSED: Final = """
-    e.occurred_at >= %(since)s AND coalesce(known.status = 'failed', true)
-    AND (e.type = ANY(w.events) OR %(all)s = ANY(w.events))
+_BETWEEN: Final = """
+    e.position > %(after)s AND e.position <= %(through)s AND e.occurred_at >= %(since)s
+    AND e.occurred_at <= coalesce(%(until)s, 'infinity'::timestamptz)
+    AND coalesce(known.status, 'missed') = ANY(%(states)s) AND (e.type = ANY(w.events) OR %(all)s = ANY(w.events))
 """
+
+FEED_END: Final = 2**63 - 1
+"""Behind every place of a feed."""
 
 BY_EVENT: Final = {
     "createdAt": SortKey(expression="d.position", descending=False, name="position"),
@@ -143,23 +147,44 @@ class WebhookDeliveryStore:
         """Give up what was still to be delivered: the endpoint is disabled."""
         await self._connection.execute(_END_PENDING, {"webhook_id": self._webhook_id, "error": error})
 
-    async def redeliver(
-        self, *, at: datetime, limit: int, event_ids: Sequence[UUID] | None = None, since: datetime | None = None
-    ) -> int:
-        """Have events delivered (again): those named, or those since an instant that never arrived; return how many.
+    async def redeliver(self, event_ids: Sequence[UUID], *, at: datetime) -> int:
+        """Have events delivered (again) that are named; return how many.
 
         What the endpoint has not come to yet is left to its turn.
         """
-        query = _REDELIVER.format(wanted=_NAMED if event_ids is not None else _MISSED)
+        query = _REDELIVER.format(wanted=_NAMED)
+        parameters = {"webhook_id": self._webhook_id, "at": at, "limit": len(event_ids), "event_ids": list(event_ids)}
+        cursor = await self._connection.execute(query.encode(), parameters)
+        return cursor.rowcount
+
+    async def redeliver_between(
+        self,
+        since: datetime,
+        until: datetime | None = None,
+        *,
+        at: datetime,
+        limit: int,
+        states: Collection[str],
+        after: int = 0,
+        through: int = FEED_END,
+    ) -> int:
+        """Have events of a time delivered (again) that the endpoint wants, the first ones; return how many.
+
+        ``states`` are those of their deliveries, ``missed`` being that of an event without one; ``after`` and
+        ``through`` are places of the feed. What the endpoint has not come to yet is left to its turn.
+        """
         parameters = {
             "webhook_id": self._webhook_id,
             "at": at,
             "limit": limit,
-            "event_ids": list(event_ids or ()),
             "since": since,
+            "until": until,
+            "states": list(states),
+            "after": after,
+            "through": through,
             "all": ALL_EVENTS,
         }
-        cursor = await self._connection.execute(query.encode(), parameters)
+        cursor = await self._connection.execute(_REDELIVER.format(wanted=_BETWEEN).encode(), parameters)
         return cursor.rowcount
 
     async def page(self, page: PageRequest, query: WebhookDeliveryQuery) -> tuple[Sequence[dict[str, Any]], bool]:

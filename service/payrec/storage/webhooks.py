@@ -9,6 +9,7 @@ from uuid import UUID
 
 from psycopg import sql
 
+from payrec.constants.events import WEBHOOK_PAUSE_MAX
 from payrec.domain.webhooks import Health
 from payrec.models.webhooks import WebhookQuery
 from payrec.storage.database import Connection
@@ -43,7 +44,9 @@ _SCHEDULE: Final = "SELECT control.schedule_webhook(%s, %s, %s, true)"
 _NEXT_DUE: Final = """
     SELECT CASE
         WHEN EXISTS (SELECT FROM event_feed f WHERE f.position > w.position) THEN
-            greatest(clock_timestamp(), w.paused_until)
+            -- A longer pause is one of a clock that was wrong.
+            greatest(clock_timestamp(), CASE WHEN w.paused_until <= clock_timestamp() + %(pause_max)s
+                THEN w.paused_until END)
     END AS events_at, (
         SELECT min(d.next_attempt_at) FROM webhook_delivery d
         WHERE d.webhook_id = w.id AND d.status = 'pending' AND NOT EXISTS (
@@ -140,6 +143,6 @@ class WebhookStore:
 
     async def next_due(self, webhook_id: UUID) -> datetime:
         """Return when there is something to be done for an endpoint; ``NEVER`` where there is nothing."""
-        row = await fetch_one(self._connection, _NEXT_DUE, {"id": webhook_id})
+        row = await fetch_one(self._connection, _NEXT_DUE, {"id": webhook_id, "pause_max": WEBHOOK_PAUSE_MAX})
         instants = (row["events_at"], row["retry_at"]) if row is not None else ()
         return min((at for at in instants if at is not None), default=NEVER)

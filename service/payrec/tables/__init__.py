@@ -4,6 +4,7 @@ from payrec.tables import (
     aliases,
     allocations,
     api_keys,
+    audit_seals,
     calibration,
     changes,
     data_source_objects,
@@ -23,6 +24,7 @@ from payrec.tables import (
     statements,
     tenants,
     tokens,
+    tombstones,
     users,
     webhooks,
 )
@@ -31,6 +33,7 @@ __all__ = [
     "aliases",
     "allocations",
     "api_keys",
+    "audit_seals",
     "calibration",
     "changes",
     "data_source_objects",
@@ -50,6 +53,7 @@ __all__ = [
     "statements",
     "tenants",
     "tokens",
+    "tombstones",
     "users",
     "webhooks",
 ]

@@ -20,6 +20,14 @@ class ApiKey(ControlTable, table=True):
         ForeignKeyConstraint(["tenant_id"], ["control.tenant.id"], name="api_key_tenant"),
         CheckConstraint("read OR write", name="api_key_opens_something"),
         CheckConstraint("octet_length(digest) = 32", name="api_key_digest_length"),
+        CheckConstraint("state IN ('pending', 'active', 'retiring')", name="api_key_state_known"),
+        CheckConstraint("state <> 'retiring' OR expires_at IS NOT NULL", name="api_key_retiring_ends"),
+        Index(
+            "api_key_by_resource_key",
+            "tenant_id",
+            "resource_key",
+            postgresql_where=text("resource_key IS NOT NULL AND revoked_at IS NULL"),
+        ),
         Index("api_key_by_environment", "tenant_id", "environment", "id"),
         Index(
             "api_key_by_expiry",
@@ -45,3 +53,8 @@ class ApiKey(ControlTable, table=True):
     created_at: datetime = Field(sa_column=column(datetime))
     expiry_announced_at: datetime | None = Field(sa_column=column(datetime, nullable=True))
     """When ``api_key.expiring`` was sent for this key."""
+    resource_key: str | None = Field(sa_column=column(str, nullable=True))
+    """Name of the key in the tenant's resource; null where a person has made it."""
+    state: str = Field(sa_column=column(str, default="'active'"))
+    """Where the key is in a rotation: ``pending``, ``active``, or ``retiring`` until it expires. Only such of a
+    resource are ever anything but active, and all of them open the same until they are revoked."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, Identity, Index
+from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Identity, Index
 from sqlmodel import Field
 
 from payrec.tables.base import CONTROL_SCHEMA, ControlTable, TenantTable, array, column
@@ -83,3 +83,32 @@ class ControlAuditRecord(ControlTable, table=True):
     before: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
     after: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
     request_id: str = Field(sa_column=column(str))
+
+
+class ControlOutbox(ControlTable, table=True):
+    """An event of a tenant or a key that one environment is told of: on its way to that environment's outbox.
+
+    It stays until it has its place in the feed there. The row is the wake-up as well.
+    """
+
+    __tablename__ = "outbox"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["environment_id"],
+            ["control.tenant_environment.id"],
+            name="control_outbox_environment",
+            ondelete="CASCADE",
+        ),
+        Index("control_outbox_by_environment", "environment_id"),
+        Index("control_outbox_by_sequence", "sequence", unique=True),
+        {"schema": CONTROL_SCHEMA},
+    )
+
+    id: UUID = Field(sa_column=column(UUID, primary_key=True))
+    """Of the change in the environment as well, so that the event cannot come there twice."""
+    environment_id: UUID = Field(sa_column=column(UUID))
+    resource_id: UUID = Field(sa_column=column(UUID))
+    occurred_at: datetime = Field(sa_column=column(datetime, default="clock_timestamp()"))
+    type: str = Field(sa_column=column(str))
+    data: dict[str, Any] = Field(sa_column=column(dict, default="'{}'"))
+    sequence: int = Field(sa_column=Column(BigInteger, Identity(always=True), nullable=False))

@@ -36,3 +36,5 @@ class AppUser(ControlTable, table=True):
     version: int = Field(sa_column=integer(default="1"))
     created_at: datetime = Field(sa_column=column(datetime))
     updated_at: datetime = Field(sa_column=column(datetime))
+    of_resource: bool = Field(sa_column=column(bool, default="false"))
+    """Whether the tenant's resource has made the user, and may disable it."""

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from payrec.domain.retention import Removed
 from support.service import Service, Tenant
+from support.tenant_data import scope_of_tenant
 from support.wire import add_key, ask, code, rows
 
 pytestmark = pytest.mark.anyio
@@ -148,11 +150,17 @@ async def test_records_go_when_their_time_is_over_and_the_log_says_so(service: S
     aged = "INSERT INTO change (id, at) VALUES ('01000000-0000-7000-8000-000000000000', '2004-11-03') RETURNING id"
     await rows(service, tenant, aged)
     await rows(service, tenant, old)
-    dropped = await service.factory.create_retention_service().drop_expired()
-    assert dropped["audit_log.dropped"] == 1
+    await rows(
+        service, tenant, "UPDATE audit_unsealed SET change_id = '01000000-0000-7000-8000-000000000000' RETURNING 1"
+    )
+    await service.factory.upkeep.create_audit_sealer().seal(await scope_of_tenant(service.factory, tenant), "test")
+    dropped = await service.factory.upkeep.create_retention_service().drop_expired()
+    whole_day = datetime(2004, 11, 3, tzinfo=UTC)
+    assert dropped.of("audit_records") == Removed(count=1, oldest=whole_day, newest=whole_day)
     types = [r["type"] for r in await log(tenant)]
     assert types == ["tenant.created", "user.created", "audit_log.dropped"]
     (told,) = await log(tenant, type="audit_log.dropped")
     assert told["after"]["count"] == 1
+    assert told["after"]["oldest"] == told["after"]["newest"] == whole_day.isoformat()
     assert [r["type"] for r in await log(other)][2:] == ["fx_rate.created"]
-    assert (await service.factory.create_retention_service().drop_expired())["audit_log.dropped"] == 0
+    assert (await service.factory.upkeep.create_retention_service().drop_expired()).of("audit_records") == Removed()

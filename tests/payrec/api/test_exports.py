@@ -259,14 +259,14 @@ def test_a_file_ten_times_as_long_takes_no_more_memory(form: Any) -> None:
 
 async def test_expired_files_are_deleted_and_the_log_tells_which(service: Service) -> None:
     tenant, other = await service.tenant("cleaned"), await service.tenant("keeper")
-    retention = service.factory.create_retention_service()
+    retention = service.factory.upkeep.create_retention_service()
     await retention.drop_expired()
     gone, kept = await exported(tenant, resource="jobs"), await exported(tenant, resource="jobs")
     theirs = await exported(other, resource="jobs")
     gone_id = gone["result"]["url"].split("/")[2]
     late = f"UPDATE export SET expires_at = now() WHERE id = '{gone_id}' RETURNING id"  # noqa: S608 - a test's own
     await rows(service, tenant, late)
-    assert (await retention.drop_expired())["export.dropped"] == 1
+    assert (await retention.drop_expired()).of("exports").count == 1
     assert len(await content(tenant, kept)) > 0
     assert len(await content(other, theirs)) > 0
     assert await count(service, tenant, "blob_chunk") == 1

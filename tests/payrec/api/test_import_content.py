@@ -13,7 +13,6 @@ import pytest
 from payrec.handlers.downloads import attachment
 from payrec.jobs.app import DROPPED_AT, QUEUE, create_app
 from payrec.services.imports import INLINE_BYTES_MAX
-from payrec.services.retention import FILES
 from payrec.storage.blobs import CHUNK_BYTES, BlobStore
 from payrec.storage.imports import ImportStore
 from support.service import Service, Tenant
@@ -51,7 +50,7 @@ async def aged(
 
 async def dropped(service: Service) -> int:
     """Delete what is over and return how many files that were."""
-    return (await service.factory.create_retention_service().drop_expired())[FILES.action]
+    return (await service.factory.upkeep.create_retention_service().drop_expired()).of("files").count
 
 
 @pytest.mark.parametrize("content", [FILE, gzip.compress(FILE)], ids=["plain", "gzip"])

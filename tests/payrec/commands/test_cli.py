@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -70,6 +71,30 @@ def test_an_address_of_another_machine_is_refused(
 
     assert main(["serve", "--port", "0"]) == 2
     assert capsys.readouterr().err.startswith("payrec: HOST 192.0.2.1 ")
+
+
+@pytest.mark.parametrize("there", [None, [], ["token", "ca.crt"], ["token", "ca.crt", "namespace"]])
+def test_who_makes_resources_has_to_be_in_a_pod(
+    there: list[str] | None,
+    database: EmbeddedDatabase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = environment(database, TENANT_PROVISIONER="kubernetes", SERVICE_ACCOUNT_DIR=str(tmp_path))
+    if there is not None:
+        settings["KUBERNETES_SERVICE_HOST"] = "127.0.0.1"
+        for name in there:
+            (tmp_path / name).write_text("x")
+        (tmp_path / "namespace").write_text("")
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+    assert main(["serve", "--port", "0", "--internal-port", "0"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    missing = "KUBERNETES_SERVICE_HOST" if there is None else "token" if not there else "namespace"
+    assert line.startswith("payrec: TENANT_PROVISIONER kubernetes")
+    assert missing in line
 
 
 @pytest.mark.parametrize("command", [["serve", "--port", "0", "--internal-port", "0"], ["tenants", "list"]])

@@ -304,11 +304,13 @@ async def test_a_broken_connection_goes_on_where_it_broke_or_begins_again(files:
     for tags, ranges in ((True, 2), (False, 0)):
         files.tags, files.breaks = tags, 2
         files.requests.clear()
+        files.statuses.clear()
         async with http([f"{files.url}/a"]) as connector:
             [found] = (await listed(connector)).values()
             assert await fetched(connector, found) == LARGE
         reads = [asked for method, _, asked in files.requests if method == "GET"]
         assert (len(reads), len([r for r in reads if r])) == (3, ranges)
+        assert files.statuses[1:] == [206 if ranges else 200] * 2
     files.tags, files.breaks = True, 3
     async with http([f"{files.url}/a"]) as connector:
         [found] = (await listed(connector)).values()

@@ -18,16 +18,16 @@ from payrec.jobs.app import QUEUE, create_app
 from payrec.jobs.worker import run_worker
 from payrec.services.api_key_expiry import ApiKeyExpiryService
 from payrec.storage.api_keys import EveryApiKeyStore
-from payrec.storage.changes import ChangeStore
-from support.events import TOLD
+from payrec.storage.control_outbox import ControlOutboxStore
+from support.events import told_of
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
-from support.wire import add_key, in_control, rows, until
+from support.wire import add_key, in_control, until
 
 pytestmark = pytest.mark.anyio
 
 TASK = "announce_expiring_keys"
-EVENTS = f"SELECT type, resource_id, data FROM {TOLD} WHERE type = 'api_key.expiring'"  # noqa: S608 - our own text
+EVENT = "api_key.expiring"
 SOON = timedelta(days=3)
 
 
@@ -46,7 +46,7 @@ async def _clean(service: Service) -> AsyncIterator[None]:
 
 
 def expiry(service: Service) -> ApiKeyExpiryService:
-    return service.factory.create_api_key_expiry_service()
+    return service.factory.upkeep.create_api_key_expiry_service()
 
 
 async def key_for(tenant: Tenant, period: timedelta, environment: str = "production", **given: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ async def key_for(tenant: Tenant, period: timedelta, environment: str = "product
 
 async def told(service: Service, tenant: Tenant, *made: dict[str, Any], environment: str = "production") -> list[int]:
     """Return of each key how often its expiry was announced."""
-    ids = [event["resource_id"] for event in await rows(service, tenant, EVENTS, environment)]
+    ids = [event["resource_id"] for event in await told_of(service, tenant, EVENT, environment)]
     return [ids.count(UUID(key["id"])) for key in made]
 
 
@@ -76,10 +76,10 @@ async def test_each_environment_is_told_of_its_own_keys_once(service: Service, a
     assert await told(service, acme, soon, at_the_limit, *quiet, revoked, expired) == [1, 1, 0, 0, 0, 0]
     assert await told(service, acme, elsewhere, soon, environment="test") == [1, 0]
     assert await told(service, globex, theirs, soon) == [1, 0]
-    [event] = [e for e in await rows(service, acme, EVENTS) if e["resource_id"] == UUID(soon["id"])]
+    [event] = [e for e in await told_of(service, acme, EVENT) if e["resource_id"] == UUID(soon["id"])]
     assert event["data"] == {"publicId": soon["publicId"], "name": "ledger", "expiresAt": soon["expiresAt"]}
-    query = "SELECT actor, resource_id FROM audit_record WHERE action = 'api_key.expiring'"
-    assert await rows(service, globex, query) == [{"actor": "key-expiry", "resource_id": UUID(theirs["id"])}]
+    records = (await globex.get("/audit-log", params={"type": EVENT})).json()["data"]
+    assert [(record["actor"], record["resourceId"]) for record in records] == [("key-expiry", theirs["id"])]
 
 
 async def test_the_task_runs_in_a_worker_and_is_deferred_once_an_hour_for_all(service: Service, acme: Tenant) -> None:
@@ -110,7 +110,7 @@ async def test_the_task_runs_in_a_worker_and_is_deferred_once_an_hour_for_all(se
             await worker
 
 
-async def test_a_crash_between_event_and_mark_does_not_announce_twice(
+async def test_a_crash_between_mark_and_event_keeps_neither(
     service: Service, acme: Tenant, globex: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, theirs = await key_for(acme, SOON), await key_for(globex, SOON)
@@ -119,18 +119,14 @@ async def test_a_crash_between_event_and_mark_does_not_announce_twice(
         raise KeyError("as if the process had died")
 
     with monkeypatch.context() as patch, capture_logs() as logs:
-        patch.setattr(EveryApiKeyStore, "mark_announced", crash)
-        await expiry(service).announce()
+        patch.setattr(ControlOutboxStore, "announce", crash)
+        assert await expiry(service).announce() == 0
     assert [line["event"] for line in logs] == ["api_key_expiry.not_announced"] * 2
     late = await key_for(acme, SOON)
 
-    assert await expiry(service).announce() == 1
+    assert await expiry(service).announce() == 3
     assert await told(service, acme, mine, late) == [1, 1]
     assert await told(service, globex, theirs) == [1]
-    async with service.factory.context.database.control() as connection:
-        query = "SELECT count(*) AS n FROM api_key WHERE expiry_announced_at IS NOT NULL AND id = ANY(%s)"
-        found = await (await connection.execute(query, ([mine["id"], late["id"], theirs["id"]],))).fetchone()
-    assert found == {"n": 3}
 
 
 async def test_announcers_at_the_same_time_announce_once(
@@ -157,15 +153,15 @@ async def test_one_environment_that_cannot_be_told_keeps_none_of_the_others_wait
     service: Service, acme: Tenant, globex: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, theirs = await key_for(acme, SOON), await key_for(globex, SOON + timedelta(minutes=1))
-    looks = ChangeStore.done
+    marks = EveryApiKeyStore.mark_announced
 
-    async def broken(store: ChangeStore, action: str, resource_ids: list[UUID]) -> set[UUID]:
-        if UUID(mine["id"]) in resource_ids:
+    async def broken(store: EveryApiKeyStore, key_ids: list[UUID], *, at: datetime) -> set[UUID]:
+        if UUID(mine["id"]) in key_ids:
             raise KeyError("as if a table were missing")
-        return await looks(store, action, resource_ids)
+        return await marks(store, key_ids, at=at)
 
     with monkeypatch.context() as patch, capture_logs() as logs:
-        patch.setattr(ChangeStore, "done", broken)
+        patch.setattr(EveryApiKeyStore, "mark_announced", broken)
         assert await expiry(service).announce() == 1
     assert len(logs) == 1
     assert await told(service, acme, mine) == [0]

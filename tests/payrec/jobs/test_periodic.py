@@ -19,7 +19,8 @@ async def test_every_task_of_the_clock_runs_with_what_a_worker_gives_it(service:
     app = create_app(url=factory.context.config.database_url)
     given = SimpleNamespace(additional_context=context_of(factory, JobRunner(factory)))
     names = {periodic.task.name for periodic in app.periodic_registry.periodic_tasks.values()}
-    assert {"announce_expiring_keys", "drop_expired", "start_due_syncs", "forget_old_events"} <= names
+    assert {"announce_expiring_keys", "drop_expired", "start_due_syncs", "look_at_outboxes"} <= names
+    assert "drop_tombstones" in names
     for periodic in app.periodic_registry.periodic_tasks.values():
         await periodic.task.func(given, timestamp=0)
     assert (await acme.get("/events")).status_code == 200

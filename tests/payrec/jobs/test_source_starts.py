@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from support.attempts import drain
+from payrec.storage.data_sources import DataSourceStore
+from support.attempts import Pause, drain
 from support.file_servers import PASSWORD, SftpServer, file_server
 from support.matching_world import World
 from support.object_server import ACCESS_KEY, SECRET_KEY, object_server
@@ -73,6 +74,22 @@ async def test_what_is_due_is_started_once_and_then_waits_for_its_next_time(worl
     assert await service.start_due() == 0
     assert (await shown(world, source))["nextSyncAt"] == source["nextSyncAt"]
     await drain(world, "sync")
+
+
+async def test_who_comes_late_to_a_source_that_was_due_does_not_start_it_again(
+    world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = world.service.factory.sources.create_sync_service()
+    await created(world, sftp, schedule="30 6 * * *")
+    await world.sql("UPDATE data_source SET next_sync_at = now() - interval '1 minute'")
+    late = Pause(monkeypatch, DataSourceStore, "for_sync")
+    starting = asyncio.create_task(service.start_due())
+    await late.reached.wait()
+    assert await service.start_due() == 1
+    await drain(world, "sync")
+    late.go_on.set()
+    assert await starting == 0
+    assert len(await world.sql("SELECT 1 FROM job WHERE kind = 'sync'")) == 1
 
 
 async def test_a_schedule_is_in_the_tenant_s_time_zone(world: World, sftp: SftpServer) -> None:

@@ -268,6 +268,22 @@ async def test_a_connection_that_the_server_ends_is_a_503(
         assert await rows(connection, "SELECT 1") == [(1,)]
 
 
+async def test_connections_that_the_server_has_ended_meanwhile_are_not_lent(
+    opened: Database, places: Places, addresses: EmbeddedDatabase
+) -> None:
+    async with opened.tenant(places.a), opened.tenant(places.b):
+        pass
+    query = (
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND usename = %s"
+    )
+    [(ended,)] = await look(addresses.superuser_url, query, LOGIN_ROLE)
+    assert ended >= 2
+    for _ in range(ended):
+        async with opened.tenant(places.a) as connection:
+            assert await rows(connection, "SELECT 1") == [(1,)]
+
+
 async def test_a_violation_of_a_named_constraint_is_a_typed_error(opened: Database, places: Places) -> None:
     with pytest.raises(PayrecError) as caught:
         async with opened.tenant(places.a) as connection:

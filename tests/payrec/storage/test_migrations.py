@@ -15,7 +15,7 @@ from alembic.config import Config as AlembicConfig
 from payrec.domain.caller import Caller
 from payrec.domain.principal import ANONYMOUS
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
-from payrec.errors import SlugTakenError, UnavailableError
+from payrec.errors import SchemaNotOwnedError, UnavailableError
 from payrec.factory import Factory, SystemClock, create_context
 from payrec.models.tenants import TenantCreate
 from payrec.services import migrations as service
@@ -240,8 +240,25 @@ async def test_a_schema_of_somebody_else_fails_its_environment_alone(
     report = await _migrate(database, opened)
     assert _outcomes(report) == {
         "acme_production": (None, HEAD, "provisioned", None),
-        "acme_test": (None, None, "failed", "SchemaTakenError"),
+        "acme_test": (None, None, "failed", "SchemaConflictError"),
     }
+    assert await look(database.superuser_url, "SELECT status FROM control.tenant") == [("provisioning",)]
+
+
+async def test_an_environment_that_waits_for_the_operator_is_left_to_it(
+    database: EmbeddedDatabase, opened: Database, factory: Factory
+) -> None:
+    await _tenant(factory, "acme", "production", "test")
+    await look(database.superuser_url, "UPDATE control.tenant SET resource_namespace = 'n', resource_name = 'acme'")
+    waits = "UPDATE control.tenant_environment SET revision = NULL, status = 'provisioning' WHERE environment = 'test'"
+    await look(database.superuser_url, waits)
+    await look(database.superuser_url, "UPDATE control.tenant SET status = 'provisioning'")
+    report = await _migrate(database, opened)
+    assert _outcomes(report) == {
+        "acme_production": (HEAD, HEAD, "current", None),
+        "acme_test": (None, None, "waiting", None),
+    }
+    assert report.succeeded
     assert await look(database.superuser_url, "SELECT status FROM control.tenant") == [("provisioning",)]
 
 
@@ -249,8 +266,9 @@ async def test_a_tenant_whose_schema_name_is_taken_is_not_registered(
     database: EmbeddedDatabase, factory: Factory
 ) -> None:
     await look(database.superuser_url, "CREATE SCHEMA acme_test")
-    with pytest.raises(SlugTakenError):
+    with pytest.raises(SchemaNotOwnedError) as refused:
         await _tenant(factory, "acme", "production", "test")
+    assert (refused.value.status, refused.value.code) == (409, "slug_taken")
     assert await look(database.superuser_url, "SELECT 1 FROM control.tenant") == []
 
 

@@ -10,10 +10,11 @@ from psycopg import sql
 
 from payrec.domain.scope import TenantScope
 from payrec.embedded.postgres import EmbeddedDatabase
+from payrec.errors import SchemaConflictError
 from payrec.storage import provisioning
 from payrec.storage.database import Database
 from payrec.storage.migrations import head
-from payrec.storage.provisioning import Provisioner, SchemaTakenError
+from payrec.storage.provisioning import Provisioner
 from support.places import Places, look, new_scope
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +62,7 @@ async def test_what_stops_between_two_steps_is_finished_by_trying_again(
             patched.setattr(provisioner, last_step, crash)
         with pytest.raises(CrashError):
             await provisioner.ensure(scope)
-    assert await provisioner.ensure(scope) == head("tenant")
+    assert (await provisioner.ensure(scope)).revision == head("tenant")
     await _works(opened, scope)
 
 
@@ -98,8 +99,8 @@ async def test_a_role_that_the_login_cannot_enter_yet_is_opened_to_it(
 
 async def test_several_at_once_make_one_schema(opened: Database, provisioner: Provisioner) -> None:
     scope = new_scope("crowd")
-    revisions = await asyncio.gather(*(provisioner.ensure(scope) for _ in range(4)))
-    assert set(revisions) == {head("tenant")}
+    made = await asyncio.gather(*(provisioner.ensure(scope) for _ in range(4)))
+    assert {m.revision for m in made} == {head("tenant")}
     await _works(opened, scope)
 
 
@@ -123,7 +124,7 @@ async def test_a_schema_that_belongs_to_somebody_else_is_refused(
         await connection.execute(
             sql.SQL("CREATE SCHEMA {} AUTHORIZATION {}").format(sql.Identifier(scope.schema_name), sql.Identifier(role))
         )
-    with pytest.raises(SchemaTakenError) as caught:
+    with pytest.raises(SchemaConflictError) as caught:
         await provisioner.ensure(scope)
     assert caught.value.code == "slug_taken"
     assert await _exists(addresses, scope) == (True, True, 0)

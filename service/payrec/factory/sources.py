@@ -8,6 +8,7 @@ from functools import cached_property
 
 from payrec.config import Config
 from payrec.connectors.registry import connector_of
+from payrec.metrics import Metrics
 from payrec.services.data_source_syncs import DataSourceSyncService
 from payrec.services.data_sources import DataSourceService
 from payrec.services.imports import ImportService
@@ -23,9 +24,17 @@ class SourceFactory:
     """Makes the services of data sources."""
 
     def __init__(
-        self, *, config: Config, work: Work, pager: Pager, imports: Callable[[], ImportService], key: bytes
+        self,
+        *,
+        config: Config,
+        work: Work,
+        pager: Pager,
+        metrics: Metrics,
+        imports: Callable[[], ImportService],
+        key: bytes,
     ) -> None:
         self._config = config
+        self._metrics = metrics
         self._work = work
         self._pager = pager
         self._imports = imports
@@ -53,6 +62,7 @@ class SourceFactory:
             secrets=self._secrets,
             destinations=self._config.webhook_destinations,
             connector_of=connector_of,
+            metrics=self._metrics,
         )
 
     @cached_property

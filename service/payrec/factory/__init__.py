@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import secrets
 import threading
 import time
@@ -17,17 +16,18 @@ import uuid_utils.compat
 
 from payrec.config import Config
 from payrec.domain.caller import Clock, IdSource
-from payrec.factory_sources import SourceFactory
+from payrec.factory.sources import SourceFactory
+from payrec.factory.tenants import TenantFactory
+from payrec.factory.upkeep import UpkeepFactory
+from payrec.factory.webhooks import WebhookFactory
 from payrec.metrics import Metrics
 from payrec.services.aliases import AliasService
-from payrec.services.api_key_expiry import ApiKeyExpiryService
 from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.api_keys import ApiKeyService
 from payrec.services.audit_log import AuditLogService
 from payrec.services.authentication import Authenticator
 from payrec.services.calibration import CalibrationService
 from payrec.services.derived_keys import derived_key
-from payrec.services.event_retention import EventRetention
 from payrec.services.events import EventService
 from payrec.services.expected_transactions import ExpectedTransactionService
 from payrec.services.exports import ExportService
@@ -43,22 +43,16 @@ from payrec.services.match_runs import MatchRunService
 from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
 from payrec.services.paging import Pager
-from payrec.services.retention import RetentionService
 from payrec.services.returns import ReturnService
-from payrec.services.sealing import Sealer
-from payrec.services.secret_box import SecretBox
-from payrec.services.tenants import PasswordHasher, TenantService
+from payrec.services.tenant_creation import PasswordHasher
+from payrec.services.tenant_resources import TenantResourceService
+from payrec.services.tenants import TenantService
 from payrec.services.tokens import AttemptCounter, TokenService
 from payrec.services.upload_previews import UploadPreviewService
 from payrec.services.users import UserService
 from payrec.services.verification import JwksVerifier, SymmetricVerifier, TokenVerifier
-from payrec.services.webhook_delivery import WebhookDeliverer
-from payrec.services.webhook_secrets import WebhookSecrets
-from payrec.services.webhook_sender import WebhookSender
-from payrec.services.webhooks import WebhookService
 from payrec.services.work import Work
 from payrec.storage.database import Database
-from payrec.storage.provisioning import Provisioner, login_of
 
 
 class SystemClock:
@@ -242,19 +236,21 @@ class Factory:
             token_bytes=secrets.token_bytes,
         )
 
-    def create_api_key_expiry_service(self) -> ApiKeyExpiryService:
-        """Make what announces the expiry of keys."""
-        return ApiKeyExpiryService(work=self._work)
+    @cached_property
+    def tenants(self) -> TenantFactory:
+        """Makes what has to do with tenants."""
+        given = self.context
+        return TenantFactory(
+            config=given.config, work=self._work, pager=self._pager, passwords=given.passwords, peppers=self._peppers
+        )
 
     def create_tenant_service(self) -> TenantService:
         """Make the service of ``/tenants``."""
-        config = self.context.config
-        provisioner = None
-        if config.admin_database_url is not None:
-            provisioner = Provisioner(self.context.database, login=login_of(config.database_url))
-        return TenantService(
-            work=self._work, pager=self._pager, provisioner=provisioner, passwords=self.context.passwords
-        )
+        return self.tenants.create_tenant_service()
+
+    def create_tenant_resource_service(self) -> TenantResourceService:
+        """Make what keeps tenants as their resources say."""
+        return self.tenants.create_tenant_resource_service()
 
     def create_user_service(self) -> UserService:
         """Make the service behind ``payrec users``."""
@@ -277,8 +273,30 @@ class Factory:
         """Makes what has to do with data sources."""
         key = derived_key(self.context.config.encryption_key.get_secret_value(), "data source secrets")
         return SourceFactory(
-            config=self.context.config, work=self._work, pager=self._pager, imports=self.create_import_service, key=key
+            config=self.context.config,
+            work=self._work,
+            pager=self._pager,
+            metrics=self.context.metrics,
+            imports=self.create_import_service,
+            key=key,
         )
+
+    @cached_property
+    def webhooks(self) -> WebhookFactory:
+        """Makes what has to do with webhooks."""
+        key = derived_key(self.context.config.encryption_key.get_secret_value(), "webhook secrets")
+        return WebhookFactory(
+            work=self._work,
+            pager=self._pager,
+            metrics=self.context.metrics,
+            destinations=self.context.config.webhook_destinations,
+            key=key,
+        )
+
+    @cached_property
+    def upkeep(self) -> UpkeepFactory:
+        """Makes what workers do by the clock."""
+        return UpkeepFactory(work=self._work, metrics=self.context.metrics)
 
     def create_import_service(self) -> ImportService:
         """Make the service of uploads and ``/imports``."""
@@ -290,10 +308,6 @@ class Factory:
         return UploadPreviewService(
             sources=self.sources.create_data_source_service(), monotonic=self.context.clock.monotonic
         )
-
-    def create_retention_service(self) -> RetentionService:
-        """Make what deletes what is kept no longer."""
-        return RetentionService(work=self._work)
 
     def create_import_processor(self) -> ImportProcessor:
         """Make what reads uploaded files, for requests and for jobs."""
@@ -342,44 +356,6 @@ class Factory:
     def create_event_service(self) -> EventService:
         """Make the service of ``/events``."""
         return EventService(work=self._work, pager=self._pager)
-
-    def create_sealer(self) -> Sealer:
-        """Make what gives events their places in the feed."""
-        context = self.context
-        return Sealer(database=context.database, ids=context.ids, metrics=context.metrics)
-
-    def create_event_retention(self) -> EventRetention:
-        """Make what forgets old events."""
-        return EventRetention(database=self.context.database)
-
-    def create_webhook_service(self) -> WebhookService:
-        """Make the service of ``/webhooks``."""
-        return WebhookService(
-            work=self._work,
-            pager=self._pager,
-            secrets=self._webhook_secrets,
-            destinations=self.context.config.webhook_destinations,
-        )
-
-    def create_webhook_sender(self) -> WebhookSender:
-        """Make what sends messages to receivers; open it as a context."""
-        return WebhookSender(destinations=self.context.config.webhook_destinations, clock=self.context.clock)
-
-    def create_webhook_deliverer(self) -> WebhookDeliverer:
-        """Make what delivers events to endpoints; open it as a context."""
-        return WebhookDeliverer(
-            work=self._work,
-            sender=self.create_webhook_sender(),
-            secrets=self._webhook_secrets,
-            metrics=self.context.metrics,
-            chance=random.SystemRandom().random,
-        )
-
-    @cached_property
-    def _webhook_secrets(self) -> WebhookSecrets:
-        key = derived_key(self.context.config.encryption_key.get_secret_value(), "webhook secrets")
-        box = SecretBox(key=key, token_bytes=secrets.token_bytes)
-        return WebhookSecrets(box=box, token_bytes=secrets.token_bytes)
 
     @cached_property
     def _token_attempts(self) -> AttemptCounter:

@@ -1,0 +1,48 @@
+"""Makes what workers do by the clock, for the composition root (``payrec.factory``)."""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+
+from payrec.metrics import Metrics
+from payrec.services.api_key_expiry import ApiKeyExpiryService
+from payrec.services.audit_sealing import AuditSealer
+from payrec.services.audit_verification import AuditVerificationService
+from payrec.services.measurement import Measurement
+from payrec.services.retention import RetentionService
+from payrec.services.sealing import Sealer
+from payrec.services.work import Work
+
+
+class UpkeepFactory:
+    """What keeps an installation up, asked by nobody."""
+
+    def __init__(self, *, work: Work, metrics: Metrics) -> None:
+        self._work = work
+        self._metrics = metrics
+
+    def create_api_key_expiry_service(self) -> ApiKeyExpiryService:
+        """Make what announces the expiry of keys."""
+        return ApiKeyExpiryService(work=self._work)
+
+    def create_retention_service(self) -> RetentionService:
+        """Make what deletes what is kept no longer."""
+        return RetentionService(work=self._work, metrics=self._metrics)
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        """Measures what all processes share; one for the process, because it remembers when it did."""
+        return Measurement(work=self._work, metrics=self._metrics)
+
+    def create_sealer(self) -> Sealer:
+        """Make what gives events their places in the feed."""
+        return Sealer(database=self._work.database, ids=self._work.ids, metrics=self._metrics)
+
+    def create_audit_sealer(self) -> AuditSealer:
+        """Make what seals audit logs."""
+        return AuditSealer(work=self._work, metrics=self._metrics, token_bytes=secrets.token_bytes)
+
+    def create_audit_verification_service(self) -> AuditVerificationService:
+        """Make what looks at sealed audit logs again."""
+        return AuditVerificationService(database=self._work.database)

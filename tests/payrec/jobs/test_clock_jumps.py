@@ -1,0 +1,148 @@
+"""The clock of a worker jumps: what is due is done once, what waits neither comes at once nor stops."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from aiohttp import web
+
+from payrec.factory import Factory, create_context
+from payrec.jobs.outgoing import Outgoing
+from payrec.jobs.runner import JobRunner
+from payrec.services.matching import MatchingService
+from payrec.storage.jobs import LEASE, JobStore
+from support.file_servers import SftpServer
+from support.matching_world import World
+from support.outgoing import Place, here, hurry, idle
+from support.receivers import receiving
+from support.service import Service
+from support.sources import brought, created, shown
+from support.sources import statement as table
+from support.wire import until
+
+__all__ = ["here", "idle"]
+
+pytestmark = pytest.mark.anyio
+
+JUMPS = [timedelta(hours=1), timedelta(days=1), timedelta(hours=-1)]
+
+
+@dataclass
+class Jumping:
+    """A clock that somebody sets."""
+
+    by: timedelta = timedelta()
+
+    def now(self) -> datetime:
+        """Return the present instant, as the clock has it."""
+        return datetime.now(UTC) + self.by
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back, whatever the clock is set to."""
+        return datetime.now(UTC).timestamp()
+
+
+@pytest.fixture(params=JUMPS, ids=str)
+def clock(request: pytest.FixtureRequest) -> Jumping:
+    return Jumping(request.param)
+
+
+@pytest.fixture
+async def theirs(world: World, clock: Jumping) -> AsyncIterator[Factory]:
+    """Return what a worker is made of whose clock has jumped."""
+    async with elsewhere(world.service, clock) as factory:
+        yield factory
+
+
+@asynccontextmanager
+async def elsewhere(service: Service, clock: Jumping) -> AsyncIterator[Factory]:
+    """Return a factory with connections and a clock of its own."""
+    context = create_context(service.factory.context.config)
+    context.clock = clock
+    await context.database.open()
+    try:
+        yield Factory(context)
+    finally:
+        await context.database.close()
+        await context.http.aclose()
+
+
+async def test_a_schedule_is_due_when_the_database_says_so_and_once(
+    world: World, sftp: SftpServer, theirs: Factory
+) -> None:
+    source = await created(world, sftp, schedule="30 6 * * *")
+    syncs = theirs.sources.create_sync_service()
+    assert await syncs.start_due() == 0
+    await world.sql("UPDATE data_source SET next_sync_at = now() - interval '1 minute'")
+    assert [await syncs.start_due() for _ in range(3)] == [1, 0, 0]
+    # Neither long before it, nor long after.
+    assert (await shown(world, source))["nextSyncAt"] == source["nextSyncAt"]
+
+
+async def test_a_file_that_is_still_written_is_left_until_it_is_whole(
+    world: World, sftp: SftpServer, theirs: Factory
+) -> None:
+    source = await created(world, sftp)
+    sftp.put("a.csv", table(1), age=timedelta())
+    runner = JobRunner(theirs)
+    await world.tenant.post(f"/data-sources/{source['id']}/sync")
+    await runner.drain(world.scope.environment_id, "sync")
+    assert await brought(world) == []
+    # A minute goes by.
+    await world.sql("UPDATE data_source_object SET created_at = created_at - interval '61 seconds'")
+    await world.tenant.post(f"/data-sources/{source['id']}/sync")
+    await runner.drain(world.scope.environment_id, "sync")
+    assert await brought(world) == [1]
+
+
+async def test_a_lease_and_a_retry_last_as_long_as_they_should(
+    world: World, theirs: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def crash(*_given: object, **_more: object) -> None:
+        raise ValueError("a defect of ours")
+
+    monkeypatch.setattr(MatchingService, "_commit", crash)
+    job_id = (await world.tenant.post("/matches/match", {"wait": 0})).json()["jobId"]
+    runner = JobRunner(theirs, drawn=lambda: 1.0)
+    await runner.drain(world.scope.environment_id, "match")
+    [waits] = await world.sql("SELECT next_attempt_at - clock_timestamp() AS left FROM job WHERE id = %s", job_id)
+    assert timedelta() < waits["left"] <= timedelta(seconds=2)
+    await world.sql("UPDATE job SET next_attempt_at = NULL")
+    async with theirs.context.database.tenant(world.scope) as connection:
+        job = await JobStore(connection).claim(job_id, now=theirs.context.clock.now())
+        assert job is not None
+    [held] = await world.sql("SELECT lease_until - clock_timestamp() AS left FROM job WHERE id = %s", job_id)
+    assert timedelta() < held["left"] <= LEASE
+    # Another worker, whose clock is right, finds nothing to take.
+    await JobRunner(world.service.factory).drain(world.scope.environment_id, "match")
+    assert (await world.job(job_id))["attempts"] == 2
+
+
+async def test_an_endpoint_that_was_left_alone_is_told_all_the_same(
+    idle: tuple[Service, str], here: Place, clock: Jumping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch)
+    jumps, clock.by = clock.by, timedelta()
+    is_away = True
+    async with (
+        receiving(lambda _: web.Response(status=503 if is_away else 204)) as receiver,
+        elsewhere(idle[0], clock) as factory,
+        Outgoing(factory).running(),
+    ):
+        webhook = await here.hook(receiver.url)
+        await here.happen(*(uuid4() for _ in range(30)))
+
+        async def paused() -> bool | None:
+            return (await here.sql("SELECT 1 AS paused FROM webhook WHERE paused_until > now()")) != [] or None
+
+        await until(paused)
+        clock.by, is_away = jumps, False
+        await here.settled(webhook, 30)
+        assert (await here.webhook(webhook))["status"] == "active"
+        # Each was tried a few times, as often as there was time for.
+        assert len(receiver.received) < 30 * 9

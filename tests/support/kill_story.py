@@ -1,0 +1,208 @@
+"""What happens to a tenant so that a worker has to do something about it: one thing for each of its commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+from support.attempts import DUE, LAPSE, queue
+from support.file_servers import SftpServer
+from support.matching_world import World
+from support.places import look
+from support.receivers import Receiver
+from support.sources import PATH, statement
+from support.wire import add_key
+
+LARGE_ROWS: Final = 4_000
+RECORD: Final = {"currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
+DUE_TASKS: Final = {
+    "audit_seal": "seal_audit_logs",
+    "outboxes": "look_at_outboxes",
+    "key_expiry": "announce_expiring_keys",
+    "schedule": "start_due_syncs",
+    "overdue": "announce_overdue",
+    "retention": "drop_expired",
+}
+
+
+@dataclass(slots=True)
+class Story:
+    """Makes happen what a worker has to do something about, and knows what must have come of it."""
+
+    world: World
+    sftp: SftpServer
+    receiver: Receiver
+    superuser: str
+    number: int = 0
+    made: Counter[str] = field(default_factory=Counter)
+    jobs: dict[str, str] = field(default_factory=dict)
+    """What each job must have ended as."""
+    past: set[str] = field(default_factory=set)
+    """Jobs that had ended before."""
+
+    async def happen(self, kind: str) -> None:
+        """Make it happen once more."""
+        self.number += 1
+        self.made[kind] += 1
+        await getattr(self, kind)()
+        if kind in DUE_TASKS:
+            task = DUE_TASKS[kind]
+            query = (
+                "INSERT INTO jobs.procrastinate_jobs (queue_name, task_name, args, queueing_lock)"
+                " VALUES ('payrec', %s, '{\"timestamp\": 0}', %s)"
+            )
+            await look(f"{self.superuser}&options=-csearch_path%3Djobs", query, task, task)
+
+    async def upload(self, rows: int = 1) -> None:
+        """Upload a file that a worker reads."""
+        records = [{**RECORD, "amount": f"{self.number}.{n % 100:02}", "remittance": f"{n}"} for n in range(rows)]
+        answer = await self.world.tenant.post("/incoming-transactions/upload", records)
+        assert answer.status_code == 202, answer.text
+        self.jobs[answer.json()["jobId"]] = "succeeded"
+        self.made["rows"] += rows
+
+    async def bad_upload(self) -> None:
+        """Upload a file that nobody can read."""
+        file = ("bank.txt", f"Dear Sir,\nplease find our invoice {self.number}.\n".encode())
+        answer = await self.world.tenant.post("/incoming-transactions/upload", files={"file": file})
+        assert answer.status_code == 202, answer.text
+        self.jobs[answer.json()["jobId"]] = "failed"
+
+    async def long_queue(self) -> None:
+        """Upload a file that takes a while, and one that waits for it."""
+        await self.upload(LARGE_ROWS)
+        self.number += 1
+        await self.upload()
+
+    async def match(self) -> None:
+        """Run matching over a pair that nobody has matched."""
+        await self.world.expect(f"{self.number}.77", reference=f"INV-2026-{self.number:03}", dueDate=None)
+        await self.world.receive(f"{self.number}.77", remittance=f"INV-2026-{self.number:03}")
+        self.made["rows"] += 1
+        self.made["proposals"] += 1
+        await self._job("match")
+
+    async def export(self) -> None:
+        """Have a list made into a file."""
+        await self._job("export", resource="incoming-transactions", format="parquet")
+
+    async def sync(self) -> None:
+        """Put a file on the server, and have it pulled."""
+        self.sftp.put(f"{self.number}.csv", statement(10_000 + self.number))
+        self.made["rows"] += 1
+        self.made["files"] += 1
+        await self.pull()
+
+    async def bad_sync(self) -> None:
+        """The same with a file that nobody can read."""
+        self.sftp.put(f"{self.number}.csv", f"Dear Sir,\nplease find our invoice {self.number}.\n".encode())
+        await self.pull()
+
+    async def audit_seal(self) -> None:
+        """Leave what is there to be sealed."""
+
+    async def outboxes(self) -> None:
+        """Leave what is there to be looked at."""
+
+    async def settings(self) -> None:
+        """Change what the tenant has set, of which every environment is told."""
+        days = {"retention": {"rawLinesDays": 400 + self.number}}
+        patched = await self.world.tenant.request("PATCH", f"/tenants/{self.world.tenant.id}/settings", json=days)
+        assert patched.status_code == 200, patched.text
+
+    async def redelivery(self) -> None:
+        """Ask for whatever never arrived."""
+        [hook] = await self.world.sql("SELECT id FROM webhook WHERE url NOT LIKE '%%/gone'")
+        await self._job("redeliver", webhookId=str(hook["id"]), **{"from": "2026-01-01T00:00:00Z"})
+
+    async def schedule(self) -> None:
+        """Let the time of a data source come."""
+        await self.world.sql("UPDATE data_source SET next_sync_at = now() - interval '1 minute'")
+
+    async def refusal(self) -> None:
+        """Ask for a sync of a source that is gone."""
+        context = self.world.service.factory.context
+        job_id = await queue(context, self.world.scope, "sync", dataSourceId=str(uuid4()))
+        self.jobs[str(job_id)] = "failed"
+
+    async def crash(self) -> None:
+        """Ask for what no worker understands."""
+        self.jobs[str(await queue(self.world.service.factory.context, self.world.scope, "export"))] = "failed"
+
+    async def cancellation(self) -> None:
+        """Ask for something whose cancellation comes while it runs."""
+        job_id = await queue(self.world.service.factory.context, self.world.scope, "export")
+        await self.world.sql("UPDATE job SET cancel_requested_at = now() WHERE id = %s", job_id)
+        self.jobs[str(job_id)] = "cancelled"
+
+    async def key_expiry(self) -> None:
+        """Make a key that expires soon."""
+        made = await add_key(self.world.tenant)
+        async with self.world.service.factory.context.database.control() as connection:
+            query = "UPDATE api_key SET expires_at = now() + interval '3 days' WHERE id = %s"
+            await connection.execute(query, (made["id"],))
+
+    async def overdue(self) -> None:
+        """Expect something that was due long ago."""
+        await self.world.expect(f"{self.number}.33", dueDate="2020-01-02")
+
+    async def retention(self) -> None:
+        """Let the time of a file be over."""
+        job = (
+            "INSERT INTO job (id, created_at, updated_at, kind, status, actor, request_id, params)"
+            " VALUES (%s, now(), now(), 'export', 'succeeded', 'user:test', 'test', '{}')"
+        )
+        export = (
+            "INSERT INTO export (id, job_id, rows, bytes, created_at, expires_at, resource, format, sha256)"
+            " VALUES (%s, %s, 0, 0, now() - interval '2 days', now() - interval '1 day', 'matches', 'csv', '')"
+        )
+        job_id = uuid4()
+        await self.world.sql(job, job_id)
+        await self.world.sql(export, uuid4(), job_id)
+        self.past.add(str(job_id))
+
+    async def webhook_gone(self) -> None:
+        """Let an endpoint be due that is not there any more."""
+        query = "INSERT INTO control.webhook_queue (webhook_id, environment_id, due_at) VALUES (%s, %s, now())"
+        await look(self.superuser, query, uuid4(), self.world.scope.environment_id)
+
+    async def webhook_disabled(self) -> None:
+        """Let an endpoint say that it wants nothing more."""
+        made = await self.world.tenant.post("/webhooks", {"url": self.receiver.url + "/gone", "events": ["*"]})
+        assert made.status_code == 201, made.text
+        await self.upload()
+
+    async def _job(self, kind: str, **params: Any) -> None:
+        answer = await self.world.tenant.post("/jobs", {"kind": kind, "params": params})
+        if kind == "match" and answer.status_code == 409:
+            # The run of a dead worker is still to be done, and does this as well.
+            return
+        assert answer.status_code == 202, answer.text
+        self.jobs[answer.json()["id"]] = "succeeded"
+
+    async def pull(self) -> None:
+        """Have the data source looked at."""
+        [source] = await self.world.sql("SELECT id FROM data_source")
+        answer = await self.world.tenant.post(f"{PATH}/{source['id']}/sync")
+        assert answer.status_code in {202, 409}, answer.text
+
+    async def recover(self) -> None:
+        """Let every lease of the dead be over: what takes half a minute else is due now. No worker may live."""
+        await self.world.sql(LAPSE)
+        # Deaths count as attempts; here they are too many for one job, and shall not end it.
+        keep = "UPDATE job SET attempts = least(attempts, 1) WHERE status IN ('queued', 'running') AND params <> '{}'"
+        await self.world.sql(keep)
+        await self.world.sql("UPDATE data_source_object SET attempts = 0")
+        await self.world.sql("UPDATE webhook SET lease_until = now()")
+        await look(self.superuser, "UPDATE control.webhook_queue SET due_at = now()")
+        await self.hurry()
+
+    async def hurry(self) -> None:
+        """Let what waits for its next attempt have it now."""
+        await self.world.sql(DUE)
+        await self.world.sql("UPDATE webhook_delivery SET next_attempt_at = now() WHERE status = 'pending'")
+        kinds = "ARRAY['match', 'import', 'export', 'sync', 'redeliver']"
+        wake = f"SELECT control.enqueue(%s, kind, interval '0') FROM unnest({kinds}) AS kind"  # noqa: S608 - our own
+        await look(self.superuser, wake, self.world.scope.environment_id)
