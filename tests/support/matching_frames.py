@@ -199,11 +199,23 @@ class Outcome:
         return self.matches, self.items, self.lines, self.alternatives, self.proposals.counts
 
 
+_SIDES = ("expected", "incoming")
+
+
 def _ends(leg: dict[str, int | None], items: Sequence[Item], lines: Sequence[Line]) -> tuple[str, str]:
     """Return the ids of the two that a leg joins, items before lines and the contra side last."""
     columns = {"expected": items, "incoming": lines, "contra_expected": items, "contra_incoming": lines}
     one, other = (rows[at].id for name, rows in columns.items() if (at := leg[name]) is not None)
     return one, other
+
+
+def _pair(one: str, other: str, places: Sequence[dict[str, int]]) -> dict[str, int]:
+    """Return a rejected pair: an item and a line, or two of one side."""
+    side = next((name for name, its in zip(_SIDES, places, strict=True) if {one, other} <= its.keys()), None)
+    if side is not None:
+        its = places[_SIDES.index(side)]
+        return {side: its[one], f"contra_{side}": its[other]}
+    return {"expected": places[0][one], "incoming": places[1][other]}
 
 
 def run(
@@ -214,16 +226,22 @@ def run(
 ) -> Outcome:
     """Run the engine on both sides."""
     places = ({it.id: at for at, it in enumerate(items)}, {line.id: at for at, line in enumerate(lines)})
-    refused = pl.DataFrame(
-        [(places[0][e], places[1][i]) for e, i in rejected], schema=dict(REJECTED_SCHEMA), orient="row"
+    refused = pl.DataFrame([_pair(one, other, places) for one, other in rejected], schema=dict(REJECTED_SCHEMA))
+    return told(
+        propose(
+            expected_frame(items),
+            incoming_frame(lines),
+            rules or MatchingRules(auto_accept=True),
+            refused,
+            names_frame([*items, *lines]),
+        ),
+        items,
+        lines,
     )
-    result = propose(
-        expected_frame(items),
-        incoming_frame(lines),
-        rules or MatchingRules(auto_accept=True),
-        refused,
-        names_frame([*items, *lines]),
-    )
+
+
+def told(result: Proposals, items: Sequence[Item], lines: Sequence[Line]) -> Outcome:
+    """Return a result of the engine by names; its ordinals are the places in the sequences."""
     legs: list[list[tuple[str, str, int]]] = [[] for _ in range(result.matches.height)]
     for leg in result.legs.iter_rows(named=True):
         legs[leg["proposal"]].append((*_ends(leg, items, lines), leg["amount_minor"]))

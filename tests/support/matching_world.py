@@ -22,10 +22,14 @@ TABLES = (
     "outbox",  # first: the sealer reads it before it writes the feed
     *DECISIONS,
     "alias",
+    "audit_commitment",
     "audit_record",
+    "audit_seal",
+    "audit_unsealed",
     "blob_chunk",
     "calibration",
     "change",
+    "counterparty_name",
     "event",
     "event_feed",
     "expected_open",
@@ -45,7 +49,9 @@ TABLES = (
     "webhook",
     "webhook_delivery",
 )
-WORKER_LEAVES = frozenset({"outbox", "event", "event_feed", "overdue_notice"})
+WORKER_LEAVES = frozenset(
+    {"outbox", "event", "event_feed", "overdue_notice", "audit_unsealed", "audit_commitment", "audit_seal"}
+)
 """What a worker writes by itself, whenever it comes to it."""
 
 

@@ -20,8 +20,8 @@ JOB_RETRY_DELAY_MAX: Final = timedelta(minutes=5)
 JOB_BYTES_FIXED: Final = 64 * 1024 * 1024
 """Memory that a job may take whatever its size: files and lists are streams."""
 
-MATCH_RUN_BYTES_PER_ROW: Final = 1_000
-"""Memory that a run takes for each open row of either side; ordinary data takes 660, the worst half as much again."""
+MATCH_RUN_BYTES_PER_ROW: Final = 1_250
+"""Memory that a run takes for each open row of either side; ordinary data takes 840, the worst half as much again."""
 
 JOB_SMALL_ROWS_MAX: Final = 30_000
 """Open rows of a run that is over soon."""

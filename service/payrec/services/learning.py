@@ -14,6 +14,7 @@ from payrec.constants import ALIASES_MAX, ALIASES_TAUGHT_MAX, DECISIONS_READ_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.matching.certificate import proved
+from payrec.domain.matching.columns import REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.keys import name_key
 from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, learn
@@ -38,6 +39,9 @@ LEARN_AGAIN_PERCENT: Final = 10
 """Percent of the decisions already learned of, by which they have grown when it is time to learn again."""
 
 _UNIQUENESS: Final = {status.name.lower(): status.value for status in Uniqueness}
+LEG_ENDS: Final = 2
+"""Transactions that a leg joins."""
+
 _MEANT: Final = [NameLevel.DIFFERENT.value, NameLevel.SIMILAR.value]
 
 
@@ -118,9 +122,12 @@ class LearningService:
 def ordinals_of(rejected: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
     """Return rejected pairs as the engine takes them; those of rows that the run does not look at are of no matter."""
     for side, ids in (("expected", snapshot.expected_ids), ("incoming", snapshot.incoming_ids)):
-        places = pl.DataFrame({f"{side}_id": ids}).with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias(side))
-        rejected = rejected.with_columns(ids_of(rejected[f"{side}_id"])).join(places, on=f"{side}_id")
-    return rejected.select("expected", "incoming")
+        places = pl.DataFrame({"id": ids}).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int32))
+        for end in (side, f"contra_{side}"):
+            its = places.rename({"id": f"{end}_id", "place": end})
+            rejected = rejected.with_columns(ids_of(rejected[f"{end}_id"])).join(its, on=f"{end}_id", how="left")
+    found = rejected.select(list(REJECTED_SCHEMA))
+    return found.filter(pl.sum_horizontal(pl.all().is_not_null()) == LEG_ENDS)
 
 
 def decisions_of(data: bytes) -> pl.DataFrame:

@@ -157,9 +157,10 @@ def confidence(row: Row, levels: Mapping[str, Level]) -> Check:
     status = Uniqueness[row["uniqueness"].upper()]
     stored = Confidence[row["confidence"].upper()]
     group = GroupLevel(levels["group"])
-    calibrated = row["corrections"] is not None
+    threshold = row["threshold_milli"]
+    certified = threshold is not None and row["score"] >= threshold
     pair = group is GroupLevel.UNKNOWN
-    least, most = _of_pair(levels, status, calibrated=calibrated) if pair else _of_group(group, status)
+    least, most = _of_pair(levels, status, certified=certified) if pair else _of_group(group, status)
     faults = []
     if not least <= stored <= most:
         told = most.name.lower() if least is most else f"at most {most.name.lower()}"
@@ -171,8 +172,8 @@ def confidence(row: Row, levels: Mapping[str, Level]) -> Check:
     return check("confidence", faults, f"{stored.name.lower()}, as {status.name.lower()} evidence of this kind is{who}")
 
 
-def _of_pair(levels: Mapping[str, Level], status: Uniqueness, *, calibrated: bool) -> tuple[Confidence, Confidence]:
-    """Return the least and the greatest confidence of a pair; which scores were certified is not looked up again."""
+def _of_pair(levels: Mapping[str, Level], status: Uniqueness, *, certified: bool) -> tuple[Confidence, Confidence]:
+    """Return the least and the greatest confidence of a pair: whether settings let in what is certified is not kept."""
     proof = levels["reference"] == ReferenceLevel.FULL or levels["end_to_end"] == EndToEndLevel.EQUAL
     hint = levels["reference"] >= ReferenceLevel.COMMON or levels["end_to_end"] >= EndToEndLevel.EQUAL
     payer = PartyLevel.EQUAL in {levels["account"], levels["name"]}
@@ -186,8 +187,8 @@ def _of_pair(levels: Mapping[str, Level], status: Uniqueness, *, calibrated: boo
     elif payer and sure and levels["date"] in _TIMELY:
         found = Confidence.HIGH
     else:
-        certifiable = calibrated and sure and levels["date"] in _TIMELY
-        return Confidence.MEDIUM, Confidence.HIGH if certifiable else Confidence.MEDIUM
+        safe = certified and sure and levels["date"] in _TIMELY
+        return Confidence.MEDIUM, Confidence.HIGH if safe else Confidence.MEDIUM
     return found, found
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import polars as pl
 
-from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA
+from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, Known
+from payrec.domain.matching.exchange import RATES_SCHEMA
 from payrec.domain.matching.names import NAMES_SCHEMA
 from payrec.storage.binary_copy import decoded
+from payrec.storage.fx_rates import RATE_COLUMNS
 from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS
 from payrec.storage.rows import CopiedRows
 
@@ -35,6 +37,14 @@ class Snapshot:
     incoming_reasons: pl.Series
     names: pl.DataFrame
     """The texts of name keys."""
+    horizon: int = 0
+    """As ``MatchRunStore.horizon`` has it."""
+    known: Known | None = None
+    """What is known of everything else, where only what the lines may reach was read."""
+    items_open: int | None = None
+    """And how many items are open in all."""
+    new_names: pl.DataFrame | None = None
+    """And the names among them that are not kept yet, as ``CounterpartyNameStore`` keeps them."""
 
 
 def expected_frame(rows: CopiedRows) -> pl.DataFrame:
@@ -47,8 +57,34 @@ def incoming_frame(rows: CopiedRows) -> pl.DataFrame:
     return _frame(rows, INCOMING_COLUMNS, INCOMING_SCHEMA)
 
 
-def snapshot_of(left: pl.DataFrame, right: pl.DataFrame, names: bytes) -> Snapshot:
-    """Return the columns of both sides and the texts that ``MatchNameStore`` has read."""
+def rates_frame(data: bytes) -> pl.DataFrame:
+    """Return the exchange rates that ``FxRateStore`` has read."""
+    return frame_of(data, {name: RATES_SCHEMA[name] for name in RATE_COLUMNS})
+
+
+def named(frame: pl.DataFrame, known: pl.Series | None = None) -> pl.DataFrame:
+    """Return ``key`` and ``transaction_id``, a row of the frame for each of its names, except those already known.
+
+    Which row's text stands for a key does not matter: all of them are the same when normalised.
+    """
+    names = frame.select("transaction_id", key="name_key").drop_nulls("key").unique("key", keep="any")
+    return names if known is None else names.filter(~pl.col("key").is_in(known.implode()))
+
+
+def array_of(ids: pl.Series) -> str:
+    """Return ids as the array that the database reads."""
+    return f"{{{ids.bin.encode('hex').str.join(',')[0]}}}"
+
+
+def names_of(wanted: pl.DataFrame, data: bytes) -> pl.DataFrame:
+    """Return the texts that ``MatchNameStore`` has read of the rows of ``named``."""
+    found = frame_of(data, {"id": pl.String(), "text": pl.String()}).drop_nulls()
+    texts = found.select("text", transaction_id=ids_of(found["id"]))
+    return wanted.join(texts, on="transaction_id").select("key", "text")
+
+
+def snapshot_of(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[pl.DataFrame], horizon: int) -> Snapshot:
+    """Return the columns of both sides and the texts of their names, as ``names_of`` returns them."""
     return Snapshot(
         expected=left.drop("transaction_id", "reason"),
         incoming=right.drop("transaction_id", "reason"),
@@ -56,7 +92,8 @@ def snapshot_of(left: pl.DataFrame, right: pl.DataFrame, names: bytes) -> Snapsh
         incoming_ids=right["transaction_id"],
         expected_reasons=left["reason"],
         incoming_reasons=right["reason"],
-        names=frame_of(names, NAMES_SCHEMA).drop_nulls(),
+        names=pl.concat([pl.DataFrame(schema=NAMES_SCHEMA), *names]),
+        horizon=horizon,
     )
 
 

@@ -120,6 +120,15 @@ class MatchCommit:
 
     async def _without_conflicts(self, draft: Draft, takes: Takes, written: Written) -> tuple[Draft, Takes]:
         """Leave out the proposals whose transactions are not any more what they were."""
+        snapshot = self._snapshot
+        if (
+            not self._filtered
+            and snapshot.known is None
+            and await self._store.unchanged(
+                horizon=snapshot.horizon, expected=snapshot.expected.height, incoming=snapshot.incoming.height
+            )
+        ):
+            return draft, takes
         # What is left out frees what others have in common with it, and never changes what is open: this ends.
         while any(changed := await self._store.changed()):
             gone = draft.joining(*changed)

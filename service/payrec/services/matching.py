@@ -12,26 +12,38 @@ import structlog
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
+from payrec.domain.matching.block import BeyondBudgetError
 from payrec.domain.matching.engine import STAGES, Proposals, propose
-from payrec.domain.matching.exchange import FX_DAYS_MAX, RATES_SCHEMA
+from payrec.domain.matching.exchange import FX_DAYS_MAX
 from payrec.domain.matching.reasons import by_reason
 from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, Reason
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
-from payrec.errors import AlreadyMatchedError
+from payrec.errors import AlreadyMatchedError, PayrecError
 from payrec.metrics import Metrics
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.services.auto_runs import repeat_if_asked
 from payrec.services.learning import LearningService, ordinals_of
-from payrec.services.match_columns import Snapshot, expected_frame, frame_of, incoming_frame, snapshot_of
+from payrec.services.match_columns import (
+    Snapshot,
+    array_of,
+    expected_frame,
+    incoming_frame,
+    named,
+    names_of,
+    rates_frame,
+    snapshot_of,
+)
 from payrec.services.match_commit import MatchCommit, Written, own_partitions
+from payrec.services.match_increments import MatchIncrements
 from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import tenant_rules
 from payrec.services.returns import ReturnService
 from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.allocations import Side
 from payrec.storage.database import Connection, shared_snapshot
-from payrec.storage.fx_rates import RATE_COLUMNS, FxRateStore
+from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_runs import MatchRunStore
@@ -51,9 +63,6 @@ STEPS: Final = len(STAGES) + 3
 
 ENGINE_ACTOR: Final = "engine"
 
-_RATES: Final = {name: RATES_SCHEMA[name] for name in RATE_COLUMNS}
-"""What of the exchange rates is read, in the order of the CSV."""
-
 
 class MatchingService:
     """Runs matching for one tenant environment."""
@@ -62,6 +71,7 @@ class MatchingService:
         self._work = work
         self._returns = returns
         self._learning = learning
+        self._increments = MatchIncrements(database=work.database)
         self._metrics = metrics
         self._logger = structlog.get_logger("payrec.matching")
 
@@ -89,12 +99,19 @@ class MatchingService:
         for attempt in range(1, ATTEMPTS_MAX + 1):
             progress.done, progress.total = 0, STEPS
             start = self._work.clock.monotonic()
-            snapshot, rates = await self._read(scope, job["params"])
+            snapshot, rates = await self._read(scope, job["params"], rules)
             progress.reach(progress.done + 1)
             read = self._work.clock.monotonic()
-            proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
-            proposals = _told(proposals, snapshot, returned)
+            try:
+                proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
+            except BeyondBudgetError:
+                # Only together with everything else is it known what has to be left out.
+                snapshot, rates = await self._read_whole(scope, job["params"])
+                progress.reach(1)
+                proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
+            proposals = _told(_counted(proposals, snapshot), snapshot, returned)
             decided = self._work.clock.monotonic()
+            keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
             try:
                 written = await self._commit(
                     caller, scope, job, snapshot, proposals, rules, began=began, progress=progress
@@ -104,8 +121,12 @@ class MatchingService:
                     raise
                 self._logger.info("match_run.repeated", attempt=attempt)
                 continue
+            finally:
+                await asyncio.wait([keeping])
             for confidence, count in written.by_confidence.items():
                 self._metrics.proposals.labels(confidence=confidence).inc(count)
+            self._metrics.match_pairs.inc(proposals.counts.candidates)
+            self._metrics.auto_accepted.inc(0 if job["params"].get("dryRun") else written.auto_accepted)
             self._logger.info(
                 "match_run.finished",
                 expected=snapshot.expected.height,
@@ -129,7 +150,25 @@ class MatchingService:
             return {}
         return await self._returns.link_open(caller, scope, filters_of(params)[1])
 
-    async def _read(self, scope: TenantScope, params: dict[str, Any]) -> tuple[Snapshot, pl.DataFrame]:
+    async def _keep_names(
+        self, scope: TenantScope, job: dict[str, Any], snapshot: Snapshot, proposals: Proposals
+    ) -> None:
+        if job["params"].get("dryRun"):
+            return
+        try:
+            await self._increments.keep_names(scope, snapshot, proposals)
+        except PayrecError:
+            # Nothing rests on it.
+            self._logger.warning("match_run.names_not_kept")
+
+    async def _read(
+        self, scope: TenantScope, params: dict[str, Any], rules: MatchingRules
+    ) -> tuple[Snapshot, pl.DataFrame]:
+        # Where a run has few lines, what they may reach is looked up.
+        few = await self._increments.read(scope, params, rules)
+        return few or await self._read_whole(scope, params)
+
+    async def _read_whole(self, scope: TenantScope, params: dict[str, Any]) -> tuple[Snapshot, pl.DataFrame]:
         expected_filter, incoming_filter = filters_of(params)
         database = self._work.database
         async with (
@@ -142,21 +181,22 @@ class MatchingService:
                 data = await MatchRunStore(connection).read_expected(
                     expected_filter, today=today(scope, self._work.clock.now())
                 )
-                # What has been read is parsed while the next is read.
-                expected = asyncio.create_task(asyncio.to_thread(expected_frame, data))
+                horizon = await MatchRunStore(connection).horizon()
+                expected = await asyncio.to_thread(expected_frame, data)
                 del data
-                names = await MatchNameStore(connection).read()
+                names = [await _names(connection, Side.EXPECTED, named(expected))]
             finally:
                 await asyncio.wait([reading])
             incoming, rates = reading.result()
-        return await asyncio.to_thread(snapshot_of, await expected, incoming, names), rates
+            names.append(await _names(other, Side.INCOMING, named(incoming, expected["name_key"])))
+        return await asyncio.to_thread(snapshot_of, expected, incoming, names, horizon), rates
 
     async def _read_incoming(
         self, connection: Connection, query: IncomingTransactionQuery | None
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         rates = await FxRateStore(connection).read(days=FX_DAYS_MAX)
         data = await MatchRunStore(connection).read_incoming(query)
-        return await asyncio.to_thread(incoming_frame, data), frame_of(rates, _RATES)
+        return await asyncio.to_thread(incoming_frame, data), rates_frame(rates)
 
     async def _commit(
         self,
@@ -208,6 +248,14 @@ class MatchingService:
         return written
 
 
+async def _names(connection: Connection, side: Side, wanted: pl.DataFrame) -> pl.DataFrame:
+    """Return the texts of names, of which ``wanted`` has a transaction each."""
+    if wanted.is_empty():
+        return names_of(wanted, b"")
+    data = await MatchNameStore(connection).read(side, array_of(wanted["transaction_id"]))
+    return await asyncio.to_thread(names_of, wanted, data)
+
+
 def _proposed(
     snapshot: Snapshot, rates: pl.DataFrame, rejected: pl.DataFrame, rules: MatchingRules, progress: Progress
 ) -> Proposals:
@@ -222,8 +270,16 @@ def _proposed(
         rejected=refused,
         names=snapshot.names,
         rates=rates,
+        known=snapshot.known,
         observe=stage_ended,
     )
+
+
+def _counted(proposals: Proposals, snapshot: Snapshot) -> Proposals:
+    """Count the items that no line reaches, and that were not read for it, among those that were looked at."""
+    if snapshot.items_open is None:
+        return proposals
+    return replace(proposals, counts=replace(proposals.counts, expected=snapshot.items_open))
 
 
 def _told(proposals: Proposals, snapshot: Snapshot, reasons: dict[UUID, Reason]) -> Proposals:

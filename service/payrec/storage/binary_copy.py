@@ -57,16 +57,50 @@ _INTEGERS: Final[Mapping[pl.DataType, str]] = {
     pl.Int64(): ">i8",
 }
 
+_SHAPES_MAX: Final = 2**31
+"""Combinations of lengths beyond which those that there are are numbered anew, so that numbers do not overflow."""
+
 _Bytes = npt.NDArray[np.uint8]
 _Places = npt.NDArray[np.int64]
+_Shapes = npt.NDArray[Any]
+"""Small numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """The values of one column: how long each is, and what writes them to their places."""
+    """The values of one column, of which there are few different lengths."""
+
+    lengths: tuple[int, ...]
+    """The different ones, _NULL for null."""
+    which: _Shapes | None
+    """Which of the lengths each row has; None where all have the first."""
+    values: Callable[[int, _Places], npt.NDArray[Any]]
+    """Returns the values of rows, all of which have this length."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """The values of one column, of which each is its own: those of the rows that have one."""
 
     lengths: npt.NDArray[np.int32]
-    write: Callable[[_Bytes, _Places], None]
+    values: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Columns beside each other: rows in which they have the same lengths are made at once."""
+
+    columns: list[_Cells]
+    shape: _Shapes
+    """The number of the lengths that each row has."""
+    lengths: list[tuple[int, ...]]
+    """The lengths of the columns, by the number of the shape."""
+    starts_row: bool
+
+    def size(self, shape: int) -> int:
+        """Return the bytes that a row of this shape has here."""
+        values = sum(_LENGTH_BYTES + max(length, 0) for length in self.lengths[shape])
+        return values + _ROW_BYTES * self.starts_row
 
 
 def encoded(frame: pl.DataFrame, *, json: Collection[str] = ()) -> bytes:
@@ -77,8 +111,12 @@ def encoded(frame: pl.DataFrame, *, json: Collection[str] = ()) -> bytes:
     """
     if frame.is_empty():
         return b""
-    blocks = [_encoded(rows, json).data for rows in frame.iter_slices(_ROWS_AT_ONCE)]
-    return b"".join([_HEADER, *blocks, _TRAILER])
+    parts = _parts([_column(column, json=column.name in json) for column in frame.get_columns()], frame.height)
+    blocks = [
+        _encoded(parts, np.arange(start, min(start + _ROWS_AT_ONCE, frame.height)), frame.width)
+        for start in range(0, frame.height, _ROWS_AT_ONCE)
+    ]
+    return b"".join([_HEADER, *(block.data for block in blocks), _TRAILER])
 
 
 def decoded(rows: CopiedRows, schema: Mapping[str, Any]) -> pl.DataFrame:
@@ -106,23 +144,89 @@ def ids_from(first: int, count: int) -> pl.Series:
     return pl.Series(halves.view(f"V{_ID_BYTES}").ravel().tolist(), dtype=pl.Binary)
 
 
-def _encoded(frame: pl.DataFrame, json: Collection[str]) -> _Bytes:
-    """Return rows without header and trailer."""
-    cells = [_cells(column, json=column.name in json) for column in frame.get_columns()]
-    sizes = np.full(frame.height, _ROW_BYTES + _LENGTH_BYTES * len(cells), np.int64)
-    for cell in cells:
-        sizes += np.maximum(cell.lengths, 0)
-    ends = np.cumsum(sizes)
+def _parts(columns: list[_Cells | _Each], rows: int) -> list[_Run | _Each]:
+    """Return what a row is put together of: runs of columns, and between them those of which each value is its own."""
+    parts: list[_Run | _Each] = []
+    run: list[_Cells] = []
+    for column in columns:
+        if isinstance(column, _Cells):
+            run.append(column)
+            continue
+        parts += [_run(run, rows, starts_row=not parts), column]
+        run = []
+    return [*parts, _run(run, rows, starts_row=not parts)]
+
+
+def _run(columns: list[_Cells], rows: int, *, starts_row: bool) -> _Run:
+    shape, count = np.zeros(rows, np.int64), 1
+    for column in columns:
+        if column.which is None:
+            continue
+        shape *= len(column.lengths)
+        shape += column.which
+        count *= len(column.lengths)
+        if count > _SHAPES_MAX:
+            shape = np.unique(shape, return_inverse=True)[1]
+            count = int(shape.max()) + 1
+    _, first, shape = np.unique(shape, return_index=True, return_inverse=True)
+    lengths = [
+        tuple(column.lengths[0 if column.which is None else int(column.which[row])] for column in columns)
+        for row in first.tolist()
+    ]
+    return _Run(columns, shape.astype(np.int32), lengths, starts_row)
+
+
+def _encoded(parts: list[_Run | _Each], rows: _Places, width: int) -> _Bytes:
+    """Return rows that follow each other, of so many columns, without header and trailer."""
+    bytes_of = [
+        part.lengths[rows].clip(0) + _LENGTH_BYTES
+        if isinstance(part, _Each)
+        else np.array([part.size(shape) for shape in range(len(part.lengths))])[part.shape[rows]]
+        for part in parts
+    ]
+    ends = np.cumsum(np.sum(bytes_of, axis=0, dtype=np.int64))
     out = np.empty(int(ends[-1]), np.uint8)
-    place = ends - sizes
-    _anywhere(out, ">i2")[place] = len(cells)
-    place += _ROW_BYTES
-    for cell in cells:
-        _anywhere(out, ">i4")[place] = cell.lengths
-        place += _LENGTH_BYTES
-        cell.write(out, place)
-        place += np.maximum(cell.lengths, 0)
+    place = np.concatenate([[0], ends[:-1]])
+    for part, size in zip(parts, bytes_of, strict=True):
+        if isinstance(part, _Each):
+            _write_each(out, place, part, rows)
+        else:
+            _write_run(out, place, part, rows, width)
+        place += size
     return out
+
+
+def _write_run(out: _Bytes, place: _Places, run: _Run, rows: _Places, width: int) -> None:
+    shapes = run.shape[rows]
+    for shape in np.unique(shapes).tolist():
+        here = np.flatnonzero(shapes == shape)
+        lengths = run.lengths[shape]
+        fields = [("count", ">i2")] if run.starts_row else []
+        for number, length in enumerate(lengths):
+            fields += [(f"length_{number}", ">i4"), *([(f"value_{number}", f"V{length}")] if length > 0 else [])]
+        if not fields:
+            continue
+        # What all rows have is written once and multiplied: their number of columns, and every length.
+        one = np.zeros(1, fields)
+        if run.starts_row:
+            one["count"] = width
+        for number, length in enumerate(lengths):
+            one[f"length_{number}"] = length
+        made = np.repeat(one, here.size)
+        for number, (column, length) in enumerate(zip(run.columns, lengths, strict=True)):
+            if length > 0:
+                made[f"value_{number}"] = column.values(length, rows[here]).view(f"V{length}")
+        _anywhere(out, f"V{made.itemsize}")[place[here]] = made.view(f"V{made.itemsize}")
+
+
+def _write_each(out: _Bytes, place: _Places, each: _Each, rows: _Places) -> None:
+    lengths = each.lengths[rows]
+    _anywhere(out, ">i4")[place] = lengths
+    there = lengths != _NULL
+    first = int((each.lengths[: int(rows[0])] != _NULL).sum())
+    view = out.data
+    for at, value in zip((place[there] + _LENGTH_BYTES).tolist(), each.values[first:], strict=False):
+        view[at : at + len(value)] = value
 
 
 def _decoded(data: _Bytes, place: _Places, schema: Mapping[str, Any]) -> pl.DataFrame:
@@ -132,8 +236,15 @@ def _decoded(data: _Bytes, place: _Places, schema: Mapping[str, Any]) -> pl.Data
         lengths = _anywhere(data, ">i4")[place].astype(np.int32)
         place += _LENGTH_BYTES
         there = lengths != _NULL
-        values = _values(data, place[there], lengths[there], kind)
-        columns[name] = values if there.all() else _spread(values, there)
+        if there.all():
+            columns[name] = _values(data, place, lengths, kind)
+            place += lengths
+            continue
+        if kind in _INTEGERS:
+            # What stands where there is no value does no harm, and to leave it out takes longer.
+            columns[name] = _values(data, place, lengths, kind).set(pl.Series(~there), None)
+        else:
+            columns[name] = _spread(_values(data, place[there], lengths[there], kind), there)
         place += np.maximum(lengths, 0)
     return pl.DataFrame(columns)
 
@@ -144,69 +255,58 @@ def _anywhere(data: _Bytes, kind: str) -> npt.NDArray[Any]:
     return np.ndarray((max(data.size - size + 1, 0),), kind, data, strides=(1,))
 
 
-def _cells(column: pl.Series, *, json: bool) -> _Cells:
+def _column(column: pl.Series, *, json: bool) -> _Cells | _Each:
     kind = column.dtype
-    there = column.is_not_null().to_numpy()
-    if kind in _INTEGERS:
-        return _fixed(column.fill_null(0).to_numpy(), there, _INTEGERS[kind])
-    if kind == pl.Date():
-        return _fixed(column.to_physical().fill_null(0).to_numpy() - _FIRST_DAY, there, ">i4")
-    if isinstance(kind, pl.Datetime):
-        return _fixed(column.dt.epoch("us").fill_null(0).to_numpy() - _FIRST_MICROSECOND, there, ">i8")
-    if kind == pl.Boolean():
-        return _fixed(column.fill_null(value=False).to_numpy(), there, "u1")
-    if kind == pl.Binary():
-        raw = np.frombuffer(b"".join(column.drop_nulls().to_list()), f"V{_ID_BYTES}")
-        return _Cells(_lengths(there, _ID_BYTES), lambda out, place: _put(out, place[there], raw))
-    if isinstance(kind, pl.Array):
-        return _small_arrays(column)
     if isinstance(kind, pl.List):
-        return _each([_id_array(ids) for ids in column.drop_nulls().to_list()], there)
+        return _each(column, _id_arrays(column.drop_nulls()))
     if json:
-        return _each([_JSON_VERSION + text.encode() for text in column.drop_nulls().to_list()], there)
-    return _texts(column)
+        return _each(column, [_JSON_VERSION + text.encode() for text in column.drop_nulls().to_list()])
+    if kind == pl.String():
+        return _texts(column)
+    if kind in _INTEGERS:
+        return _fixed(column, column.fill_null(0).to_numpy().astype(_INTEGERS[kind]))
+    if kind == pl.Date():
+        return _fixed(column, (column.to_physical().fill_null(0).to_numpy() - _FIRST_DAY).astype(">i4"))
+    if isinstance(kind, pl.Datetime):
+        since = column.dt.epoch("us").fill_null(0).to_numpy() - _FIRST_MICROSECOND
+        return _fixed(column, since.astype(">i8"))
+    if kind == pl.Boolean():
+        return _fixed(column, column.fill_null(value=False).to_numpy().astype("u1"))
+    if kind == pl.Binary():
+        return _fixed(column, _ids(column.fill_null(bytes(_ID_BYTES))))
+    return _small_arrays(column)
 
 
-def _lengths(there: npt.NDArray[np.bool_], length: int) -> npt.NDArray[np.int32]:
-    return np.where(there, np.int32(length), np.int32(_NULL))
+def _ids(column: pl.Series) -> npt.NDArray[Any]:
+    """Return 16 bytes each, none of them null."""
+    digits = column.bin.reinterpret(dtype=pl.Array(pl.UInt8, _ID_BYTES)).to_numpy()
+    return np.ascontiguousarray(digits).view(f"V{_ID_BYTES}").ravel()
 
 
-def _put(out: _Bytes, place: _Places, values: npt.NDArray[Any]) -> None:
-    _anywhere(out, values.dtype.str)[place] = values
-
-
-def _fixed(values: npt.NDArray[Any], there: npt.NDArray[np.bool_], kind: str) -> _Cells:
-    raw = values[there].astype(kind)
-    return _Cells(_lengths(there, raw.dtype.itemsize), lambda out, place: _put(out, place[there], raw))
+def _fixed(column: pl.Series, raw: npt.NDArray[Any]) -> _Cells:
+    """Return values of one length; those of rows without any do not matter."""
+    size = raw.dtype.itemsize
+    which = column.is_null().to_numpy().astype(np.int8) if column.null_count() else None
+    return _Cells((size, _NULL), which, lambda _length, rows: raw[rows])
 
 
 def _texts(column: pl.Series) -> _Cells:
     """Return texts of which there are few different ones."""
     different = column.drop_nulls().unique()
+    texts = [text.encode() for text in different.to_list()]
+    lengths = sorted({*map(len, texts), *([_NULL] if column.null_count() else [])})
     number = column.replace_strict(different, pl.int_range(different.len(), eager=True), return_dtype=pl.Int64)
     numbers = number.cast(pl.Int64).fill_null(_NULL).to_numpy()
-    texts = [text.encode() for text in different.to_list()]
-    sizes = np.array([*map(len, texts), _NULL], np.int32)
-
-    def write(out: _Bytes, place: _Places) -> None:
-        for which, text in enumerate(texts):
-            if text:
-                _anywhere(out, f"V{len(text)}")[place[numbers == which]] = np.void(text)
-
-    return _Cells(sizes[numbers], write)
+    kind = np.array([lengths.index(length) for length in [*map(len, texts), _NULL] if length in lengths], np.int32)
+    tables = {length: np.array([text[:length] for text in texts], f"S{length}") for length in lengths if length > 0}
+    which = kind[numbers] if len(lengths) > 1 else None
+    return _Cells(tuple(lengths), which, lambda length, rows: tables[length][numbers[rows]])
 
 
-def _each(values: list[bytes], there: npt.NDArray[np.bool_]) -> _Cells:
-    """Return values of which each is its own, and that rows may lack."""
-    lengths = _lengths(there, 0)
-    lengths[there] = [len(value) for value in values]
-
-    def write(out: _Bytes, place: _Places) -> None:
-        view = out.data
-        for at, value in zip(place[there].tolist(), values, strict=True):
-            view[at : at + len(value)] = value
-
-    return _Cells(lengths, write)
+def _each(column: pl.Series, values: list[bytes]) -> _Each:
+    lengths = np.full(column.len(), _NULL, np.int32)
+    lengths[column.is_not_null().to_numpy()] = [len(value) for value in values]
+    return _Each(lengths, values)
 
 
 def _small_arrays(column: pl.Series) -> _Cells:
@@ -218,14 +318,19 @@ def _small_arrays(column: pl.Series) -> _Cells:
     raw = np.empty(rows, [*_ARRAY_HEADER, ("items", items.dtype, (size,))])
     raw[["dimensions", "nulls", "type", "size", "first"]] = np.array((1, 0, _SMALL_INTEGER, size, 1), _ARRAY_HEADER)
     raw["items"] = items
-    cells = raw.view(f"V{raw.dtype.itemsize}")
-    return _Cells(np.full(rows, raw.dtype.itemsize, np.int32), lambda out, place: _put(out, place, cells))
+    return _fixed(column, raw.view(f"V{raw.dtype.itemsize}"))
 
 
-def _id_array(ids: list[bytes]) -> bytes:
-    items = np.empty(len(ids), [("length", ">i4"), ("value", f"V{_ID_BYTES}")])
-    items["length"], items["value"] = _ID_BYTES, np.frombuffer(b"".join(ids), f"V{_ID_BYTES}")
-    return np.array((1, 0, _UUID, len(ids), 1), _ARRAY_HEADER).tobytes() + items.tobytes()
+def _id_arrays(lists: pl.Series) -> list[bytes]:
+    """Return lists of ids, none of them empty."""
+    ids = _ids(lists.explode())
+    items = np.empty(ids.size, [("length", ">i4"), ("value", ids.dtype)])
+    items["length"], items["value"] = _ID_BYTES, ids
+    ends = np.cumsum(lists.list.len().to_numpy()).tolist()
+    return [
+        np.array((1, 0, _UUID, end - start, 1), _ARRAY_HEADER).tobytes() + items[start:end].tobytes()
+        for start, end in zip([0, *ends], ends, strict=False)
+    ]
 
 
 def _spread(values: pl.Series, there: npt.NDArray[np.bool_]) -> pl.Series:
@@ -238,7 +343,9 @@ def _values(data: _Bytes, place: _Places, lengths: npt.NDArray[np.int32], kind: 
     if kind in _INTEGERS:
         # The database has smallints where the engine has bytes.
         wire = _INTEGERS[kind]
-        return pl.Series(_anywhere(data, wire)[place].astype(wire.replace(">", "="))).cast(kind)
+        found = _anywhere(data, wire)
+        # After the last value of all there may be less than one.
+        return pl.Series(found[np.minimum(place, found.size - 1)].astype(wire.replace(">", "="))).cast(kind)
     if kind == pl.Boolean():
         return pl.Series(data[place].astype(np.bool_))
     if kind == pl.Binary():

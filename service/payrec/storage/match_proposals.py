@@ -112,6 +112,12 @@ _CHANGED: Final = """
         AND o.open_minor = t.open_minor AND o.revision = t.revision
     )
 """
+# What is older than the horizon was seen when it was read, and a row that changes is not old any more: where as many
+# old ones are there as were read, none has changed. To count them is a sixth of the work of comparing each.
+_UNCHANGED: Final = " AND ".join(
+    f"(SELECT count(*) FROM {side}_open WHERE age(xmin) > (SELECT age(%(horizon)s::text::xid8::xid))) = %({side})s"  # noqa: S608 - our own text
+    for side in ("expected", "incoming")
+)
 _STORED: Final = """
     COPY (SELECT id, content_key FROM match m WHERE status = 'proposed' AND content_key IS NOT NULL{within} ORDER BY id)
     TO STDOUT (FORMAT BINARY)
@@ -172,7 +178,7 @@ _SUPERSEDE: Final = """
             ), 0)
         ) r GROUP BY match_id
     ), gone AS (
-        SELECT m.id, r.winner FROM match m LEFT JOIN rival r ON r.match_id = m.id
+        SELECT m.id, r.winner FROM {source} LEFT JOIN rival r ON r.match_id = m.id
         WHERE m.status = 'proposed' AND (r.winner IS NOT NULL OR (
             NOT EXISTS (SELECT 1 FROM kept_match k WHERE k.id = m.id) AND {within}
         ))
@@ -218,6 +224,11 @@ _OWN: Final = f"""
     LEFT JOIN looked_at s ON s.side = e.side AND s.transaction_id = e.transaction_id
     WHERE e.transaction_id IS NOT NULL GROUP BY t.id HAVING count(s.transaction_id) = count(*)
 """  # noqa: S608 - our own text
+_ALL_MATCHES: Final = "match m"
+# Few, found by their ids: a run with few lines would otherwise look at every proposal that there is.
+_OWN_AND_RIVALS: Final = """
+    (SELECT match_id AS id FROM rival UNION SELECT id FROM own_proposal) c JOIN match m ON m.id = c.id
+"""
 _WITHIN: Final = " AND EXISTS (SELECT 1 FROM own_proposal p WHERE p.id = m.id)"
 
 
@@ -258,6 +269,15 @@ class MatchProposalStore:
             rows = await fetch_all(self._connection, _CHANGED.format(**side))
             places.append([row["place"] for row in rows])
         return places[0], places[1]
+
+    async def unchanged(self, *, horizon: int, expected: int, incoming: int) -> bool:
+        """Tell whether the open rows are those, so many of each side, that were seen when the horizon was read.
+
+        That it does not know, because others wrote just then, is told as a change.
+        """
+        parameters = {"horizon": horizon, "expected": expected, "incoming": incoming}
+        row = await fetch_one(self._connection, f"SELECT {_UNCHANGED} AS unchanged", parameters)
+        return row is not None and row["unchanged"]
 
     async def own(self) -> None:
         """Find the proposals that join nothing but what the run looked at; nobody may decide meanwhile."""
@@ -333,7 +353,11 @@ class MatchProposalStore:
         """
         await self._copy_in("kept_match", ["id"], kept)
         await self._connection.execute(b"ANALYZE kept_match", prepare=False)
-        query = _SUPERSEDE.format(needed=_ALL_NEEDED, within=_WITHIN.removeprefix(" AND ") if filtered else "true")
+        query = _SUPERSEDE.format(
+            needed=_ALL_NEEDED,
+            source=_OWN_AND_RIVALS if filtered else _ALL_MATCHES,
+            within=_WITHIN.removeprefix(" AND ") if filtered else "true",
+        )
         parameters = {"change_id": change_id, "at": at, "ordinal": SUPERSEDED_ORDINAL, "ids_max": EVENT_IDS_MAX}
         row = await fetch_one(self._connection, query, parameters)
         return row["count"] if row is not None else 0

@@ -84,6 +84,13 @@ class MatchRunStore:
             source += " LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
         return await self._copy_out(Side.INCOMING, INCOMING_COLUMNS, source, found, {})
 
+    async def horizon(self) -> int:
+        """Return the first transaction of the database that may not be over for what this transaction sees."""
+        row = await fetch_one(
+            self._connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon"
+        )
+        return int(row["horizon"]) if row is not None else 0
+
     async def open_rows(self) -> int:
         """Count what is open on both sides, which is the most that a run reads."""
         row = await fetch_one(

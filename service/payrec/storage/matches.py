@@ -16,12 +16,14 @@ from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.rows import columns_of, fetch_all, fetch_one
 from payrec.tables.matches import Match
 
-_CORRECTIONS: Final = """
-    (SELECT c.corrections FROM calibration c WHERE c.version = nullif(split_part(m.created_by, '+', 2), '')::bigint)
+_CALIBRATION: Final = """
+    (SELECT c.{column} FROM calibration c WHERE c.version = nullif(split_part(m.created_by, '+', 2), '')::bigint)
+    AS {column}
 """
-"""What the calibration of a match has added to the weights."""
+"""What the calibration that a match was made with has added to the weights, and the score that it has certified."""
 
-_COLUMNS: Final = f"{columns_of(Match, 'm')}, {_CORRECTIONS} AS corrections"
+_CALIBRATED: Final = ", ".join(_CALIBRATION.format(column=column) for column in ("corrections", "threshold_milli"))
+_COLUMNS: Final = f"{columns_of(Match, 'm')}, {_CALIBRATED}"
 # A leg has two ends, called by what they nearly always are. Where both are of one side, the contra transaction is at
 # the end of the other side: it has the amount that the other would have.
 _ENDS: Final = """

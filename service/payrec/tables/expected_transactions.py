@@ -67,6 +67,13 @@ class ExpectedOpen(TenantTable, table=True):
     """
 
     __tablename__ = "expected_open"
+    __table_args__ = (
+        *(
+            Index(f"expected_open_by_{name}", f"{name}_key", postgresql_where=text(f"{name}_key IS NOT NULL"))
+            for name in ("reference", "end_to_end", "group", "account", "name", "own_account")
+        ),
+        Index("expected_open_by_amount", "open_minor"),
+    )
 
     transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
     open_minor: int = Field(sa_column=column(int))
@@ -86,6 +93,16 @@ class ExpectedOpen(TenantTable, table=True):
     revision: int = Field(sa_column=integer(default="1"))
     direction: int = Field(sa_column=column(int, small=True))
     currency: str = Field(sa_column=column(str))
+
+
+class CounterpartyName(TenantTable, table=True):
+    """The name of the counterparties of open items, as matching compares it: made anew where it is missing."""
+
+    __tablename__ = "counterparty_name"
+
+    name_key: int = Field(sa_column=column(int, primary_key=True))
+    text: str = Field(sa_column=column(str))
+    normal: str = Field(sa_column=column(str))
 
 
 class OverdueNotice(TenantTable, table=True):

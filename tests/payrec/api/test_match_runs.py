@@ -14,7 +14,7 @@ from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
 
-RUN_LEAVES = {"job", "change", "audit_record", *WORKER_LEAVES}
+RUN_LEAVES = {"job", "change", "audit_record", "counterparty_name", *WORKER_LEAVES}
 
 
 @pytest.fixture

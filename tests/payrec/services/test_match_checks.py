@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.domain.matching.rules import ENGINE_VERSION, GroupLevel, MatchingRules
+from payrec.domain.matching.rules import (
+    ENGINE_VERSION,
+    FEATURES,
+    AmountLevel,
+    DateLevel,
+    GroupLevel,
+    MatchingRules,
+    NameLevel,
+)
 from payrec.domain.matching.weights import PRIOR_WEIGHT
 from payrec.services.match_checks import ENGINE_ACTOR_PREFIX, confidence, levels_of, score
 from payrec.services.match_group_proof import HYPOTHESES, Beside, again, proof
@@ -57,6 +65,7 @@ def stored(match: Proposal) -> dict[str, Any]:
         "uniqueness": match.status.name.lower(),
         "confidence": match.confidence.name.lower(),
         "corrections": None,
+        "threshold_milli": None,
         "candidates": match.tried + sum(match.rivals),
         "proof": {"sets": match.tried, "named": match.named, "bounds": {"groupSizeMax": 50, "searchedMax": 12}},
     }
@@ -111,6 +120,15 @@ def test_a_set_holds_again_when_no_other_has_its_sum(amounts: list[int], data: s
     assert found.holds == (len(ways) == 1 or few > len(amounts))
 
 
+@pytest.mark.parametrize(("threshold", "may"), [(None, False), (9_001, False), (9_000, True), (1, True)])
+def test_only_a_score_that_its_calibration_has_certified_may_be_high(threshold: int | None, *, may: bool) -> None:
+    levels = {feature: kind(0) for feature, kind in FEATURES.items()}
+    levels |= {"amount": AmountLevel.EQUAL, "name": NameLevel.SIMILAR, "date": DateLevel.NEAR}
+    row = {"score": 9_000, "threshold_milli": threshold, "uniqueness": "unique", "decided_by": None}
+    held = [confidence({**row, "confidence": said}, levels).holds for said in ("medium", "high")]
+    assert held == [True, may]
+
+
 @pytest.mark.parametrize("levels", [None, []])
 def test_a_match_without_levels_is_silent_on_everything(levels: list[int] | None) -> None:
     row = {
@@ -120,6 +138,7 @@ def test_a_match_without_levels_is_silent_on_everything(levels: list[int] | None
         "confidence": "low",
         "score": PRIOR_WEIGHT,
         "corrections": None,
+        "threshold_milli": None,
     }
 
     found, readable = levels_of(row)

@@ -40,6 +40,13 @@ async def books(world: World) -> dict[str, dict[str, Any]]:
     return found
 
 
+async def test_what_was_rejected_is_not_proposed_again(world: World) -> None:
+    await books(world)
+    await world.sql("UPDATE match SET status = 'rejected', decided_by = 'user:ada', decided_at = now() RETURNING id")
+    await world.run()
+    assert await world.matches(status="proposed") == []
+
+
 async def verified(world: World, match: dict[str, Any]) -> Verification:
     service = world.service.factory.create_match_verification_service()
     return await service.verify(world.scope, match["id"])

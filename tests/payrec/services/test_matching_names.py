@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import date
 
+import polars as pl
 import pytest
 
+from payrec.services.match_columns import array_of, expected_frame, incoming_frame, named, names_of
+from payrec.storage.allocations import Side
 from payrec.storage.match_names import MatchNameStore
+from payrec.storage.match_runs import MatchRunStore
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 
@@ -50,8 +55,15 @@ async def test_a_text_is_read_for_each_name_and_only_of_its_own_tenant(world: Wo
     texts = []
     for scope in (world.scope, world.bystander_scope):
         async with database.tenant(scope, readonly=True) as connection:
-            found = (await MatchNameStore(connection).read()).decode().splitlines()
-        texts.append(sorted(line.split(",")[1] for line in found))
+            runs, names = MatchRunStore(connection), MatchNameStore(connection)
+            items = expected_frame(await runs.read_expected(None, today=date(2026, 3, 10)))
+            lines = incoming_frame(await runs.read_incoming(None))
+            wanted = {Side.EXPECTED: named(items), Side.INCOMING: named(lines, items["name_key"])}
+            found = [
+                names_of(rows, await names.read(side, array_of(rows["transaction_id"])))
+                for side, rows in wanted.items()
+            ]
+        texts.append(sorted(pl.concat(found)["text"]))
     assert texts == [["Albrador Log.", "Albrador Logistik", "Zoë"], ["Albrador Log.", "Albrador Logistik"]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from payrec.storage.allocations import AllocationStore, Side, Take
 from payrec.storage.binary_copy import encoded
 from payrec.storage.database import Connection
 from payrec.storage.match_proposals import MatchProposalStore
+from payrec.storage.match_runs import MatchRunStore
 from payrec.storage.rows import copy_out, fetch_all
 from support.contention import put
 from support.matching_world import World, matching_world
@@ -170,6 +172,42 @@ async def test_a_transaction_that_is_not_what_it_was_is_told_by_its_place(
         # What is staged again takes the place of what was there.
         await store.stage(b"", b"")
         assert await store.changed() == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ("DELETE FROM expected_open WHERE open_minor = 1", True),
+        ("UPDATE incoming_open SET revision = revision + 1", False),
+        ("UPDATE expected_open SET open_minor = open_minor - 1 WHERE open_minor = 500", False),
+        ("DELETE FROM expected_open WHERE open_minor = 500", False),
+    ],
+)
+async def test_whether_anything_has_changed_is_told_by_what_was_written_since(
+    world: World, change: str, *, same: bool
+) -> None:
+    await stored(world, expected=[10_000, 500], incoming=[10_000], matches=[])
+    horizon = await horizon_of(world)
+    await stored(world, expected=[700], incoming=[800], matches=[])
+    await world.sql(f"WITH done AS ({change} RETURNING 1) SELECT count(*) FROM done")  # noqa: S608 - our own text
+    async with committing(world) as (_, store):
+        assert await store.unchanged(horizon=horizon, expected=2, incoming=1) is same
+        assert not await store.unchanged(horizon=0, expected=2, incoming=1)
+
+
+async def horizon_of(world: World) -> int:
+    """Return a horizon beyond everything that is stored: who else works on the server holds it back for a while."""
+    async with asyncio.timeout(20):
+        while True:
+            async with world.service.factory.context.database.tenant(world.scope, readonly=True) as connection:
+                horizon = await MatchRunStore(connection).horizon()
+                rows = await fetch_all(connection, "SELECT count(*) AS open FROM expected_open")
+                found = await MatchProposalStore(connection).unchanged(
+                    horizon=horizon, expected=rows[0]["open"], incoming=1
+                )
+            if found:
+                return horizon
+            await asyncio.sleep(0.05)
 
 
 async def test_what_has_an_allocation_gets_more_of_it_and_never_more_than_there_is(world: World) -> None:

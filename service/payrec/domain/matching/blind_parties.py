@@ -14,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.domain.matching.block import left_out
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken
 from payrec.domain.matching.rules import (
@@ -156,7 +157,7 @@ def _beyond_budget(found: pl.DataFrame, rows: int) -> pl.DataFrame:
     """Return the ``party`` of those with the most sums, until the others are few enough for so many rows."""
     budget = max(BLIND_SETS_MIN, BLIND_SETS_PER_ROW_MAX * rows)
     sums = found.select("party", sums=pieces() * pl.col("lines")).sort("sums", "party")
-    return sums.filter(pl.col("sums").cum_sum() > budget).select("party")
+    return left_out(sums.filter(pl.col("sums").cum_sum() > budget).select("party"))
 
 
 def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:

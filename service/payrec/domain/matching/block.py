@@ -6,6 +6,9 @@ but not forgotten: whoever carries a dropped key is reported, because "nobody el
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,12 +65,45 @@ class Equal:
     """Of the crowded rows, those whose key was dropped for nothing but the budget of the whole join."""
 
 
+class BeyondBudgetError(Exception):
+    """A run that was given a part of what is open goes beyond a budget that all of it together might have."""
+
+
+_OF_PART: Final = ContextVar("of_part", default=False)
+
+
+@contextmanager
+def of_part(*, is_part: bool) -> Iterator[None]:
+    """Within, nothing is left out for a budget: where it would be, BeyondBudgetError is raised.
+
+    A budget grows with what is open, so a part within its own is within that of everything, and decides the same.
+    """
+    token = _OF_PART.set(is_part)
+    try:
+        yield
+    finally:
+        _OF_PART.reset(token)
+
+
+def left_out(keys: pl.DataFrame) -> pl.DataFrame:
+    """Return what is left out for a budget.
+
+    Raises
+    ------
+    BeyondBudgetError
+        There is anything, and the run was given a part of what is open.
+    """
+    if _OF_PART.get() and not keys.is_empty():
+        raise BeyondBudgetError
+    return keys
+
+
 def beyond_budget(keys: pl.DataFrame, rows: int) -> pl.DataFrame:
     """Return the ``key`` of those that bring the most ``pairs``, until the others are few enough for so many rows."""
     budget = max(PAIRS_MIN, rows)
     if keys.is_empty() or keys["pairs"].cast(pl.Int64).sum() <= budget:
         return keys.select("key").clear()
-    return keys.sort("pairs", "key").filter(pl.col("pairs").cast(pl.Int64).cum_sum() > budget).select("key")
+    return left_out(keys.sort("pairs", "key").filter(pl.col("pairs").cast(pl.Int64).cum_sum() > budget).select("key"))
 
 
 def equal_pairs(items: pl.DataFrame, lines: pl.DataFrame, *, items_max: int, lines_max: int) -> Equal:
@@ -86,17 +122,23 @@ def equal_pairs(items: pl.DataFrame, lines: pl.DataFrame, *, items_max: int, lin
             pairs=pl.col("items").cast(pl.Int64) * pl.col("lines"),
         )
     )
-    good = keys.filter(~pl.col("crowded"))
-    capped = beyond_budget(good, items.height + lines.height)
-    good = good.join(capped, on="key", how="anti").select("key")
-    bad = keys.join(good, on="key", how="anti").select("key")
+    capped = beyond_budget(keys.filter(~pl.col("crowded")), items.height + lines.height)
+    bad = pl.concat([keys.filter("crowded").select("key"), capped])
+    # Few are bad: to leave them out takes less than to look up all that are good.
+    good = items.join(bad, on="key", how="anti") if bad.height else items
     return Equal(
-        pairs=items.join(good, on="key").join(lines, on="key", suffix="_i").select(e="row", i="row_i"),
-        crowded_items=items.join(bad, on="key", how="semi")["row"],
-        crowded_lines=lines.join(bad, on="key", how="semi")["row"],
-        capped_items=items.join(capped, on="key", how="semi")["row"],
-        capped_lines=lines.join(capped, on="key", how="semi")["row"],
+        pairs=good.join(lines, on="key", suffix="_i").select(e="row", i="row_i"),
+        crowded_items=_having(items, bad),
+        crowded_lines=_having(lines, bad),
+        capped_items=_having(items, capped),
+        capped_lines=_having(lines, capped),
     )
+
+
+def _having(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.Series:
+    if keys.is_empty():
+        return rows["row"].clear()
+    return rows.join(keys, on="key", how="semi")["row"]
 
 
 def keyed(frame: pl.DataFrame, name: str, *, with_amount: bool = False) -> pl.DataFrame:

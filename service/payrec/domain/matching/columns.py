@@ -68,8 +68,10 @@ INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 )
 """The open incoming transactions, called lines; the flags are never null either."""
 
-REJECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType({"expected": pl.Int32(), "incoming": pl.Int32()})
-"""Pairs of ordinals that a person has rejected."""
+REJECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
+    dict.fromkeys(("expected", "contra_expected", "incoming", "contra_incoming"), pl.Int32())
+)
+"""Pairs of ordinals that a person has rejected; the other two are null."""
 
 ADJUSTMENTS_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     {
@@ -86,11 +88,19 @@ ADJUSTMENTS_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 _NEVER_NULL: Final = frozenset(
     {
         "ordinal", "currency", "direction", "amount_minor", "total_minor", "pending", "reversal", "duplicate",
-        "tie_key", "expected", "incoming",
+        "tie_key",
     }
 )  # fmt: skip
 _NO_CONTENT: Final = frozenset({"ordinal", "version", "currency", "direction", "reference_keys"})
 _SALT_MASK: Final = 2**63 - 2
+_DAY_MIN: Final = -(2**31)
+_DAY_FACTOR: Final = 2**33
+"""More than days there are and none."""
+_AMOUNT_FACTOR: Final = 2**63
+"""More than any amount."""
+_TIE_MIN: Final = -(2**63)
+_TIE_FACTOR: Final = 2**64
+"""More than tie keys there are."""
 
 
 class ColumnsError(ValueError):
@@ -100,6 +110,19 @@ class ColumnsError(ValueError):
         super().__init__(f"column {column}: {detail}")
         self.column = column
         self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beforehand of all that is open."""
+
+    names: pl.DataFrame
+    """What the name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
+    similar: pl.DataFrame | None = None
+    """Of what a run reads only the items that its lines may reach: which names the lines' names mean, among those of
+    all open items, as ``payrec.domain.matching.names.resolved`` has it."""
+    own_accounts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
+    """And those of the accounts that its lines name for which an item is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,38 +202,76 @@ def _parts(expected: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:
 def _in_content_order(frame: pl.DataFrame, parts: pl.DataFrame, day: str) -> pl.DataFrame:
     """Sort by content, number the rows, and mark those that have an equal."""
     frame = frame.join(parts, on=["currency", "direction"], how="left")
-    main = ["part", "amount_minor", day, "tie_key"]
+    # One number sorts ten times as fast as the columns that it is made of.
+    days = (pl.col(day).cast(pl.Int128) - _DAY_MIN).fill_null(_DAY_FACTOR - 1)
+    keys = frame.select(
+        "tie_key",
+        first=(pl.col("part").cast(pl.Int128) * _AMOUNT_FACTOR + pl.col("amount_minor")) * _DAY_FACTOR + days,
+        at=pl.int_range(pl.len(), dtype=pl.UInt32),
+    )
+    keys = keys[keys["first"].arg_sort()]
+    keys, equal = _among_equals(
+        keys, keys["first"], pl.col("group") * _TIE_FACTOR + pl.col("tie_key").cast(pl.Int128) - _TIE_MIN
+    )
+    frame = frame[keys["at"]]
+    if equal.any():
+        frame, equal = _by_all_content(frame, equal, ["part", "amount_minor", day, "tie_key"])
+    return frame.with_columns(twin=equal).with_row_index("row")
+
+
+def _among_equals(keys: pl.DataFrame, sorted_by: pl.Series, then: pl.Expr) -> tuple[pl.DataFrame, pl.Series]:
+    """Sort those that are equal in what the frame is ``sorted_by`` by another number as well; tell who still is equal.
+
+    In ``then``, ``group`` is the number of those that are equal.
+    """
+    tied = _beside_equal(sorted_by == sorted_by.shift(-1))
+    if not tied.any():
+        return keys, tied
+    group = sorted_by.filter(tied).rle_id().cast(pl.Int128)
+    rows = keys.filter(tied).with_columns(group=group).with_columns(both=then)
+    rows = rows[rows["both"].arg_sort()]
+    places = tied.arg_true()
+    at = keys["at"].scatter(places, rows["at"])
+    still = _beside_equal(rows["both"] == rows["both"].shift(-1))
+    equal = pl.repeat(value=False, n=keys.height, dtype=pl.Boolean, eager=True).scatter(places.filter(still), True)  # noqa: FBT003 - the value that is written
+    return keys.with_columns(at=at), equal
+
+
+def _by_all_content(frame: pl.DataFrame, equal: pl.Series, main: list[str]) -> tuple[pl.DataFrame, pl.Series]:
+    """Sort the rows that are ``equal`` in the main columns by all that they say, and tell who is equal in that too."""
+    places = equal.arg_true()
+    rows = frame[places].with_columns(at=places)
     content = main + [name for name in frame.columns if name not in (_NO_CONTENT | {*main, "salt", "part"})]
     if "reference_keys" in frame.columns:
         # A line's references count as a set: its size, least, greatest and (wrapping) sum stand for it.
         keys = pl.col("reference_keys").list
-        frame = frame.with_columns(
+        rows = rows.with_columns(
             _size=keys.len(), _least=keys.min(), _greatest=keys.max(), _sum=keys.eval(pl.element() // 64).list.sum()
         )
         content += ["_size", "_least", "_greatest", "_sum"]
-    frame = frame.sort(main, nulls_last=True)
-    if frame.height > 1 and _equal_to_next(frame, main).any():
-        frame = frame.sort(content, nulls_last=True)
-        same = _equal_to_next(frame, content)
-        frame = frame.with_columns(twin=same | same.shift(1, fill_value=False))
-    else:
-        frame = frame.with_columns(twin=pl.lit(value=False))
-    return frame.drop("_size", "_least", "_greatest", "_sum", strict=False).with_row_index("row")
-
-
-def _equal_to_next(frame: pl.DataFrame, columns: list[str]) -> pl.Series:
-    """Tell for each row whether the next one equals it in the columns."""
-    equal = [pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in columns]
+    rows = rows.sort(content, nulls_last=True)
+    order = pl.int_range(frame.height, dtype=pl.UInt32, eager=True).scatter(places, rows["at"])
+    same = [pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in content]
     last = pl.int_range(pl.len()) == pl.len() - 1
-    return frame.select((pl.all_horizontal(equal) & ~last).alias("same"))["same"]
+    twin = _beside_equal(rows.select((pl.all_horizontal(same) & ~last).alias("same"))["same"])
+    none = pl.repeat(value=False, n=frame.height, dtype=pl.Boolean, eager=True)
+    return frame[order], none.scatter(places.filter(twin), True)  # noqa: FBT003 - the value that is written
+
+
+def _beside_equal(same: pl.Series) -> pl.Series:
+    """Return who equals the next, as ``same`` tells, or the one before."""
+    same = same.fill_null(value=False)
+    return same | same.shift(1, fill_value=False)
 
 
 def _named(
-    expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame, aliases: Mapping[int, int]
+    expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame, aliases: Mapping[int, int], known: Known | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return what ``normalised`` and ``resolved`` return."""
-    known = normalised(texts)
-    return known, resolved(expected, incoming, known, aliases)
+    names = known.names if known is not None else normalised(texts)
+    if known is not None and known.similar is not None:
+        return names, known.similar
+    return names, resolved(expected, incoming, names, aliases)
 
 
 def prepare(
@@ -218,12 +279,14 @@ def prepare(
     incoming: pl.DataFrame,
     names: pl.DataFrame | None = None,
     aliases: Mapping[int, int] | None = None,
+    known: Known | None = None,
 ) -> Sides:
     """Check the frames, resolve the names of lines that no item has, and put both sides into content order.
 
     Of many items, those that share nothing with any line are left out.
 
-    ``aliases`` are keys of names on statements, and of the counterparties' names that they were found to mean.
+    ``aliases`` are keys of names on statements, and of the counterparties' names that they were found to mean. What is
+    ``known`` takes the place of ``names``.
 
     Raises
     ------
@@ -234,16 +297,18 @@ def prepare(
     expected = checked(expected, EXPECTED_SCHEMA)
     incoming = checked(incoming, INCOMING_SCHEMA)
     texts = checked(names if names is not None else pl.DataFrame(schema=dict(NAMES_SCHEMA)), NAMES_SCHEMA)
-    own = pl.concat([frame["own_account_key"] for frame in (expected, incoming)]).drop_nulls().unique()
+    own = pl.concat([frame["own_account_key"] for frame in (expected, incoming)])
+    if known is not None:
+        own = pl.concat([own, known.own_accounts])
     keys = expected["name_key"], incoming["name_key"]
     with ThreadPoolExecutor(max_workers=1) as aside:
         # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
-        naming = aside.submit(_named, *keys, texts, aliases or {})
+        naming = aside.submit(_named, *keys, texts, aliases or {}, known)
         near = shared(expected, incoming, naming.result()[1]) if leaves_out(expected, incoming) else expected
         parts = _parts(near, incoming)
         items = _in_content_order(near, parts, "due_day")
         lines = _in_content_order(incoming, parts, "booking_day")
-        known, similar = naming.result()
+        named, similar = naming.result()
     apart = expected["ordinal"].filter(~expected["ordinal"].is_in(near["ordinal"].implode()))
     return Sides(
         expected=items,
@@ -253,7 +318,7 @@ def prepare(
                 similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
             ),
         ),
-        names=known,
-        own_accounts=own,
+        names=named,
+        own_accounts=own.drop_nulls().unique(),
         apart=apart,
     )

@@ -17,14 +17,14 @@ import polars as pl
 
 from payrec.domain.matching.adjustments import adjusted, with_ordinals
 from payrec.domain.matching.blind import blind
-from payrec.domain.matching.block import candidates, with_code
+from payrec.domain.matching.block import candidates, of_part, with_code
 from payrec.domain.matching.certificate import withheld
-from payrec.domain.matching.columns import REJECTED_SCHEMA, Sides, checked, prepare
+from payrec.domain.matching.columns import REJECTED_SCHEMA, Known, Sides, checked, prepare
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.duplicates import without_repeats
 from payrec.domain.matching.exchange import RATES_SCHEMA, exchanged
 from payrec.domain.matching.group_choice import Chosen, both, choose, doubted
-from payrec.domain.matching.money import prepared, proved, remaining
+from payrec.domain.matching.money import Refused, prepared, proved, remaining
 from payrec.domain.matching.money_pairs import appended
 from payrec.domain.matching.reasons import (
     by_reason,
@@ -111,6 +111,8 @@ class Proposals:
     open_incoming: pl.DataFrame
     """Lines without a proposal, the same; ``nearest`` is an item's ordinal."""
     counts: Counts
+    names: pl.DataFrame
+    """What the name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
     engine_version: str = ENGINE_VERSION
 
 
@@ -129,6 +131,24 @@ def _rejected_codes(rejected: pl.DataFrame | None, sides: Sides) -> pl.DataFrame
         .join(sides.incoming.select(incoming="ordinal", i="row"), on="incoming")
     )
     return with_code(rows).select("code").unique()
+
+
+def _rejected_money(rejected: pl.DataFrame | None, sides: Sides) -> Refused:
+    """Return the rejected pairs of one side each, whichever of them a person has named first."""
+    if rejected is None:
+        return Refused()
+    codes = []
+    for side, frame in (("expected", sides.expected), ("incoming", sides.incoming)):
+        ends = rejected.select(one=side, other=f"contra_{side}").drop_nulls()
+        rows = (
+            frame.select(ordinal="ordinal", row="row").rename({"ordinal": end, "row": f"row_{end}"})
+            for end in ends.columns
+        )
+        for end, its in zip(ends.columns, rows, strict=True):
+            ends = ends.join(its, on=end)
+        both = pl.concat([ends.select(e="row_one", i="row_other"), ends.select(e="row_other", i="row_one")])
+        codes.append(with_code(both).select("code").unique())
+    return Refused(items=codes[0], lines=codes[1])
 
 
 def _busy(pairs: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> Taken:
@@ -227,25 +247,43 @@ def propose(
     names: pl.DataFrame | None = None,
     rates: pl.DataFrame | None = None,
     *,
+    known: Known | None = None,
     observe: Observer | None = None,
 ) -> Proposals:
     """Match open expected transactions with open lines: one to one, by explicit groups, in parts where it is proved.
 
     ``expected`` and ``incoming`` have the columns of ``EXPECTED_SCHEMA`` and ``INCOMING_SCHEMA``, ``rejected`` pairs
     of ordinals never to propose again, ``names`` the texts of name keys (``NAMES_SCHEMA``), ``rates`` what currencies
-    were worth (``RATES_SCHEMA``). ``observe`` is called with the name of each stage when it ends.
+    were worth (``RATES_SCHEMA``). What is ``known`` beforehand takes the place of ``names``. ``observe`` is called with
+    the name of each stage when it ends.
 
     Raises
     ------
     ColumnsError
         A frame is not what the engine takes.
+    BeyondBudgetError
+        It was given a part of what is open, and only everything together tells what has to be left out.
 
     """
+    with of_part(is_part=known is not None and known.similar is not None):
+        return _proposed(expected, incoming, rules, rejected, names, rates, known, observe)
+
+
+def _proposed(
+    expected: pl.DataFrame,
+    incoming: pl.DataFrame,
+    rules: MatchingRules,
+    rejected: pl.DataFrame | None,
+    names: pl.DataFrame | None,
+    rates: pl.DataFrame | None,
+    known: Known | None,
+    observe: Observer | None,
+) -> Proposals:
     done = observe or (lambda _stage: None)
-    sides = prepare(expected, incoming, names, rules.aliases)
+    sides = prepare(expected, incoming, names, rules.aliases, known)
     refused = _rejected_codes(rejected, sides)
     done("prepare")
-    money = prepared(sides, rules)
+    money = prepared(sides, rules, _rejected_money(rejected, sides))
     found = candidates(money.own.others(sides), rules)
     done("block")
     pairs = scored(without(found.pairs, refused), sides, rules)
@@ -317,5 +355,6 @@ def propose(
             open_expected=by_reason(open_items),
             open_incoming=by_reason(open_lines),
         ),
+        names=sides.names,
         engine_version=version_of(rules),
     )

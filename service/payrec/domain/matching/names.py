@@ -8,7 +8,6 @@ explained as well. A common word ("Trading") resolves nothing: one rare word at 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -77,14 +76,6 @@ _ABBREVIATION_MAX: Final = 5
 _NO_ALIASES: Final[Mapping[int, int]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The names of the items."""
-
-    words: list[list[str]]
-    common: frozenset[str]
-
-
 def normalised(texts: pl.DataFrame) -> pl.DataFrame:
     """Return ``key`` and ``normal``, the words of a name, of texts with the columns of ``NAMES_SCHEMA``.
 
@@ -101,10 +92,6 @@ def _words(names: pl.DataFrame) -> pl.DataFrame:
     """Return ``n``, ``word``, the first words of each name, and ``place``, from 0."""
     words = pl.col("normal").str.split(" ").list.head(WORDS_MAX)
     return names.select("n", word=words, place=pl.int_ranges(words.list.len())).explode("word", "place")
-
-
-def _first_words(names: pl.DataFrame) -> list[list[str]]:
-    return [text.split(" ")[:WORDS_MAX] for text in names["normal"]]
 
 
 def _blocks(words: pl.DataFrame) -> pl.DataFrame:
@@ -126,9 +113,15 @@ def _blocks(words: pl.DataFrame) -> pl.DataFrame:
     ).unique()
 
 
-def _candidates(unknown: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
+def _like(words: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
+    """Return the words of the names that may share a block with one of the ``wanted``: it begins or ends as theirs."""
+    head, tail = pl.col("word").str.head(4), pl.col("word").str.tail(4)
+    heads, tails = (wanted.select(end).to_series().unique().implode() for end in (head, tail))
+    return words.join(words.filter(head.is_in(heads) | tail.is_in(tails)).select("n").unique(), on="n", how="semi")
+
+
+def _candidates(wanted: pl.DataFrame, blocks: pl.DataFrame) -> pl.DataFrame:
     """Return ``n`` and ``k``: the names of items that share something rare with each name."""
-    wanted = _blocks(_words(unknown))
     counts = (
         blocks.join(wanted.select("block").unique(), on="block", how="semi")
         .group_by("block")
@@ -208,11 +201,12 @@ def explained(one: list[str], other: list[str], common: frozenset[str]) -> int |
     return cost + len(left)
 
 
-def _chosen(pairs: pl.DataFrame, unknown: list[list[str]], known: _Known) -> list[tuple[int, int]]:
+def _chosen(pairs: pl.DataFrame, unknown: pl.Series, known: pl.Series, common: frozenset[str]) -> list[tuple[int, int]]:
     """Return the name of an item for each name that has exactly one that is explained best."""
     best: dict[int, tuple[int, int, bool]] = {}
-    for n, k in pairs.select("n", "k").iter_rows():
-        cost = explained(unknown[n], known.words[k], known.common)
+    names = zip(unknown.gather(pairs["n"]), known.gather(pairs["k"]), strict=True)
+    for (n, k), (one, other) in zip(pairs.select("n", "k").iter_rows(), names, strict=True):
+        cost = explained(one.split(" ")[:WORDS_MAX], other.split(" ")[:WORDS_MAX], common)
         if cost is None:
             continue
         before = best.get(n)
@@ -247,13 +241,12 @@ def resolved(
     counts = words.group_by("word").agg(names=pl.len())
     many = max(_COMMON_NAMES_MIN, known.height // _COMMON_SHARE)
     common = frozenset(counts.filter(pl.col("names") > many)["word"]) | _COMMON_WORDS
-    its = _Known(_first_words(known), common)
-    blocks = _blocks(words)
+    blocks = _blocks(_like(words, _words(unknown.with_row_index("n"))))
     found = [told]
     for rows in unknown.iter_slices(_NAMES_AT_ONCE):
         part = rows.with_row_index("n")
-        pairs = _most_alike(_candidates(part, blocks), part["normal"], known["normal"])
-        chosen = pl.DataFrame(_chosen(pairs, _first_words(part), its), schema=["n", "k"], orient="row")
+        pairs = _most_alike(_candidates(_blocks(_words(part)), blocks), part["normal"], known["normal"])
+        chosen = pl.DataFrame(_chosen(pairs, part["normal"], known["normal"], common), schema=["n", "k"], orient="row")
         if not chosen.is_empty():
             found.append(
                 pl.DataFrame({"key": part["key"].gather(chosen["n"]), "similar_key": known["key"].gather(chosen["k"])})

@@ -31,18 +31,23 @@ _HASH_SEED: Final = 1
 _NO_WORDS: Final[frozenset[str]] = frozenset()
 
 
-def by_word(items: pl.DataFrame, lines: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return the pairs ``e, i`` of rows of equal amount whose names have a word in common.
-
-    They are found where so many have the amount that by itself it finds nobody.
-    """
-    words = (
-        sides.names.select(name_key="key", word=pl.col("normal").str.split(" ").list.head(WORDS_MAX))
+def words_of(names: pl.DataFrame) -> pl.DataFrame:
+    """Return ``name_key`` and ``word``, hashed, of the words that tell names apart; ``normalised`` makes the names."""
+    return (
+        names.select(name_key="key", word=pl.col("normal").str.split(" ").list.head(WORDS_MAX))
         .explode("word")
         .filter(pl.col("word").str.len_chars() >= WHOLE_WORD_MIN)
         .select("name_key", word=pl.col("word").hash(seed=_HASH_SEED).reinterpret(signed=True))
         .unique()
     )
+
+
+def by_word(items: pl.DataFrame, lines: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return the pairs ``e, i`` of rows of equal amount whose names have a word in common.
+
+    They are found where so many have the amount that by itself it finds nobody.
+    """
+    words = words_of(sides.names)
     keyed = [
         frame.select("row", "name_key", key=amount_key())
         .join(words, on="name_key")

@@ -35,7 +35,7 @@ from payrec.domain.matching.rules import (
     Reason,
     ReferenceLevel,
 )
-from payrec.domain.matching.score import RANK_PROOF
+from payrec.domain.matching.score import RANK_PROOF, without
 
 _SPAN_FACTOR: Final = 0xC2B2AE3D27D4EB4F - 2**64
 """Odd, so that wrapping multiplication keeps spans of days apart; not the number that keeps amounts apart."""
@@ -66,8 +66,11 @@ class OwnMoney:
         return replace(sides, incoming=sides.incoming.join(self.lines.to_frame("row"), on="row", how="anti"))
 
 
-def own_money(sides: Sides, rules: MatchingRules) -> OwnMoney:
-    """Return the lines that move the tenant's own money between its accounts."""
+def own_money(sides: Sides, rules: MatchingRules, refused: pl.DataFrame) -> OwnMoney:
+    """Return the lines that move the tenant's own money between its accounts.
+
+    ``refused`` has the ``code`` of pairs that a person has rejected.
+    """
     own = sides.own_accounts
     if own.is_empty():
         return OwnMoney(pl.Series(dtype=pl.UInt32), no_edges(), no_findings())
@@ -77,7 +80,7 @@ def own_money(sides: Sides, rules: MatchingRules) -> OwnMoney:
     )
     payouts = _payouts(lines)
     found, crowded = _pairs(lines.filter(~pl.col("duplicate")), named, payouts)
-    pairs = _judged(found, sides, crowded, rules)
+    pairs = without(_judged(found, sides, crowded, rules), refused)
     sure = pairs.filter(pl.col("rank") == RANK_PROOF)
     held = pl.concat([named["row"], payouts["row"], sure["e"], sure["i"]]).unique().sort()
     reasons = _reasons(held, pairs, payouts, crowded, sides, rules)

@@ -10,6 +10,7 @@ from payrec.domain.matching import apart
 from payrec.domain.matching.columns import prepare
 from payrec.domain.matching.rules import MatchingRules, Reason
 from support.matching_frames import Item, Line, Outcome, expected_frame, incoming_frame, names_frame, run
+from support.matching_ledgers import ledgers
 from support.matching_worlds import worlds
 
 PROPERTY = settings(deadline=None, max_examples=40)
@@ -18,53 +19,6 @@ RULES = (
     MatchingRules(amount_tolerance_minor=50, require_reference=True),
     MatchingRules(amount_tolerance_basis_points=100),
 )
-NAMES = st.sampled_from(
-    [None, "Zangra Handel", "Znagra Handel", "Quentlin Maschinenbau", "Quentlin Maschinenba", "Obrist Feinmechanik"]
-)
-ACCOUNTS = st.sampled_from([None, "DE1", "DE2", "DE3", "GIRO"])
-AMOUNTS = st.sampled_from([1_000, 2_000, 3_000, 3_030, 5_000, 9_000])
-WORDS = st.sampled_from([None, "INV-70001", "INV-70002", "RENT", "4711", "PO-2026-7", "CN-10001"])
-DIRECTIONS = st.sampled_from([1, 1, 1, -1])
-CURRENCIES = st.sampled_from(["EUR", "EUR", "EUR", "USD"])
-
-
-@st.composite
-def ledgers(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
-    """Draw many items and few lines that share payers, amounts, references and group ids by chance."""
-    items = [
-        Item(
-            f"e{at}",
-            amount=draw(AMOUNTS),
-            direction=draw(DIRECTIONS),
-            currency=draw(CURRENCIES),
-            due=20_600 + draw(st.integers(0, 40)),
-            reference=draw(WORDS),
-            end_to_end_id=draw(st.sampled_from([None, None, "ORDER-00001"])),
-            name=draw(NAMES),
-            iban=draw(ACCOUNTS),
-            account=draw(st.sampled_from([None, None, "GIRO"])),
-            group=draw(st.sampled_from([None, None, "PO-2026-7", "INV-70001"])),
-            band=draw(st.sampled_from([(None, None), (None, None), (900, 3_100)])),
-        )
-        for at in range(draw(st.integers(0, 24)))
-    ]
-    lines = [
-        Line(
-            f"i{at}",
-            amount=draw(AMOUNTS),
-            direction=draw(DIRECTIONS),
-            currency=draw(CURRENCIES),
-            day=20_600 + draw(st.integers(0, 40)),
-            text=draw(WORDS),
-            name=draw(NAMES),
-            iban=draw(ACCOUNTS),
-            account=draw(st.sampled_from([None, None, "GIRO", "SAVINGS"])),
-            group=draw(st.sampled_from([None, None, "PO-2026-7"])),
-            reversal=draw(st.sampled_from([False, False, False, True])),
-        )
-        for at in range(draw(st.integers(0, 4)))
-    ]
-    return items, lines
 
 
 def both_ways(items: list[Item], lines: list[Line], rules: MatchingRules) -> tuple[Outcome, Outcome]:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, ColumnsError
+from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, ColumnsError, prepare
 from payrec.domain.matching.engine import STAGES, propose
 from payrec.domain.matching.rules import MatchingRules
 from support.matching_frames import Item, Line, expected_frame, incoming_frame
@@ -53,3 +57,44 @@ def test_an_observer_is_told_of_every_stage() -> None:
     empty = pl.DataFrame(schema=dict(EXPECTED_SCHEMA)), pl.DataFrame(schema=dict(INCOMING_SCHEMA))
     propose(*empty, MatchingRules(), observe=told.append)
     assert tuple(told) == STAGES
+
+
+LARGEST = 2**63 - 1
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "currency": st.sampled_from(["EUR", "USD", "JPY"]),
+            "direction": st.sampled_from([1, -1]),
+            "amount_minor": st.sampled_from([1, 2, LARGEST - 1, LARGEST]),
+            "booking_day": st.sampled_from([None, -(2**31), -1, 0, 1, 2**31 - 1]),
+            "tie_key": st.sampled_from([-LARGEST - 1, -1, 0, 1, LARGEST]),
+            "name_key": st.sampled_from([None, 4, 5]),
+            "reference_keys": st.sampled_from([[], [64], [64, 129], [129, 64]]),
+        }
+    ),
+    max_size=30,
+)
+"""Lines of which many agree in the first columns by which they are sorted, and of which the numbers reach every end."""
+
+
+@given(ROWS)
+@settings(max_examples=200, deadline=None)
+def test_rows_are_in_the_order_of_what_they_say_whatever_their_numbers_are(rows: list[dict[str, Any]]) -> None:
+    same = {"total_minor": 1, "pending": False, "reversal": False, "duplicate": False, "version": 1}
+    lines = pl.DataFrame([{"ordinal": at, **same, **row} for at, row in enumerate(rows)], schema=dict(INCOMING_SCHEMA))
+    found = prepare(pl.DataFrame(schema=dict(EXPECTED_SCHEMA)), lines).incoming
+
+    def main(row: dict[str, Any]) -> tuple[Any, ...]:
+        day = row["booking_day"]
+        return row["currency"], row["direction"], row["amount_minor"], day is None, day or 0, row["tie_key"]
+
+    def content(row: dict[str, Any]) -> tuple[Any, ...]:
+        return *main(row), row["name_key"], sorted(row["reference_keys"])
+
+    ordered = found.rows(named=True)
+    assert [main(row) for row in ordered] == sorted(map(main, rows))
+    assert sorted(found["ordinal"]) == list(range(len(rows)))
+    said = [content(row) for row in rows]
+    assert [row["twin"] for row in ordered] == [said.count(content(row)) > 1 for row in ordered]
+    again = prepare(pl.DataFrame(schema=dict(EXPECTED_SCHEMA)), lines.reverse()).incoming
+    assert [content(row) for row in again.rows(named=True)] == [content(row) for row in ordered]

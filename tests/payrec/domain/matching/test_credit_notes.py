@@ -75,3 +75,7 @@ def test_what_a_payment_leaves_open_is_settled_by_the_credit_note() -> None:
     left = replace(INVOICE, amount=2_000, total=10_000)
     match = only(run([left, NOTE], [], AUTO_HIGH))
     assert (match.kind, match.legs) == (MatchKind.CREDIT_NOTE, (("invoice", "note", 2_000),))
+
+
+def test_a_rejected_credit_note_is_not_proposed_again() -> None:
+    assert not run([INVOICE, NOTE], [], AUTO_HIGH, [("invoice", "note")]).proposals.counts.proposed

@@ -147,3 +147,10 @@ def test_without_a_reference_where_one_is_required() -> None:
     strict = replace(AUTO_HIGH, require_reference=True)
     assert not run([], [PAID, replace(BACK, text=None)], strict).matches
     assert run([], [PAID, BACK], strict).matches
+
+
+@pytest.mark.parametrize("changes", [{}, {"text": None}, {"amount": 4_000}])
+def test_a_rejected_refund_is_not_proposed_again(changes: dict[str, Any]) -> None:
+    lines = [PAID, replace(BACK, **changes)]
+    assert only(run([], lines, AUTO_HIGH)).kind is MatchKind.REFUND
+    assert not run([], lines, AUTO_HIGH, [("paid", "back")]).proposals.counts.proposed

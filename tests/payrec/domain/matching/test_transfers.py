@@ -256,3 +256,13 @@ def test_own_accounts_are_those_of_lines_and_of_items() -> None:
     assert not run([item, Item("f", amount=5, account="GIRO")], [line], AUTO_HIGH).matches
     # A bank that writes the own account into both fields names nobody.
     assert run([item], [replace(line, iban="SAVINGS")], AUTO_HIGH).matches
+
+
+@pytest.mark.parametrize("pair", [("in", "out"), ("out", "in")])
+def test_a_rejected_transfer_is_not_proposed_again_and_takes_no_other_with_it(pair: tuple[str, str]) -> None:
+    outcome = run([], [OUT, IN], AUTO_HIGH, [pair])
+    assert not outcome.proposals.counts.proposed
+    assert {name: told[0] for name, told in outcome.lines.items()} == dict.fromkeys(("in", "out"), Reason.NO_CANDIDATE)
+    other = replace(IN, id="other", day=20_603)
+    match = only(run([], [OUT, IN, other], AUTO_HIGH, [pair]))
+    assert match.legs == (("other", "out", 10_000),)

@@ -1,0 +1,181 @@
+"""Which open items a few lines may reach, asked for by their keys, so that nobody reads all that is open.
+
+What is not reached shares nothing with any line, so nothing is said of it: a run over what is reached decides as one
+over everything would. An item is reached when a line names it, when it is of the counterparty of one that is named or
+of a line's own, however far their accounts and names lead, or when it asks for a line's amount. Beside these are the
+items that may be their credit notes, and what competes with those. It is asked for more than once, because what is
+found leads on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.matching.names_alike import words_of
+from payrec.domain.matching.rules import KEY_ITEMS_MAX
+
+LOOK_UPS_MAX: Final = 32
+"""Questions before it is given up: whose keys lead on for so long reaches most of what is open."""
+
+NAMES: Final = ("reference_key", "end_to_end_key", "group_key")
+"""What a line may name an item by."""
+
+PARTIES: Final = ("account_key", "name_key")
+"""What items of one counterparty have in common."""
+
+PRICED_COLUMNS: Final = ("transaction_id", "currency", "direction", "amount_minor", "name_key", "account_key")
+"""What is told of items that are found by their amount, until it is known which of them count."""
+
+_ID: Final = "transaction_id"
+_PRICE: Final = ["currency", "direction", "amount_minor"]
+
+
+class TooFarError(Exception):
+    """What is reached leads on and on: reading everything costs less."""
+
+
+def no_keys() -> pl.Series:
+    """Return no keys."""
+    return pl.Series(dtype=pl.Int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Keys of open items, each once: those with any of them are wanted."""
+
+    names: pl.Series = field(default_factory=no_keys)
+    """By which a line may name an item: its reference, its end-to-end id or its group id."""
+    accounts: pl.Series = field(default_factory=no_keys)
+    payers: pl.Series = field(default_factory=no_keys)
+    """Keys of the counterparties' names."""
+    amounts: pl.Series = field(default_factory=no_keys)
+    """Minor units that are open, whatever the currency. Of these items are told PRICED_COLUMNS alone."""
+    ids: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Binary))
+    """Of the items themselves."""
+    credits: pl.Series = field(default_factory=no_keys)
+    """Names, as above, of items that bring money in."""
+    debits: pl.Series = field(default_factory=no_keys)
+
+    def keys(self) -> dict[str, pl.Series]:
+        """Return the keys by what they are, without those of which there are none."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: keys for name, keys in named.items() if keys.len()}
+
+
+def _distinct(*keys: pl.Series) -> pl.Series:
+    return pl.concat([no_keys(), *(found.rename("") for found in keys)]).drop_nulls().unique()
+
+
+def _without(keys: pl.Series, asked: pl.Series) -> pl.Series:
+    return keys.filter(~keys.is_in(asked.implode()))
+
+
+class _Asked:
+    """Keys that were asked for, so that none is asked for twice."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, pl.Series] = {}
+
+    def new(self, name: str, *keys: pl.Series) -> pl.Series:
+        """Return those of the keys that were not asked for by this name, and count them as asked for."""
+        before = self._keys.get(name, no_keys())
+        found = _without(_distinct(*keys), before)
+        self._keys[name] = pl.concat([before, found])
+        return found
+
+
+def reached(
+    lines: pl.DataFrame,
+    similar: pl.DataFrame,
+    undecided: pl.DataFrame | None = None,
+    names: pl.DataFrame | None = None,
+) -> Generator[Wanted, pl.DataFrame, pl.DataFrame]:
+    """Ask for items, and return all that are reached, each once.
+
+    ``lines`` have the columns of ``INCOMING_SCHEMA``, ``similar`` is what ``payrec.domain.matching.names.resolved``
+    returns, ``undecided`` are items of which something is to be said though no line may reach them. What is sent are
+    the items that were asked for, with the columns of ``EXPECTED_SCHEMA`` and ``transaction_id``. Where the ``names``
+    of everybody are known (``payrec.domain.matching.names.normalised``), of an amount that so many items have that it
+    says nothing by itself come only those whose name may say something beside it.
+
+    Raises
+    ------
+    TooFarError
+    """
+    asked, left = _Asked(), LOOK_UPS_MAX
+    quoted = [lines["reference_keys"].explode(), lines["end_to_end_key"], lines["group_key"]]
+    found = yield Wanted(
+        names=_distinct(*quoted),
+        accounts=asked.new("account_key", lines["account_key"]),
+        payers=asked.new("name_key", lines["name_key"], similar["similar_key"]),
+    )
+    frames = [found]
+    while True:
+        accounts, payers = (asked.new(name, found[name]) for name in PARTIES)
+        if accounts.is_empty() and payers.is_empty():
+            break
+        left = _less(left)
+        found = yield Wanted(accounts=accounts, payers=payers)
+        frames.append(found)
+    amounts = _distinct(lines["amount_minor"])
+    if amounts.len():
+        priced = (yield Wanted(amounts=amounts)).join(_each_once(frames), on=_ID, how="anti")
+        frames.append((yield Wanted(ids=_counting(priced, lines, names)[_ID])))
+    if undecided is not None:
+        frames.append(undecided)
+    items = fresh = _each_once(frames)
+    while True:
+        # The other direction's items of the same name, and then what else has a name of those.
+        credits_, debits = (asked.new(f"of {direction}", _proving(fresh, -direction)) for direction in (1, -1))
+        if credits_.is_empty() and debits.is_empty():
+            return items
+        left = _less(left)
+        found = yield Wanted(credits=credits_, debits=debits)
+        fresh = found.join(items, on=_ID, how="anti")
+        items = _each_once([items, fresh])
+
+
+def _counting(priced: pl.DataFrame, lines: pl.DataFrame, names: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the items of a line's amount that count, among those that nothing but their amount has reached.
+
+    Nobody has them before all that is left is compared by amount. More than ``KEY_ITEMS_MAX`` of one amount find nobody
+    then, whichever they are, but for those whose names have a word in common with the line's; what such a one may be
+    mistaken for belongs to it.
+    """
+    priced = priced.join(lines.select(_PRICE).unique(), on=_PRICE, how="semi")
+    if names is None:
+        return priced
+    place = pl.int_range(pl.len()).over(_PRICE)
+    many = priced.filter(place > KEY_ITEMS_MAX)
+    if many.is_empty():
+        return priced
+    words = words_of(names)
+    of_lines = lines.select(*_PRICE, "name_key").unique().join(words, on="name_key")
+    crowd = priced.join(many.select(_PRICE).unique(), on=_PRICE, how="semi")
+    named = crowd.join(words, on="name_key").join(of_lines, on=[*_PRICE, "word"], how="semi")
+    beside = [
+        many.join(named.select(*_PRICE, key).drop_nulls().unique(), on=[*_PRICE, key], how="semi")
+        for key in ("name_key", "account_key")
+    ]
+    return pl.concat([priced.filter(place <= KEY_ITEMS_MAX), *beside]).unique(_ID)
+
+
+def _less(left: int) -> int:
+    if not left:
+        raise TooFarError
+    return left - 1
+
+
+def _each_once(frames: list[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames).unique(_ID, keep="first", maintain_order=True)
+
+
+def _proving(items: pl.DataFrame, direction: int) -> pl.Series:
+    """Return what names items of a direction and could prove something."""
+    named = items.filter(pl.col("direction") == direction)
+    keys = _distinct(*(named[name] for name in NAMES))
+    return keys.filter((keys & 1) == 1)

@@ -1,0 +1,246 @@
+"""An increment: a few lines, and of all open items those that these may reach, looked up by stored keys.
+
+What is reached is said by ``payrec.domain.matching.reach``. What a decision rests on beyond it is asked for by itself:
+whom the names of the lines mean among the names of all open items, and which accounts are the tenant's own. So a run
+over an increment decides as one over everything would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import polars as pl
+
+from payrec.domain.matching.columns import EXPECTED_SCHEMA, Known
+from payrec.domain.matching.engine import Proposals
+from payrec.domain.matching.exchange import FX_DAYS_MAX
+from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
+from payrec.domain.matching.reach import PRICED_COLUMNS, TooFarError, Wanted, reached
+from payrec.domain.matching.rules import MatchingRules
+from payrec.domain.scope import TenantScope
+from payrec.services.match_columns import (
+    Snapshot,
+    array_of,
+    expected_frame,
+    frame_of,
+    incoming_frame,
+    named,
+    names_of,
+    rates_frame,
+    snapshot_of,
+    texts_of,
+)
+from payrec.services.match_runs import filters_of
+from payrec.storage.allocations import Side
+from payrec.storage.binary_copy import decoded
+from payrec.storage.counterparty_names import NAME_COLUMNS, CounterpartyNameStore
+from payrec.storage.database import Connection, Database, shared_snapshot
+from payrec.storage.fx_rates import FxRateStore
+from payrec.storage.match_keys import MatchKeyStore
+from payrec.storage.match_names import MatchNameStore
+from payrec.storage.match_runs import MatchRunStore
+from payrec.storage.rows import CopiedRows
+
+ITEMS_PER_LINE_LOOKED_UP: Final = 20
+"""Open items for each line from which on looking up what a line may reach costs less than reading all of them."""
+
+Asking = Generator[Wanted, pl.DataFrame, pl.DataFrame]
+
+_KEY: Final = {"key": pl.Int64()}
+_NAMES_READ: Final = {**NAMES_SCHEMA, "normal": pl.String()}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of a run, in NAME_COLUMNS."""
+
+    kept: pl.DataFrame
+    new: pl.DataFrame
+    """Those of open items that are not kept yet."""
+    of_lines: pl.DataFrame
+
+    @property
+    def all(self) -> pl.DataFrame:
+        """Return all of them."""
+        return pl.concat([self.kept, self.new, self.of_lines])
+
+    @property
+    def normal(self) -> pl.DataFrame:
+        """Return them as ``payrec.domain.matching.names.normalised`` does."""
+        return self.all.select("key", "normal").sort("normal", "key")
+
+
+class MatchIncrements:
+    """Reads increments, each in two short transactions that see the same."""
+
+    def __init__(self, *, database: Database) -> None:
+        self._database = database
+
+    async def read(
+        self, scope: TenantScope, params: dict[str, Any], rules: MatchingRules
+    ) -> tuple[Snapshot, pl.DataFrame] | None:
+        """Return the lines of a run, what they may reach, and the exchange rates; None where that is no less than all.
+
+        A run over every open line says of every item why it stays open, so with these come the items as well of which
+        no run has said yet that no line shares anything with them.
+        """
+        expected_filter, incoming_filter = filters_of(params)
+        if expected_filter is not None:
+            return None
+        async with (
+            self._database.tenant(scope, readonly=True, snapshot=True) as connection,
+            self._database.tenant(scope, readonly=True, snapshot=await shared_snapshot(connection)) as other,
+        ):
+            store = MatchKeyStore(connection)
+            if incoming_filter is None and not await _are_few(store):
+                return None
+            data = await MatchRunStore(other).read_incoming(incoming_filter)
+            lines = await asyncio.to_thread(incoming_frame, data)
+            least = lines.height * ITEMS_PER_LINE_LOOKED_UP
+            if incoming_filter is not None and await store.items_within(least) < least:
+                return None
+            rates = rates_frame(await FxRateStore(other).read(days=FX_DAYS_MAX))
+            try:
+                found = await _Increment(connection, other, rules).read(lines, every_line=incoming_filter is None)
+            except TooFarError:
+                return None
+        return found, rates
+
+    async def keep_names(self, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> None:
+        """Keep the names that a run has made, so that the next one finds them."""
+        new = snapshot.new_names
+        if new is None:
+            new = await self._missing(scope, snapshot, proposals)
+        if new is None or (snapshot.known is not None and new.is_empty()):
+            return
+        data = await asyncio.to_thread(lambda: new.select(NAME_COLUMNS).write_csv(include_header=False).encode())
+        async with self._database.tenant(scope) as connection:
+            await CounterpartyNameStore(connection).keep(data)
+
+    async def _missing(self, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> pl.DataFrame | None:
+        """Return the names of open items that are not kept yet; None where just these are kept."""
+        keys = snapshot.expected["name_key"].drop_nulls().unique()
+        async with self._database.tenant(scope, readonly=True) as connection:
+            kept = frame_of(await CounterpartyNameStore(connection).keys(), _KEY)["key"]
+        missing = keys.filter(~keys.is_in(kept.implode()))
+        if missing.is_empty() and kept.len() == keys.len():
+            return None
+        names = snapshot.names.unique("key").join(proposals.names, on="key")
+        return names.filter(pl.col("key").is_in(missing.implode()))
+
+
+class _Increment:
+    """Reads what a few lines may reach."""
+
+    def __init__(self, connection: Connection, other: Connection, rules: MatchingRules) -> None:
+        self._connection = connection
+        self._other = other
+        self._items = MatchKeyStore(connection)
+        self._rules = rules
+
+    async def read(self, lines: pl.DataFrame, *, every_line: bool) -> Snapshot:
+        """Return the lines and the items that they may reach.
+
+        Raises
+        ------
+        TooFarError
+        """
+        names, similar = await self._meant(lines)
+        undecided = _items_of(await self._items.undecided()) if every_line else None
+        await self._items.begin()
+        # All are counted while some are looked up.
+        counting = asyncio.create_task(MatchKeyStore(self._other).items_open())
+        try:
+            everybody = names.normal if names is not None else None
+            items = await self._answered(reached(lines, similar, undecided, everybody))
+            own = await self._items.own_accounts(lines["account_key"].drop_nulls().unique())
+        finally:
+            await asyncio.wait([counting])
+        keys = pl.concat([items["name_key"], lines["name_key"]]).drop_nulls().unique()
+        if names is None:
+            names = _names_of(await CounterpartyNameStore(self._other).of_keys(keys), _nothing())
+        here = names.all.filter(pl.col("key").is_in(keys.implode()))
+        known = Known(
+            names=here.select("key", "normal").sort("normal", "key"),
+            similar=similar,
+            own_accounts=frame_of(own, _KEY)["key"],
+        )
+        numbered = items.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
+        horizon = await MatchRunStore(self._connection).horizon()
+        found = snapshot_of(numbered, lines, [here.select("key", "text")], horizon)
+        return replace(found, known=known, items_open=counting.result(), new_names=names.new)
+
+    async def _meant(self, lines: pl.DataFrame) -> tuple[Names | None, pl.DataFrame]:
+        """Return whom those names of the lines mean that no open item has, and the names of everybody if need be."""
+        keys = lines["name_key"].drop_nulls().unique()
+        there = frame_of(await self._items.payers(keys), _KEY)["key"]
+        if there.len() == keys.len():
+            return None, pl.DataFrame(schema={"key": pl.Int64(), "similar_key": pl.Int64()})
+        of_items = await CounterpartyNameStore(self._other).of_items()
+        unknown = named(lines, there)
+        data = await MatchNameStore(self._other).read(Side.INCOMING, array_of(unknown["transaction_id"]))
+        return await asyncio.to_thread(_resolved, of_items, names_of(unknown, data), lines, self._rules)
+
+    async def _answered(self, asking: Asking) -> pl.DataFrame:
+        """Look up what is asked for until there is an answer."""
+        found = None
+        while True:
+            # Beside the loop, because what was found is compared here.
+            wanted = await asyncio.to_thread(_asked, asking, found)
+            if isinstance(wanted, pl.DataFrame):
+                return wanted
+            found = await self._found(wanted)
+
+    async def _found(self, wanted: Wanted) -> pl.DataFrame:
+        if wanted.amounts.len():
+            schema = {**EXPECTED_SCHEMA, "transaction_id": pl.Binary()}
+            rows = await self._items.priced(wanted.amounts)
+            return await asyncio.to_thread(decoded, rows, {name: schema[name] for name in PRICED_COLUMNS})
+        if wanted.ids.len():
+            return _items_of(await self._items.of_ids(texts_of(wanted.ids)))
+        return _items_of(await self._items.read(wanted.keys()))
+
+
+async def _are_few(store: MatchKeyStore) -> bool:
+    """Tell whether the open lines, and the items of which nothing was said yet, are few beside the open items."""
+    items = await store.items_open()
+    most = items // ITEMS_PER_LINE_LOOKED_UP
+    if await store.lines_within(most + 1) > most:
+        return False
+    return (items - await store.items_apart()) * ITEMS_PER_LINE_LOOKED_UP <= items
+
+
+def _items_of(rows: CopiedRows) -> pl.DataFrame:
+    return expected_frame(rows).drop("ordinal")
+
+
+def _asked(asking: Asking, found: pl.DataFrame | None) -> Wanted | pl.DataFrame:
+    """Return what is asked for next, or the answer."""
+    try:
+        return next(asking) if found is None else asking.send(found)
+    except StopIteration as done:
+        answer: pl.DataFrame = done.value
+        return answer
+
+
+def _nothing() -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(NAMES_SCHEMA))
+
+
+def _names_of(of_items: bytes, of_lines: pl.DataFrame) -> Names:
+    """Return names of items that ``CounterpartyNameStore`` has read, and texts of names of lines."""
+    items = frame_of(of_items, _NAMES_READ).drop_nulls("text")
+    new = items.filter(pl.col("normal").is_null()).select("key", "text")
+    made = normalised(pl.concat([new, of_lines]))
+    return Names(items.drop_nulls("normal"), new.join(made, on="key"), of_lines.join(made, on="key"))
+
+
+def _resolved(
+    of_items: bytes, of_lines: pl.DataFrame, lines: pl.DataFrame, rules: MatchingRules
+) -> tuple[Names, pl.DataFrame]:
+    names = _names_of(of_items, of_lines)
+    payers = pl.concat([names.kept["key"], names.new["key"]])
+    return names, resolved(payers, lines["name_key"], names.normal, rules.aliases)
