@@ -1,0 +1,216 @@
+"""The kopf shell: each handler hands a Tenant to the runner, and what came of it to kopf. No decision is made here.
+
+Handlers return nothing, because kopf would write what they return into the status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import kopf
+
+from payrec_operator.errors import OperatorError
+from payrec_operator.outcome import Outcome
+from payrec_operator.resources import PREFIX
+from payrec_operator.runner import PASS_SECONDS_MAX, Trigger, seconds_until_next
+from payrec_operator.secrets import controlled_by, owner_name
+from payrec_operator.startup import GROUP, PLURAL, VERSION, Operator, configure, drop_tombstones, start_or_exit
+
+TENANTS: Final = (GROUP, VERSION, PLURAL)
+SECRETS: Final = ("v1", "secrets")
+
+RELEASE_SECONDS_MAX: Final = 30.0
+"""Longest wait between two tries at a deletion, so that an annotation that ends the matter is seen soon."""
+
+STUCK_SECONDS: Final = PASS_SECONDS_MAX * 2
+"""Age of a pass from which on the process counts as stuck: every pass is ended long before."""
+
+_TIMER_JITTER: Final = 0.5
+"""Part of the period within which the first turn of a timer falls, so that not all Tenants are looked at together."""
+
+
+@kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)
+async def open_operator(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> None:
+    """Open everything, and begin what goes on by itself."""
+    configure(settings)
+    operator = await start_or_exit()
+    memo.operator = operator
+    memo.tasks = [asyncio.create_task(drop_tombstones(operator), name="tombstones")]
+    memo.due = {}
+    # Its period is a setting, which nobody reads at import.
+    period = float(operator.settings.resync_interval)
+    chance = operator.runner.chance
+    kopf.timer(
+        *TENANTS,
+        id="resync",
+        interval=period,
+        initial_delay=lambda **_: period * (1 - _TIMER_JITTER * chance()),
+    )(look_again)
+
+
+@kopf.on.cleanup()
+async def close_operator(memo: kopf.Memo, **_: Any) -> None:
+    """End what goes on, and close everything."""
+    for task in memo.get("tasks", ()):
+        task.cancel()
+    if "operator" in memo:
+        await memo.operator.close()
+
+
+@kopf.on.probe(id="passes", errors=kopf.ErrorsMode.PERMANENT)
+async def end_passes(memo: kopf.Memo, **_: Any) -> str:
+    """Fail when passes no longer end: then only a new process helps."""
+    stuck = memo.operator.runner.stuck_seconds
+    if stuck > STUCK_SECONDS:
+        raise kopf.PermanentError(f"a pass has been running for {stuck:.0f} s")
+    return "ok"
+
+
+@kopf.on.probe(id="database", errors=kopf.ErrorsMode.PERMANENT)
+async def reach_database(memo: kopf.Memo, **_: Any) -> str:
+    """Say whether the database answers; a process whose database is away must not be ended for it."""
+    state: str = await memo.operator.database_state()
+    return state
+
+
+def is_asked(diff: kopf.Diff, **_: Any) -> bool:
+    """Tell whether a change is one of the spec or of our annotations; others' annotations and labels are theirs."""
+    return any(_concerns_us(change) for change in diff)
+
+
+def _concerns_us(change: Any) -> bool:
+    _, field, old, new = change
+    if field[:2] != ("metadata", "annotations"):
+        return not field or field[0] == "spec"
+    if len(field) > 2:
+        return str(field[2]).startswith(PREFIX)
+    # The first annotation comes, and the last one goes, as a whole.
+    return any(name.startswith(PREFIX) for side in (old, new) for name in side or ())
+
+
+@kopf.on.resume(*TENANTS, id="tenant", deleted=False)
+@kopf.on.create(*TENANTS, id="tenant")
+@kopf.on.update(*TENANTS, id="tenant", when=is_asked)
+async def reconcile_tenant(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **_: Any) -> None:
+    """Look at a Tenant that is new, has changed, or was there when the operator began."""
+    outcome = await memo.operator.runner.run("change", body)
+    _hand_over(memo, body, patch, outcome, retried=True)
+    if outcome is not None and outcome.retry_after is not None:
+        raise kopf.TemporaryError(str(outcome.reason), delay=outcome.retry_after.total_seconds())
+
+
+async def look_again(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **_: Any) -> None:
+    """Look at a Tenant of which nothing has been heard for a while."""
+    _hand_over(memo, body, patch, await memo.operator.runner.run("timer", body))
+
+
+@kopf.on.delete(*TENANTS, id="tenant")
+async def release_tenant(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **_: Any) -> None:
+    """Let a Tenant go, once its deletion is dealt with."""
+    outcome = await memo.operator.runner.run("delete", body)
+    _hand_over(memo, body, patch, outcome, retried=True)
+    if outcome is not None and not outcome.release:
+        wait = outcome.retry_after.total_seconds() if outcome.retry_after is not None else RELEASE_SECONDS_MAX
+        raise kopf.TemporaryError(str(outcome.reason), delay=min(wait, RELEASE_SECONDS_MAX))
+
+
+@kopf.on.event(*TENANTS)
+async def hear_of_tenant(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:  # noqa: A002 - kopf's
+    """Note a list that begins, and a Tenant that is gone."""
+    operator: Operator = memo.operator
+    if type is None:
+        operator.cache.listed(PLURAL)
+    elif type == "DELETED":
+        operator.cache.forget_tenant(body["metadata"]["uid"])
+        operator.runner.forget(body["metadata"]["uid"])
+        _cancel(memo, body["metadata"]["uid"])
+
+
+@kopf.on.event(*SECRETS)
+async def hear_of_secret(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:  # noqa: A002 - kopf's
+    """Note a Secret as it is, and look at its Tenant where somebody else has changed or deleted it.
+
+    Not an index of kopf's: that waits for every object to be seen before it lets any of them go on, and with a limit of
+    workers it waits for ever once there are more objects than workers (seen with kopf 1.45.2).
+    """
+    operator: Operator = memo.operator
+    if type is None:
+        operator.cache.listed("secrets")
+    if type == "DELETED":
+        operator.cache.forget(body)
+    else:
+        operator.cache.put(body)
+    if type is None:
+        return
+    metadata = body["metadata"]
+    uid, name = controlled_by(metadata), owner_name(metadata)
+    if uid is not None and name is not None and not operator.cache.is_ours(body, gone=type == "DELETED"):
+        await _look_aside(memo, "secret", (metadata["namespace"], name, uid))
+
+
+def _hand_over(
+    memo: kopf.Memo, body: Mapping[str, Any], patch: kopf.Patch, outcome: Outcome | None, *, retried: bool = False
+) -> None:
+    """Give a pass's status and events to kopf, and see that it comes back when something is due.
+
+    ``retried``: what failed is tried again by kopf itself.
+    """
+    if outcome is None:
+        return
+    operator: Operator = memo.operator
+    metadata = body["metadata"]
+    if outcome.status is not None:
+        patch.fns.append(partial(operator.runner.write_status, metadata["uid"]))
+    _tell(body, outcome)
+    if retried:
+        outcome = replace(outcome, retry_after=None)
+    _come_back(memo, (metadata["namespace"], metadata["name"], metadata["uid"]), outcome)
+
+
+def _tell(body: Mapping[str, Any], outcome: Outcome) -> None:
+    for event in outcome.events:
+        kopf.event(body, type=event.type, reason=str(event.reason), message=event.message)  # type: ignore[arg-type]
+
+
+def _come_back(memo: kopf.Memo, place: tuple[str, str, str], outcome: Outcome) -> None:
+    """See to another pass where something is due before the timer comes by."""
+    operator: Operator = memo.operator
+    _cancel(memo, place[2])
+    now, period = operator.factory.context.clock.now(), float(operator.settings.resync_interval)
+    wait = seconds_until_next(outcome, now, within=period)
+    if wait is not None and not outcome.release:
+        # The context goes along, and with it what kopf needs to post events.
+        memo.due[place[2]] = asyncio.create_task(_look_later(memo, place, wait), name=f"due {place[1]}")
+
+
+def _cancel(memo: kopf.Memo, uid: str) -> None:
+    task = memo.due.pop(uid, None)
+    if task is not None and task is not asyncio.current_task():
+        task.cancel()
+
+
+async def _look_later(memo: kopf.Memo, place: tuple[str, str, str], seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    await _look_aside(memo, "wake", place)
+
+
+async def _look_aside(memo: kopf.Memo, trigger: Trigger, place: tuple[str, str, str]) -> None:
+    """Make a pass that is not about an event of the Tenant itself: it is read, and its status written, by ourselves."""
+    operator: Operator = memo.operator
+    try:
+        body = await operator.statuses.read(*place)
+        if body is None or body["metadata"].get("deletionTimestamp"):
+            return
+        outcome = await operator.runner.run(trigger, body)
+        if outcome is None:
+            return
+        if outcome.status is not None:
+            await operator.statuses.write(body, partial(operator.runner.write_status, place[2]))
+        _tell(body, outcome)
+        _come_back(memo, place, outcome)
+    except OperatorError as error:
+        operator.runner.note(error, place)

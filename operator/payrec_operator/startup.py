@@ -1,0 +1,206 @@
+"""What the operator has while it runs, and how that begins and ends. Nothing happens at import."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final
+
+import kopf
+from kubernetes.aio import config as kubernetes_config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from payrec.commands.serving import internal_port, listen, make_factory, opened
+from payrec.config import Config, load_config
+from payrec.errors import ConfigurationError, PayrecError
+from payrec.factory import Factory
+from payrec.logs import configure_logging
+from payrec.services.migrations import check_ready
+from payrec_operator.api_server import REQUEST_SECONDS_MAX, ApiServer
+from payrec_operator.errors import OperatorError
+from payrec_operator.metrics import OperatorMetrics
+from payrec_operator.ports import World
+from payrec_operator.runner import Runner
+from payrec_operator.secrets import SELECTOR, KubernetesSecrets, SecretCache
+from payrec_operator.settings import OperatorSettings, load_operator_settings
+from payrec_operator.statuses import StatusWriter
+
+GROUP: Final = "payrec.dev"
+VERSION: Final = "v1"
+PLURAL: Final = "tenants"
+
+FINALIZER: Final = "payrec.dev/operator"
+"""Keeps a Tenant until its deletion is dealt with."""
+
+STORAGE_PREFIX: Final = "kopf.payrec.dev"
+"""Of the annotations in which kopf keeps its progress. Under ``payrec.dev`` itself it would take our verbs for its own
+and never show a change of them."""
+
+WORKERS_MAX: Final = 20
+"""Tenants that are worked on at the same time; the database's pool is smaller, and they take turns."""
+
+PROBE_SECONDS_MAX: Final = 3.0
+"""How long the database may take to answer a probe."""
+
+TOMBSTONE_SECONDS: Final = 60.0
+"""Time between two looks at what is left of dropped environments."""
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Set how kopf watches, stores and posts. Each value has been measured; operator/README.md says why."""
+    settings.persistence.finalizer = FINALIZER
+    # v1 would write every annotation a second time, under a shortened name.
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=STORAGE_PREFIX, v1=False)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=STORAGE_PREFIX, v1=False)
+    settings.watching.server_timeout = 300
+    settings.watching.client_timeout = 330
+    settings.watching.label_selectors["v1", "secrets"] = SELECTOR
+    settings.networking.request_timeout = REQUEST_SECONDS_MAX
+    settings.queueing.worker_limit = WORKERS_MAX
+    settings.posting.loggers = False
+    settings.posting.reporting_component = "payrec-operator"
+    settings.posting.reporting_instance = os.environ.get("HOSTNAME", "payrec-operator")
+    settings.posting.event_name_prefix = "payrec-"
+    # The definition is looked for once, below; watching all definitions would take rights on the whole cluster.
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+
+
+@dataclass(slots=True, kw_only=True)
+class Operator:
+    """What the process has. ``close`` ends it."""
+
+    config: Config
+    settings: OperatorSettings
+    factory: Factory
+    runner: Runner
+    cache: SecretCache
+    statuses: StatusWriter
+    stack: AsyncExitStack
+
+    async def close(self) -> None:
+        """Close what was opened, the last first."""
+        await self.stack.aclose()
+
+    async def database_state(self) -> str:
+        """Say whether the database can be used, for the probe; it is no reason to begin anew."""
+        try:
+            # Sooner than the probe gives up: a database that does not answer must not look like a process that hangs.
+            async with asyncio.timeout(PROBE_SECONDS_MAX):
+                await check_ready(self.factory.context.database)
+        except PayrecError as error:
+            return error.detail
+        except TimeoutError:
+            return "the database does not answer in time"
+        return "ok"
+
+
+async def start() -> Operator:
+    """Open what the operator needs.
+
+    Raises
+    ------
+    ConfigurationError, PayrecError
+        With one line that says what is missing.
+    """
+    config = load_config()
+    settings = load_operator_settings()
+    configure_logging(level=config.log_level, form=config.log_format)
+    # kopf tells of every pass that nothing came of, and of whole resources at its lowest level.
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    # A line for each probe.
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    if config.admin_database_url is None:
+        raise ConfigurationError("ADMIN_DATABASE_URL is not set: the operator makes schemas")
+    if not config.public_base_url:
+        raise ConfigurationError("PUBLIC_BASE_URL is not set: it is written into the Secrets of keys")
+    async with AsyncExitStack() as stack:
+        api = ApiServer(await stack.enter_async_context(ApiClient(await _client_configuration())))
+        await _check_definition(api)
+        internal = stack.enter_context(listen(config.host, config.internal_port, name="INTERNAL_PORT"))
+        factory = make_factory(config)
+        await stack.enter_async_context(opened(factory))
+        await check_ready(factory.context.database)
+        clock = factory.context.clock
+        cache = SecretCache(monotonic=clock.monotonic)
+        metrics = OperatorMetrics(factory.context.metrics.registry)
+        world = World(
+            registry=factory.create_tenant_resource_service(),
+            secrets=KubernetesSecrets(api, cache),
+            base_url=config.base_url,
+        )
+        runner = Runner(
+            world=world,
+            metrics=metrics,
+            clock=clock,
+            chance=random.SystemRandom().random,
+            fresh=settings.resync_interval / 2,
+        )
+        await stack.enter_async_context(internal_port(factory, internal))
+        return Operator(
+            config=config,
+            settings=settings,
+            factory=factory,
+            runner=runner,
+            cache=cache,
+            statuses=StatusWriter(api),
+            stack=stack.pop_all(),
+        )
+
+
+async def start_or_exit() -> Operator:
+    """Start, or end the process with one line that says why it cannot."""
+    try:
+        return await start()
+    except PayrecError as error:
+        refusal = error.detail
+    print(f"payrec-operator: {refusal}", file=sys.stderr, flush=True)  # noqa: T201 - whoever starts it has to see it
+    # kopf would tell the same with three tracebacks; nothing has been begun that would have to be ended.
+    os._exit(1)
+
+
+async def drop_tombstones(operator: Operator) -> None:
+    """Drop what is left of dropped environments, now and then, until cancelled."""
+    tombstones = operator.factory.tenants.create_tombstone_service()
+    logger = logging.getLogger("payrec_operator")
+    while True:
+        try:
+            dropped = await tombstones.drop_due()
+            if dropped:
+                logger.info("dropped what was left of %d environments", dropped)
+        except PayrecError as error:
+            logger.warning("what is left of dropped environments has to wait: %s", error.detail)
+        await asyncio.sleep(TOMBSTONE_SECONDS)
+
+
+async def _client_configuration() -> Configuration:
+    """Return how to reach the API server: as this pod's account, or as KUBECONFIG says."""
+    configuration = Configuration()
+    try:
+        kubernetes_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except kubernetes_config.ConfigException:
+        try:
+            await kubernetes_config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        except kubernetes_config.ConfigException:
+            raise ConfigurationError("there is no API server: neither a service account nor KUBECONFIG") from None
+    return configuration
+
+
+async def _check_definition(api: ApiServer) -> None:
+    """Look whether the Tenant resource is defined.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    try:
+        found = await api.find("look for the Tenant resource", f"/apis/{GROUP}/{VERSION}")
+    except OperatorError as error:
+        raise ConfigurationError(str(error)) from None
+    if found is None or not any(resource.get("name") == PLURAL for resource in found.get("resources", ())):
+        raise ConfigurationError("the Tenant resource is not defined here; the chart's crds.enabled brings it")

@@ -1,0 +1,58 @@
+"""Tenants as the API server has them now, and their status, for what is not one of kopf's handlers for them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final
+
+from payrec_operator.api_server import ApiServer
+from payrec_operator.errors import SecretConflictError
+
+WRITES_MAX: Final = 3
+"""Tries at writing a status that others change at the same moment; the next pass writes it otherwise."""
+
+
+class StatusWriter:
+    """Reads Tenants and writes their status, with the resource version that was read."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+
+    async def read(self, namespace: str, name: str, uid: str) -> dict[str, Any] | None:
+        """Return the Tenant of this UID, or None where it is gone."""
+        found = await self._api.find(f"read Tenant {name}", _path(namespace, name))
+        return found if found is not None and found["metadata"]["uid"] == uid else None
+
+    async def write(self, body: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
+        """Apply a change to a Tenant's status, on what the API server has; nothing is sent where it changes nothing."""
+        metadata = body["metadata"]
+        for _ in range(WRITES_MAX):
+            changed = copy.deepcopy(body)
+            change(changed)
+            if changed.get("status") == body.get("status"):
+                return
+            try:
+                await self._patch(metadata, body.get("status") or {}, changed["status"])
+            except SecretConflictError:
+                found = await self.read(metadata["namespace"], metadata["name"], metadata["uid"])
+                if found is None:
+                    return
+                body, metadata = found, found["metadata"]
+            else:
+                return
+
+    async def _patch(self, metadata: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
+        gone = dict.fromkeys(before.keys() - after.keys())
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": {**after, **gone}}
+        await self._api.ask(
+            f"write the status of Tenant {metadata['name']}",
+            "PATCH",
+            _path(metadata["namespace"], metadata["name"]) + "/status",
+            patch,
+            content_type="application/merge-patch+json",
+        )
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"/apis/payrec.dev/v1/namespaces/{namespace}/tenants/{name}"

@@ -1,0 +1,222 @@
+"""How the operator hangs on kopf: what is registered, which changes count, and what the watch of Secrets knows."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import kopf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from payrec.domain.tenant_resources import ResourceOwner
+from payrec_operator import startup
+from payrec_operator.handlers import STUCK_SECONDS, end_passes, is_asked, reach_database
+from payrec_operator.secrets import RELIST_SECONDS, SecretCache, controlled_by, key_secret
+from payrec_operator.startup import FINALIZER, configure
+
+_IMPORT = """
+import socket, sys, os
+
+def refuse(*_, **__):
+    raise AssertionError("something happens at import")
+
+socket.socket.connect = refuse
+os.environ.clear()
+import payrec_operator.main
+import kopf
+
+registry = kopf.get_default_registry()
+names = [f"{type(h).__name__} {h.id} {getattr(h, 'reason', '')}" for part in (
+    registry._changing, registry._watching, registry._indexing, registry._spawning, registry._activities
+) for h in part.get_all_handlers()]
+print("\\n".join(names))
+print("heavy:", sorted({"polars", "numba", "numpy", "duckdb"} & sys.modules.keys()))
+"""
+
+
+def test_importing_registers_the_handlers_and_does_nothing_else() -> None:
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", _IMPORT], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "heavy: []" in done.stdout
+    assert done.stdout.count("tenant ") >= 4, done.stdout
+    for name in ("passes", "database", "hear_of_secret", "hear_of_tenant", "open_operator", "close_operator"):
+        assert name in done.stdout, name
+
+
+def test_kopf_is_set_as_it_has_to_be() -> None:
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    assert settings.persistence.finalizer == FINALIZER == "payrec.dev/operator"
+    assert (settings.watching.server_timeout, settings.watching.client_timeout) == (300, 330)
+    assert settings.watching.inactivity_timeout == 70
+    assert settings.networking.request_timeout == 30
+    assert settings.queueing.worker_limit == 20
+    assert settings.posting.loggers is False
+    assert settings.scanning.disabled is True
+    assert settings.peering.standalone is True
+
+
+def test_our_annotations_are_seen_by_kopf_and_its_own_are_not() -> None:
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    body = kopf.Body(
+        {
+            "metadata": {
+                "name": "acme",
+                "annotations": {"payrec.dev/rotate": "1", "kopf.payrec.dev/touch-dummy": "1", "example.com/a": "1"},
+            },
+            "spec": {"slug": "acme"},
+        }
+    )
+    essence: Any = settings.persistence.diffbase_storage.build(body=body)
+    essence = settings.persistence.progress_storage.clear(essence=essence)
+    assert set(essence["metadata"]["annotations"]) == {"payrec.dev/rotate", "example.com/a"}
+    patch = kopf.Patch()
+    settings.persistence.diffbase_storage.store(body=body, patch=patch, essence=essence)
+    assert list(patch["metadata"]["annotations"]) == ["kopf.payrec.dev/last-handled-configuration"]
+
+
+@pytest.mark.anyio
+async def test_a_database_that_hangs_is_said_to_and_fails_no_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(startup, "check_ready", hang)
+    monkeypatch.setattr(startup, "PROBE_SECONDS_MAX", 0.05)
+    given: dict[str, Any] = dict.fromkeys(("config", "settings", "runner", "cache", "statuses", "stack"))
+    operator = startup.Operator(factory=SimpleNamespace(context=SimpleNamespace(database=None)), **given)  # type: ignore[arg-type]
+    memo = kopf.Memo(operator=operator)
+    assert await reach_database(memo) == "the database does not answer in time"
+
+
+@pytest.mark.anyio
+async def test_passes_that_no_longer_end_fail_the_probe() -> None:
+    runner = SimpleNamespace(stuck_seconds=0.0)
+    memo = kopf.Memo(operator=SimpleNamespace(runner=runner))
+    assert await end_passes(memo) == "ok"
+    runner.stuck_seconds = STUCK_SECONDS + 1
+    with pytest.raises(kopf.PermanentError):
+        await end_passes(memo)
+
+
+def _diff(*changes: tuple[str, tuple[str, ...], Any, Any]) -> kopf.Diff:
+    return changes  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        (("change", ("spec", "suspended"), False, True), True),
+        (("add", ("spec",), None, {}), True),
+        (("add", (), None, {"spec": {}}), True),
+        (("add", ("metadata", "annotations", "payrec.dev/rotate"), None, "1"), True),
+        (("remove", ("metadata", "annotations", "payrec.dev/paused"), "true", None), True),
+        (("add", ("metadata", "annotations"), None, {"payrec.dev/rotate": "1"}), True),
+        (("remove", ("metadata", "annotations"), {"payrec.dev/paused": "true"}, None), True),
+        (("add", ("metadata", "annotations"), None, {"argocd.argoproj.io/tracking-id": "1"}), False),
+        (("change", ("metadata", "annotations", "example.com/payrec.dev/rotate"), "1", "2"), False),
+        (("add", ("metadata", "labels", "team"), None, "a"), False),
+    ],
+)
+def test_a_change_counts_where_it_is_of_the_spec_or_of_our_annotations(change: Any, counts: bool) -> None:  # noqa: FBT001
+    assert is_asked(_diff(change)) is counts
+    foreign = ("change", ("metadata", "labels", "x"), "a", "b")
+    assert is_asked(_diff(foreign, change)) is counts
+
+
+OWNER = ResourceOwner(uid="u1", namespace="shop", name="acme")
+
+
+def _secret(name: str, uid: str | None = "u1", version: str = "1", **data: str) -> dict[str, Any]:
+    reference = {"apiVersion": "payrec.dev/v1", "kind": "Tenant", "name": "acme", "uid": uid, "controller": True}
+    metadata: dict[str, Any] = {"namespace": "shop", "name": name, "resourceVersion": version}
+    if uid is not None:
+        metadata["ownerReferences"] = [reference]
+    return {"metadata": metadata, "data": data}
+
+
+class _Time:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_cache_knows_the_secrets_of_each_tenant_that_were_asked_for() -> None:
+    cache = SecretCache(monotonic=_Time())
+    cache.listed("secrets")
+    cache.put(_secret("a"))
+    assert cache.of("u1") is None, "there may be others, of which the list has not told yet"
+    cache.replace("u1", [_secret("a")])
+    cache.replace("u2", [])
+    cache.put(_secret("b", "u2"))
+    cache.put(_secret("c", None))
+    assert [s.name for s in cache.of("u1") or ()] == ["a"]
+    assert [s.name for s in cache.of("u2") or ()] == ["b"]
+    cache.put(_secret("a", "u2", "2"))
+    assert cache.of("u1") == []
+    assert [s.name for s in cache.of("u2") or ()] == ["b", "a"]
+    cache.forget(_secret("b", "u2"))
+    assert [s.name for s in cache.of("u2") or ()] == ["a"]
+    cache.forget_tenant("u2")
+    assert cache.of("u2") is None
+
+
+@pytest.mark.parametrize("kind", ["secrets", "tenants"])
+def test_after_a_new_list_everything_is_asked_for_once_more(kind: str) -> None:
+    time = _Time()
+    cache = SecretCache(monotonic=time)
+    for _ in range(3):
+        cache.listed(kind)
+    cache.replace("u1", [_secret("a"), _secret("b")])
+    time.now += 1
+    cache.listed(kind)
+    assert len(cache.of("u1") or ()) == 2, "the same list goes on"
+    time.now += RELIST_SECONDS + 1
+    cache.listed(kind)
+    assert cache.of("u1") is None, "one may have been deleted while nobody watched"
+    cache.replace("u1", [_secret("a")])
+    assert [s.name for s in cache.of("u1") or ()] == ["a"]
+
+
+def test_our_own_writes_are_told_from_others() -> None:
+    cache = SecretCache(monotonic=_Time())
+    cache.wrote(_secret("a", version="7"))
+    assert cache.is_ours(_secret("a", version="7"), gone=False)
+    assert not cache.is_ours(_secret("a", version="8"), gone=False)
+    assert not cache.is_ours(_secret("a", version="9"), gone=True), "somebody else deleted it"
+    cache.deleted(_secret("a", version="9"))
+    assert cache.is_ours(_secret("a", version="10"), gone=True)
+    assert not cache.is_ours(_secret("a", version="11"), gone=True)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=5), st.binary(max_size=20), max_size=5))
+def test_whatever_a_secret_holds_can_be_read(data: dict[str, bytes]) -> None:
+    body = _secret("a")
+    body["data"] = {name: base64.b64encode(value).decode() for name, value in data.items()}
+    found = key_secret(body, uid="u1")
+    assert found.owned
+    assert found.data.keys() == data.keys()
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        None,
+        [],
+        [{"kind": "Tenant", "apiVersion": "payrec.dev/v1", "uid": "u1", "name": "a"}],
+        [{"kind": "Tenant", "apiVersion": "payrec.dev/v1", "uid": "u1", "name": "a", "controller": False}],
+        [{"kind": "Tenant", "apiVersion": "example.com/v1", "uid": "u1", "name": "a", "controller": True}],
+        [{"kind": "Pod", "apiVersion": "v1", "uid": "u1", "name": "a", "controller": True}],
+    ],
+)
+def test_a_secret_is_the_tenants_only_where_the_tenant_controls_it(references: Any) -> None:
+    assert controlled_by({"ownerReferences": references}) is None
