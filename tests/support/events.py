@@ -30,6 +30,15 @@ async def on_their_way(service: Service, tenant: Tenant, environment: str = "pro
         return await fetch_all(connection, query, (tenant.id, environment))
 
 
+async def has_arrived(service: Service, tenant: Tenant, environment: str = "production") -> None:
+    """Wait until an environment has been told of everything that the control schema has for it."""
+
+    async def none_is_left() -> bool | None:
+        return not await on_their_way(service, tenant, environment) or None
+
+    await until(none_is_left)
+
+
 async def told_of(
     service: Service, tenant: Tenant, event_type: str, environment: str = "production"
 ) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from support.receivers import Receiver
 from support.sources import PATH, statement
 from support.wire import add_key
 
-LARGE_ROWS: Final = 4_000
+LARGE_ROWS: Final = 30_000
 RECORD: Final = {"currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
 DUE_TASKS: Final = {
     "audit_seal": "seal_audit_logs",

@@ -20,7 +20,7 @@ import httpx2
 
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.charts import rendered
-from support.commands import Running, environment, wait_until_gone
+from support.commands import Running, environment, started, wait_until_gone
 from support.control_plane import Api, ControlPlane, path_of, wait_until
 from support.service import free_port
 
@@ -69,6 +69,24 @@ def install(plane: ControlPlane) -> None:
     for wanted in rendered():
         if wanted["kind"] not in {"Deployment", "CustomResourceDefinition"}:
             api.apply(wanted)
+
+
+@contextmanager
+def served(database: EmbeddedDatabase, folder: Path) -> Iterator[str]:
+    """Run the API as a process of its own, and return where it is."""
+    port = free_port()
+    variables = environment(database, PORT=str(port), INTERNAL_PORT="0")
+    with started("serve", cwd=folder, environ=variables):
+        url = f"http://127.0.0.1:{port}"
+        wait_until("the API", lambda: _is_healthy(url))
+        yield url
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        return httpx2.get(f"{url}/api/health").status_code == 200
+    except httpx2.HTTPError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from payrec.services.audit_sealing import AuditSealer
 from support.leaks import SESSION
 
 PEPPER = "p" * 32
-ENCRYPTION_KEY = "e" * 32
+ENCRYPTION_KEY = "tests-encryption-key-7Hq2Zt9LwXc"
 
 RATE_LIMITS = (
     "rate_limit_principal_per_second",

@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from payrec.domain.scope import TenantScope
-from payrec.errors import PayrecError, SchemaConflictError, SchemaNotOwnedError
+from payrec.errors import PayrecError, ProvisioningDeniedError, SchemaConflictError, SchemaNotOwnedError
 from payrec.storage.database import TENANT_GROUP_ROLE, Connection, Database
 from payrec.storage.ddl import tenant_script
 from payrec.storage.migrations import head
@@ -151,8 +151,19 @@ class Provisioner:
             return () if whole else ("membership",)
 
     async def _ensure_schema(self, scope: TenantScope) -> tuple[str, ...]:
+        try:
+            return await self._make_schema(scope)
+        except ProvisioningDeniedError:
+            # A session that lists its memberships while others grant theirs may keep the list without this role until
+            # a role changes (PostgreSQL caches the list). Setting the role's default once more is such a change.
+            return await self._make_schema(scope, again=True)
+
+    async def _make_schema(self, scope: TenantScope, *, again: bool = False) -> tuple[str, ...]:
         async with self._database.provisioning() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (scope.schema_name,))
+            if again:
+                role = sql.Identifier(scope.role_name)
+                await connection.execute(sql.SQL("ALTER ROLE {} CONNECTION LIMIT -1").format(role))
             # IF NOT EXISTS would take somebody else's schema for ours without a word.
             owner = await owner_of(connection, scope.schema_name)
             if owner is None:

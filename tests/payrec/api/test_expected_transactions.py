@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from support.events import TOLD, has_arrived
 from support.service import Service, Tenant
 from support.wire import code, count, fields, problem
 
@@ -73,7 +74,8 @@ async def test_an_external_id_is_unique_in_its_environment(acme: Tenant, globex:
 
 async def test_a_refusal_stores_nothing(service: Service, acme: Tenant) -> None:
     await acme.post(PATH, {**MONEY, "externalId": "stored"})
-    tables = ("expected_transaction", "expected_open", "change", "outbox", "audit_record", "idempotency")
+    await has_arrived(service, acme)
+    tables = ("expected_transaction", "expected_open", "change", TOLD, "audit_record", "idempotency")
     before = [await count(service, acme, table) for table in tables]
     for body in ({**MONEY, "externalId": "stored"}, {**MONEY, "amount": "0"}, {**MONEY, "dueDate": "x"}):
         assert (await acme.post(PATH, body)).status_code in {409, 422}

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from support.charts import tenant_definition
-from support.commands import Running, environment, started
-from support.control_plane import Api, ControlPlane, Make, control_plane, wait_until
-from support.operator_process import Operators, Tenants, install
+from support.commands import Running
+from support.control_plane import Api, ControlPlane, Make, control_plane
+from support.operator_process import Operators, Tenants, install, served
 from support.postgres import cloned
-from support.service import free_port
 
 
 @pytest.fixture(scope="session")
@@ -80,19 +78,8 @@ def module_database(postgres: EmbeddedPostgres) -> Iterator[EmbeddedDatabase]:
 @pytest.fixture(scope="module")
 def base_url(module_database: EmbeddedDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return where the API of the module's database is; it runs as a process of its own."""
-    port = free_port()
-    variables = environment(module_database, PORT=str(port), INTERNAL_PORT="0")
-    with started("serve", cwd=tmp_path_factory.mktemp("serve"), environ=variables):
-        url = f"http://127.0.0.1:{port}"
-        wait_until("the API", lambda: _is_healthy(url))
+    with served(module_database, tmp_path_factory.mktemp("serve")) as url:
         yield url
-
-
-def _is_healthy(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/api/health").status_code == 200
-    except httpx2.HTTPError:
-        return False
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,8 @@ def test_a_change_is_made_and_observed_and_events_tell_only_of_changes(
 ) -> None:
     tenants.create("changing", apiKeys=[key()])
     tenants.wait_for("changing", "Reconciled")
-    before = wait_until("events", lambda: tenants.events("changing"))
+    wait_until("its last event", lambda: ("Normal", "SecretRotated") in tenants.events("changing"))
+    before = tenants.events("changing")
     tenants.change("changing", environments=[{"name": "production"}, {"name": "staging"}])
     changed = tenants.wait_for("changing", "Reconciled")
     assert changed["status"]["observedGeneration"] == changed["metadata"]["generation"] == 2
