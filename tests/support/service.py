@@ -181,7 +181,9 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
             if not waiting.done():
                 waiting.cancel()
                 await tasks[-1]
-        async with httpx2.AsyncClient(timeout=30.0, event_hooks=_hooks(factory)) as http:
+        # Idle connections are left before the server ends them, or a request could meet that end.
+        limits = httpx2.Limits(keepalive_expiry=2.0)
+        async with httpx2.AsyncClient(timeout=30.0, event_hooks=_hooks(factory), limits=limits) as http:
             yield Service(base_url=f"http://127.0.0.1:{config.port}", factory=factory, http=http)
     finally:
         for task in tasks[1:]:
