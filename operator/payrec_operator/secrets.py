@@ -163,14 +163,7 @@ class KubernetesSecrets:
     async def read(self, owner: ResourceOwner, name: str) -> KeySecret | None:
         """Return a Secret as the API server has it now, whoever controls it."""
         body = await self._get(owner, name)
-        if body is None:
-            return None
-        found = key_secret(body, uid=owner.uid)
-        if found.owned and not _labels(owner).items() <= (body["metadata"].get("labels") or {}).items():
-            # Without its labels the watch would never hear of it again.
-            body = await self._replace(owner, body, found.data)
-            found = key_secret(body, uid=owner.uid)
-        return found
+        return None if body is None else key_secret(body, uid=owner.uid)
 
     async def owned(self, owner: ResourceOwner, *, fresh: bool = False) -> Sequence[KeySecret]:
         """Return the Secrets that the Tenant controls: from the watch cache, or ``fresh`` from the API server."""

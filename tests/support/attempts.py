@@ -13,6 +13,7 @@ from payrec.domain.scope import TenantScope
 from payrec.factory import ProcessContext
 from payrec.jobs.runner import JobRunner
 from payrec.storage.jobs import JobStore
+from support.events import TOLD
 from support.matching_world import World
 
 LAPSE = "UPDATE job SET lease_until = clock_timestamp() - interval '1 second' WHERE status = 'running'"
@@ -45,6 +46,17 @@ def drain(world: World, kind: str = "match", lease: float = 15.0) -> asyncio.Tas
     """Be a worker that does what waits in the first environment; ``lease`` is in seconds."""
     runner = JobRunner(world.service.factory, lease=timedelta(seconds=lease))
     return asyncio.create_task(runner.drain(world.scope.environment_id, kind))
+
+
+async def queued_run(world: World) -> str:
+    """Ask for a run, and return its job's id; nobody waits for it."""
+    return str((await world.tenant.post("/matches/match", {"wait": 0})).json()["jobId"])
+
+
+async def events_of(world: World, job_id: str) -> list[str]:
+    """Return the types of what was told of a job, in order."""
+    rows = await world.sql(f"SELECT type FROM {TOLD} WHERE resource_id = %s ORDER BY place", job_id)  # noqa: S608
+    return [row["type"] for row in rows]
 
 
 async def queue(context: ProcessContext, scope: TenantScope, kind: str = "import", **params: Any) -> UUID:

@@ -18,14 +18,6 @@ from procrastinate.exceptions import ConnectorException
 from psycopg import sql
 
 from payrec.jobs.runner import JobRunner
-from payrec.services.api_key_expiry import ApiKeyExpiryService
-from payrec.services.audit_sealing import AuditSealer
-from payrec.services.data_source_syncs import DataSourceSyncService
-from payrec.services.measurement import Measurement
-from payrec.services.overdue_notices import OverdueNoticeService
-from payrec.services.retention import RetentionService
-from payrec.services.sealing import Sealer
-from payrec.services.tombstones import TombstoneService
 from payrec.storage.database import JOBS_ROLE
 from payrec.storage.migrations import JOBS_SCHEMA
 
@@ -58,6 +50,18 @@ OUTBOXES_AT: Final = "41 3 * * *"
 
 TOMBSTONES_AT: Final = "2-57/5 * * * *"
 """When schemas of dropped environments are looked for: every five minutes (cron, UTC)."""
+
+PERIODIC: Final = {
+    "announce_expiring_keys": EXPIRIES_AT,
+    "announce_overdue": OVERDUE_AT,
+    "drop_expired": DROPPED_AT,
+    "drop_tombstones": TOMBSTONES_AT,
+    "look_at_outboxes": OUTBOXES_AT,
+    "seal_audit_logs": AUDIT_SEALED_AT,
+    "start_due_syncs": SOURCES_LOOKED_AT,
+    "take_census": COUNTED_AT,
+}
+"""The tasks of the clock and when they are due; a worker's context has under each name what is done then."""
 
 LISTEN_AGAIN_SECONDS: Final = 1.0
 """Between two attempts to listen to a database that is not there."""
@@ -99,60 +103,15 @@ def create_app(*, url: str) -> App:
         runner: JobRunner = context.additional_context["runner"]
         await runner.drain(UUID(environment_id), kind, seconds=TURN_SECONDS)
 
-    @app.periodic(cron=EXPIRIES_AT)
-    @app.task(name="announce_expiring_keys", queue=QUEUE, queueing_lock="announce_expiring_keys", pass_context=True)
-    async def announce_expiring_keys(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Tell of keys that expire soon."""
-        expiry: ApiKeyExpiryService = context.additional_context["key_expiry"]
-        await expiry.announce()
-
-    @app.periodic(cron=DROPPED_AT)
-    @app.task(name="drop_expired", queue=QUEUE, queueing_lock="drop_expired", pass_context=True)
-    async def drop_expired(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Delete what is kept no longer."""
-        retention: RetentionService = context.additional_context["retention"]
-        await retention.drop_expired()
-
-    @app.periodic(cron=OVERDUE_AT)
-    @app.task(name="announce_overdue", queue=QUEUE, queueing_lock="announce_overdue", pass_context=True)
-    async def announce_overdue(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Tell of what is overdue."""
-        notices: OverdueNoticeService = context.additional_context["overdue_notices"]
-        await notices.announce()
-
-    @app.periodic(cron=SOURCES_LOOKED_AT)
-    @app.task(name="start_due_syncs", queue=QUEUE, queueing_lock="start_due_syncs", pass_context=True)
-    async def start_due_syncs(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Start the syncs of data sources whose time has come."""
-        syncs: DataSourceSyncService = context.additional_context["source_syncs"]
-        await syncs.start_due()
-
-    @app.periodic(cron=OUTBOXES_AT)
-    @app.task(name="look_at_outboxes", queue=QUEUE, queueing_lock="look_at_outboxes", pass_context=True)
-    async def look_at_outboxes(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Have every outbox looked at."""
-        sealer: Sealer = context.additional_context["sealer"]
-        await sealer.look_everywhere()
-
-    @app.periodic(cron=COUNTED_AT)
-    @app.task(name="take_census", queue=QUEUE, queueing_lock="take_census", pass_context=True)
-    async def take_census(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Count what is open, for the metrics of this worker."""
-        measurement: Measurement = context.additional_context["measurement"]
-        await measurement.take_census()
-
-    @app.periodic(cron=TOMBSTONES_AT)
-    @app.task(name="drop_tombstones", queue=QUEUE, queueing_lock="drop_tombstones", pass_context=True)
-    async def drop_tombstones(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Drop the schemas and roles of dropped environments, where the worker has an administrator's connection."""
-        tombstones: TombstoneService = context.additional_context["tombstones"]
-        await tombstones.drop_due()
-
-    @app.periodic(cron=AUDIT_SEALED_AT)
-    @app.task(name="seal_audit_logs", queue=QUEUE, queueing_lock="seal_audit_logs", pass_context=True)
-    async def seal_audit_logs(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
-        """Seal what was recorded since."""
-        audit: AuditSealer = context.additional_context["audit_sealer"]
-        await audit.seal_everywhere()
-
+    for name, cron in PERIODIC.items():
+        _start_by_the_clock(app, name, cron)
     return app
+
+
+def _start_by_the_clock(app: App, name: str, cron: str) -> None:
+    """Have one worker do what its context has under a name, whenever the clock says so."""
+
+    async def begin(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
+        await context.additional_context[name]()
+
+    app.periodic(cron=cron)(app.task(name=name, queue=QUEUE, queueing_lock=name, pass_context=True)(begin))

@@ -111,17 +111,17 @@ async def _taken(working: asyncio.Task[None], runner: JobRunner) -> None:
 
 
 def context_of(factory: Factory, runner: JobRunner) -> dict[str, Any]:
-    """Return what the tasks of ``create_app`` use, by the names under which they look for it."""
+    """Return what the tasks of ``create_app`` use or do, by the names under which they look for it."""
     return {
         "runner": runner,
-        "key_expiry": factory.upkeep.create_api_key_expiry_service(),
-        "overdue_notices": OverdueNoticeService(work=factory.work),
-        "retention": factory.upkeep.create_retention_service(),
-        "audit_sealer": factory.upkeep.create_audit_sealer(),
-        "measurement": factory.upkeep.measurement,
-        "sealer": factory.upkeep.create_sealer(),
-        "source_syncs": factory.sources.create_sync_service(),
-        "tombstones": factory.tenants.create_tombstone_service(),
+        "announce_expiring_keys": factory.upkeep.create_api_key_expiry_service().announce,
+        "announce_overdue": OverdueNoticeService(work=factory.work).announce,
+        "drop_expired": factory.upkeep.create_retention_service().drop_expired,
+        "drop_tombstones": factory.tenants.create_tombstone_service().drop_due,
+        "look_at_outboxes": factory.upkeep.create_sealer().look_everywhere,
+        "seal_audit_logs": factory.upkeep.create_audit_sealer().seal_everywhere,
+        "start_due_syncs": factory.sources.create_sync_service().start_due,
+        "take_census": factory.upkeep.measurement.take_census,
     }
 
 

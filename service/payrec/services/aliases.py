@@ -35,17 +35,13 @@ class AliasService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await AliasStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await AliasStore(connection).page(listing.request, query)
+        return listing.page(
             AliasPublic,
             rows,
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def forget(self, caller: Caller, alias_id: str) -> None:

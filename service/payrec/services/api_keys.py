@@ -79,17 +79,13 @@ class ApiKeyService:
     async def page(self, caller: Caller, query: ApiKeyQuery) -> Page[ApiKeyPublic]:
         """Return a page of the environment's keys, without secrets, with their uses by this process up to now."""
         await self._usage.flush()
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.control(readonly=True) as connection:
-            rows, more = await self._store(connection, caller).page(request, query)
-        return self._pager.page(
+            rows, more = await self._store(connection, caller).page(listing.request, query)
+        return listing.page(
             ApiKeyPublic,
             rows,
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def get(self, caller: Caller, key_id: str) -> ApiKeyPublic:

@@ -34,21 +34,17 @@ class AuditLogService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, SORTS, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, SORTS, caller.scope)
         # One after the other: who holds a connection and waits for a second one, waits for others who do the same.
         async with self._database.tenant(caller.tenant, readonly=True) as connection:
-            of_environment = await AuditLogStore(connection).page(request, query)
-        of_control = await control_page(self._database, caller.tenant, request, query)
-        rows, more = merged(request, of_environment, of_control)
-        return self._pager.page(
+            of_environment = await AuditLogStore(connection).page(listing.request, query)
+        of_control = await control_page(self._database, caller.tenant, listing.request, query)
+        rows, more = merged(listing.request, of_environment, of_control)
+        return listing.page(
             AuditRecordPublic,
             rows,
             data=[AuditRecordPublic.of_row(row) for row in rows],
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
 

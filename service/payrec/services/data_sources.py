@@ -105,17 +105,13 @@ class DataSourceService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await DataSourceStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await DataSourceStore(connection).page(listing.request, query)
+        return listing.page(
             DataSourcePublic,
             rows,
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def update(

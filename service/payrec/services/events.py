@@ -45,18 +45,14 @@ class EventService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, BY_POSITION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_POSITION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await EventStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await EventStore(connection).page(listing.request, query)
+        return listing.page(
             EventPublic,
             rows,
             data=[public_of(row) for row in rows],
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
 

@@ -80,21 +80,17 @@ class ExpectedTransactionService:
         ------
         InvalidCursorError, ValidationFailedError
         """
-        request = self._pager.request(COLLECTION, query, SORTS, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, SORTS, caller.scope)
         check_amount_filters(query)
         day = today(caller.tenant, self._work.clock.now())
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await ExpectedTransactionStore(connection).page(request, query, today=day)
+            rows, more = await ExpectedTransactionStore(connection).page(listing.request, query, today=day)
         for row in rows:
             row["amount"] = format_minor(row["amount_minor"], row["currency"])
-        return self._pager.page(
+        return listing.page(
             ExpectedTransactionPublic,
             rows,
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
 

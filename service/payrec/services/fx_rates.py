@@ -54,18 +54,14 @@ class FxRateService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, SORTS, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, SORTS, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await FxRateStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await FxRateStore(connection).page(listing.request, query)
+        return listing.page(
             FxRatePublic,
             rows,
             data=[public_of(row) for row in rows],
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def _store(self, unit: Unit, items: Iterable[FxRateGiven]) -> dict[Any, dict[str, Any]]:

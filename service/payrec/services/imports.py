@@ -138,19 +138,15 @@ class ImportService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await ImportStore(connection).page(request, query)
+            rows, more = await ImportStore(connection).page(listing.request, query)
             found = await rendered_imports(connection, rows)
-        return self._pager.page(
+        return listing.page(
             ImportPublic,
             rows,
             data=found,
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def errors(self, caller: Caller, import_id: str, query: RecordProblemQuery) -> Page[RecordProblem]:
@@ -162,20 +158,16 @@ class ImportService:
         """
         wanted = identifier(import_id)
         collection = f"{COLLECTION}/{wanted}/errors"
-        request = self._pager.request(collection, query, {"line": BY_CREATION["createdAt"]}, caller.scope)
+        listing = self._pager.listing(collection, query, {"line": BY_CREATION["createdAt"]}, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             store = ImportStore(connection)
             if await store.get(wanted) is None:
                 raise NotFoundError
-            rows, more = await store.problems(wanted, request)
-        return self._pager.page(
+            rows, more = await store.problems(wanted, listing.request)
+        return listing.page(
             RecordProblem,
             rows,
             more=more,
-            collection=collection,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def errors_csv(self, caller: Caller, import_id: str) -> AsyncIterator[bytes]:

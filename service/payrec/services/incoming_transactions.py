@@ -120,18 +120,14 @@ class IncomingTransactionService:
         ------
         InvalidCursorError, ValidationFailedError
         """
-        request = self._pager.request(COLLECTION, query, SORTS, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, SORTS, caller.scope)
         check_amount_filters(query)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await IncomingTransactionStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await IncomingTransactionStore(connection).page(listing.request, query)
+        return listing.page(
             IncomingTransactionPublic,
             [_shaped(row) for row in rows],
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
 

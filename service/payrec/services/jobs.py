@@ -51,18 +51,14 @@ class JobService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await JobStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await JobStore(connection).page(listing.request, query)
+        return listing.page(
             JobPublic,
             rows,
             data=[public_of(row) for row in rows],
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def cancel(self, caller: Caller, job_id: str, if_match: str | None) -> tuple[JobPublic, int]:

@@ -55,18 +55,14 @@ class MatchService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await MatchStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await MatchStore(connection).page(listing.request, query)
+        return listing.page(
             MatchPublic,
             rows,
             data=[rendered(row) for row in rows],
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def accept(self, caller: Caller, match_id: str, given: MatchAccept, if_match: str | None) -> MatchPublic:

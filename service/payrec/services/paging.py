@@ -6,8 +6,10 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,25 +22,25 @@ _SIGNATURE_BYTES = 16
 
 
 class Pager:
-    """Makes and reads cursors, and pages from rows."""
+    """Makes and reads cursors, each of one list."""
 
     def __init__(self, *, key: bytes) -> None:
         self._key = key
 
-    def request(
+    def listing(
         self, collection: str, query: ListQuery, sorts: Mapping[str, SortKey], scope: TenantScope | None
-    ) -> PageRequest:
-        """Return which rows to read.
+    ) -> Listing:
+        """Begin an answer: which rows to read, and then the page of them.
 
         Raises
         ------
         InvalidCursorError
             The cursor is not ours, or belongs to another list, tenant, environment, filter or order.
         """
-        after = None
-        if query.cursor is not None:
-            after = self._read(query.cursor, self._context(collection, query, scope))
-        return PageRequest(limit=query.limit, sort=sorts[query.sort or "-createdAt"], after=after)
+        context = self._context(collection, query, scope)
+        after = self._read(query.cursor, context) if query.cursor is not None else None
+        request = PageRequest(limit=query.limit, sort=sorts[query.sort or "-createdAt"], after=after)
+        return Listing(request=request, sign=partial(self._sign, context=context))
 
     def check(self, collection: str, query: ListQuery, scope: TenantScope | None) -> None:
         """Look whether the query's cursor is this list's.
@@ -49,16 +51,6 @@ class Pager:
         """
         if query.cursor is not None:
             self._read(query.cursor, self._context(collection, query, scope))
-
-    def next_cursor(
-        self, collection: str, query: ListQuery, sort: SortKey, last: Mapping[str, Any], scope: TenantScope | None
-    ) -> str:
-        """Return the cursor of the page after the one that ends with ``last``."""
-        value = last[sort.name] if sort.name is not None else None
-        text = value.isoformat() if isinstance(value, date) else value
-        payload = json.dumps([str(last["id"]), text], separators=(",", ":")).encode()
-        signature = self._sign(payload, self._context(collection, query, scope))
-        return base64.urlsafe_b64encode(signature + payload).rstrip(b"=").decode()
 
     def _context(self, collection: str, query: ListQuery, scope: TenantScope | None) -> bytes:
         place = f"{scope.tenant_id}/{scope.environment}" if scope is not None else "control"
@@ -78,22 +70,35 @@ class Pager:
         identifier, value = json.loads(payload)
         return {"id": identifier, "value": value}
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One list as one request asks for it."""
+
+    request: PageRequest
+    """Which rows to read."""
+    sign: Callable[[bytes], bytes]
+
     def page(
         self,
         kind: type[Public],
         rows: Sequence[Mapping[str, Any]],
         *,
         more: bool,
-        collection: str,
-        query: ListQuery,
-        sort: SortKey,
-        scope: TenantScope | None,
         data: Sequence[Public] | None = None,
     ) -> Page[Any]:
         """Return the page with its cursor; ``data`` are the resources where a row alone does not make one."""
-        cursor = self.next_cursor(collection, query, sort, rows[-1], scope) if more else None
+        cursor = self._cursor(rows[-1]) if more else None
         found = [kind.model_validate(row) for row in rows] if data is None else list(data)
         return Page[kind].model_construct(data=found, has_more=more, next_cursor=cursor)  # type: ignore[valid-type]
+
+    def _cursor(self, last: Mapping[str, Any]) -> str:
+        """Return the cursor of the page after the one that ends with ``last``."""
+        name = self.request.sort.name
+        value = last[name] if name is not None else None
+        text = value.isoformat() if isinstance(value, date) else value
+        payload = json.dumps([str(last["id"]), text], separators=(",", ":")).encode()
+        return base64.urlsafe_b64encode(self.sign(payload) + payload).rstrip(b"=").decode()
 
 
 def link_header(path: str, query: ListQuery, cursor: str) -> str:

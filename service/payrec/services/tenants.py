@@ -45,18 +45,14 @@ class TenantService:
     async def page(self, caller: Caller, query: TenantQuery) -> Page[TenantPublic]:
         """Return the caller's tenant, or all of them to who manages tenants."""
         everything = Permission.TENANTS_MANAGE in caller.principal.permissions
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         tenant_id = None if everything else caller.tenant.tenant_id
         async with self._work.database.control(readonly=True) as connection:
-            rows, more = await TenantStore(connection).page(request, query, tenant_id=tenant_id)
-        return self._pager.page(
+            rows, more = await TenantStore(connection).page(listing.request, query, tenant_id=tenant_id)
+        return listing.page(
             TenantPublic,
             [effective(row) for row in rows],
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def get(self, caller: Caller, tenant_id: str) -> TenantPublic:

@@ -109,17 +109,13 @@ class WebhookService:
         ------
         InvalidCursorError
         """
-        request = self._pager.request(COLLECTION, query, BY_CREATION, caller.scope)
+        listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await WebhookStore(connection).page(request, query)
-        return self._pager.page(
+            rows, more = await WebhookStore(connection).page(listing.request, query)
+        return listing.page(
             WebhookPublic,
             rows,
             more=more,
-            collection=COLLECTION,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def patch(self, caller: Caller, webhook_id: str, given: WebhookPatch, if_match: str | None) -> WebhookPublic:
@@ -237,19 +233,15 @@ class WebhookService:
         """
         wanted = identifier(webhook_id)
         collection = f"{COLLECTION}/{webhook_id}/deliveries"
-        request = self._pager.request(collection, query, BY_EVENT, caller.scope)
+        listing = self._pager.listing(collection, query, BY_EVENT, caller.scope)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             if await WebhookStore(connection).get(wanted) is None:
                 raise NotFoundError
-            rows, more = await WebhookDeliveryStore(connection, wanted).page(request, query)
-        return self._pager.page(
+            rows, more = await WebhookDeliveryStore(connection, wanted).page(listing.request, query)
+        return listing.page(
             WebhookDeliveryPublic,
             rows,
             more=more,
-            collection=collection,
-            query=query,
-            sort=request.sort,
-            scope=caller.scope,
         )
 
     async def redeliver(self, caller: Caller, webhook_id: str, given: WebhookRedeliver) -> WebhookRedelivered:

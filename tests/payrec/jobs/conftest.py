@@ -1,4 +1,4 @@
-"""What tests of pulled data sources share."""
+"""What tests of jobs share: worlds without a worker, and a server to pull from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.service import make_config, running
 
 
 @pytest.fixture(scope="module")
-async def pulling(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def made(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     """Return a world without any worker: the tests are the workers."""
     secrets = tmp_path_factory.mktemp("secrets")
     with cloned(postgres) as database:
@@ -26,11 +26,23 @@ async def pulling(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-async def world(pulling: World) -> World:
+async def payable(made: World) -> AsyncIterator[World]:
+    """Return the world with one item and the line that pays it; nobody else's may be decided."""
+    await made.clean()
+    async with made.service.factory.context.database.provisioning(search_path="jobs") as connection:
+        await connection.execute("DELETE FROM procrastinate_jobs")
+    await made.expect(reference="INV-2026-001")
+    await made.receive(remittance="INV-2026-001")
+    yield made
+    assert await made.bystander_decisions() == 0
+
+
+@pytest.fixture
+async def world(made: World) -> World:
     """Return the world without anything in it."""
-    await pulling.clean()
-    await pulling.sql("DELETE FROM data_source")
-    return pulling
+    await made.clean()
+    await made.sql("DELETE FROM data_source")
+    return made
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +15,8 @@ from payrec.services.ingestion import Ingestion
 from payrec.services.matching import MatchingService
 from payrec.storage.jobs import JobStore
 from payrec.storage.pieces import Stamp
-from support.attempts import LAPSE, Pause, drain
-from support.events import TOLD
-from support.matching_world import World, matching_world
-from support.postgres import EmbeddedPostgres, cloned
-from support.service import make_config, running
+from support.attempts import LAPSE, Pause, drain, events_of, queued_run
+from support.matching_world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -28,27 +24,9 @@ RECORD = {"amount": "5.00", "currency": "EUR", "direction": "credit", "bookingDa
 ROUNDS = 20
 
 
-@pytest.fixture(scope="module")
-async def made(postgres: EmbeddedPostgres) -> AsyncIterator[World]:
-    """Return a world without any worker: the tests are the workers."""
-    with cloned(postgres) as database:
-        async with running(make_config(database), worker=False) as service:
-            acme, globex = await service.tenant("acme"), await service.tenant("globex")
-            async with matching_world(service, acme, globex) as world:
-                yield world
-
-
 @pytest.fixture
-async def world(made: World) -> AsyncIterator[World]:
-    await made.clean()
-    await made.expect(reference="INV-2026-001")
-    await made.receive(remittance="INV-2026-001")
-    yield made
-    assert await made.bystander_decisions() == 0
-
-
-async def queued_run(world: World) -> str:
-    return str((await world.tenant.post("/matches/match", {"wait": 0})).json()["jobId"])
+def world(payable: World) -> World:
+    return payable
 
 
 async def queued_import(world: World, monkeypatch: pytest.MonkeyPatch, *records: dict[str, Any]) -> dict[str, Any]:
@@ -66,19 +44,14 @@ async def cancel(world: World, job_id: str, **headers: str) -> tuple[int, dict[s
     return answer.status_code, answer.json()
 
 
-async def events(world: World, job_id: str) -> list[str]:
-    rows = await world.sql(f"SELECT type FROM {TOLD} WHERE resource_id = %s ORDER BY place", job_id)  # noqa: S608
-    return [row["type"] for row in rows]
-
-
 async def nothing_imported(world: World, upload: dict[str, Any]) -> None:
     """See that nothing is left of an upload but that it was cancelled."""
     found = (await world.tenant.get(f"/imports/{upload['id']}")).json()
     assert (found["status"], found["error"]["code"], found["counts"]["accepted"]) == ("failed", "cancelled", 0)
     assert await world.sql("SELECT 1 FROM blob_chunk") == []
     assert len(await world.sql("SELECT 1 FROM incoming_transaction")) == 1
-    assert await events(world, upload["id"]) == ["import.failed"]
-    assert await events(world, upload["jobId"]) == ["job.cancelled"]
+    assert await events_of(world, upload["id"]) == ["import.failed"]
+    assert await events_of(world, upload["jobId"]) == ["job.cancelled"]
 
 
 async def test_a_waiting_run_is_cancelled_at_once(world: World) -> None:
@@ -89,7 +62,7 @@ async def test_a_waiting_run_is_cancelled_at_once(world: World) -> None:
     assert await cancel(world, job_id) == (200, job)
     await drain(world)
     assert await world.job(job_id) == job
-    assert await events(world, job_id) == ["job.cancelled"]
+    assert await events_of(world, job_id) == ["job.cancelled"]
     assert await world.matches() == []
     run_id = await queued_run(world)
     await drain(world)
@@ -143,7 +116,7 @@ async def test_a_running_run_stops_when_its_lease_would_be_renewed(
     assert not committing
     assert (job["status"], job["attempts"], job["result"], job["error"]) == ("cancelled", 1, None, None)
     assert await world.matches() == []
-    assert await events(world, job_id) == ["job.cancelled"]
+    assert await events_of(world, job_id) == ["job.cancelled"]
     assert await cancel(world, job_id) == (200, job)
 
 
@@ -194,7 +167,7 @@ async def test_whoever_does_not_see_the_request_in_time_cannot_finish(
     pause.go_on.set()
     await working
     assert (await world.job(job_id))["status"] == "cancelled"
-    assert await events(world, job_id) == ["job.cancelled"]
+    assert await events_of(world, job_id) == ["job.cancelled"]
     if kind == "import":
         await nothing_imported(world, upload)
     else:
@@ -261,7 +234,7 @@ async def test_what_has_ended_cannot_be_cancelled(world: World, monkeypatch: pyt
     status, refusal = await cancel(world, failed_id)
     assert (status, refusal["code"]) == (409, "invalid_state")
     assert await world.job(job_id) == before
-    assert await events(world, failed_id) == ["job.failed"]
+    assert await events_of(world, failed_id) == ["job.failed"]
 
 
 async def test_only_the_jobs_of_the_own_environment_and_version_are_cancelled(world: World) -> None:
@@ -285,7 +258,7 @@ async def test_cancelling_again_with_the_same_key_is_answered_from_memory(world:
     again = await world.tenant.post(f"/jobs/{job_id}/cancel", headers=headers)
     assert (again.status_code, again.json()) == (200, first.json())
     assert again.headers["Idempotency-Replayed"] == "true"
-    assert await events(world, job_id) == ["job.cancelled"]
+    assert await events_of(world, job_id) == ["job.cancelled"]
 
 
 @pytest.mark.parametrize("kind", ["match", "import"])
@@ -307,7 +280,7 @@ async def test_of_cancelling_and_finishing_at_once_exactly_one_wins(
             answers = await asyncio.gather(*(cancel(world, job_id) for _ in range(2)))
             await working
         job = await world.job(job_id)
-        [event] = await events(world, job_id)
+        [event] = await events_of(world, job_id)
         outcomes.append(job["status"])
         assert event == f"job.{job['status']}"
         if job["status"] == "succeeded":

@@ -117,14 +117,14 @@ DEATHS = [
 QUICK = {"lease": 1.5, "heartbeat_seconds": 0.3, "stalled_seconds": 1.0, "polling_seconds": 0.2, "grace_seconds": 5.0}
 
 
-async def test_the_points_are_all_that_there_are(pulling: World) -> None:
-    runner = JobRunner(pulling.service.factory)
+async def test_the_points_are_all_that_there_are(made: World) -> None:
+    runner = JobRunner(made.service.factory)
     modules = {".".join(name.split(".")[:2]) for name in (*COMMITS, *ELSEWHERE)}
     modules |= {f"jobs.{path.stem}" for path in (ROOT / "jobs").glob("*.py")}
     # Whatever does jobs, and the tasks of the clock.
     modules |= {work.__module__.removeprefix("payrec.") for work in runner._kinds.values()}
-    tasks = context_of(pulling.service.factory, runner).values()
-    modules |= {type(service).__module__.removeprefix("payrec.") for service in tasks}
+    tasks = context_of(made.service.factory, runner).values()
+    modules |= {task.__module__.removeprefix("payrec.") for task in tasks}
     found = set().union(*(writers(module) for module in modules))
     # It opens transactions for the others, whose they are.
     found -= {"services.source_sync._Sync._store"}
@@ -132,20 +132,18 @@ async def test_the_points_are_all_that_there_are(pulling: World) -> None:
 
 
 @pytest.fixture
-async def story(pulling: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Story]:
+async def story(world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Story]:
     monkeypatch.setattr("payrec.services.imports.INLINE_BYTES_MAX", 0)
 
     def answer(came: Received) -> web.Response:
         return web.Response(status=410 if came.request.path.endswith("/gone") else 204)
 
-    await pulling.clean()
-    await pulling.sql("DELETE FROM data_source")
-    await created(pulling, sftp, config={"afterRead": "delete"})
+    await created(world, sftp, config={"afterRead": "delete"})
     async with receiving(answer) as receiver:
-        made = await pulling.tenant.post("/webhooks", {"url": receiver.url, "events": ["job.succeeded"]})
+        made = await world.tenant.post("/webhooks", {"url": receiver.url, "events": ["job.succeeded"]})
         assert made.status_code == 201, made.text
-        superuser = pulling.service.factory.context.config.database_url.replace("payrec_service", "postgres")
-        yield Story(pulling, sftp, receiver, superuser)
+        superuser = world.service.factory.context.config.database_url.replace("payrec_service", "postgres")
+        yield Story(world, sftp, receiver, superuser)
 
 
 async def finished(story: Story) -> bool | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -16,43 +15,21 @@ from payrec.jobs.runner import JobRunner
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.matching import STEPS, MatchingService
 from payrec.storage.jobs import JobStore
-from support.attempts import DUE, LAPSE, Pause, drain
-from support.matching_world import TABLES, World, matching_world
-from support.postgres import EmbeddedPostgres, cloned
-from support.service import make_config, running
+from support.attempts import DUE, LAPSE, Pause, drain, queued_run
+from support.matching_world import TABLES, World
 
 pytestmark = pytest.mark.anyio
 
 RECORD = {"amount": "5.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
 
 
-@pytest.fixture(scope="module")
-async def made(postgres: EmbeddedPostgres) -> AsyncIterator[World]:
-    """Return a world without any worker: the tests are the workers."""
-    with cloned(postgres) as database:
-        async with running(make_config(database), worker=False) as service:
-            acme, globex = await service.tenant("acme"), await service.tenant("globex")
-            async with matching_world(service, acme, globex) as world:
-                yield world
-
-
 @pytest.fixture
-async def world(made: World) -> AsyncIterator[World]:
-    await made.clean()
-    async with made.service.factory.context.database.provisioning(search_path="jobs") as connection:
-        await connection.execute("DELETE FROM procrastinate_jobs")
-    await made.expect(reference="INV-2026-001")
-    await made.receive(remittance="INV-2026-001")
-    yield made
-    assert await made.bystander_decisions() == 0
-
-
-async def start(world: World) -> str:
-    return str((await world.tenant.post("/matches/match", {"wait": 0})).json()["jobId"])
+def world(payable: World) -> World:
+    return payable
 
 
 async def test_a_run_that_lost_its_lease_writes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     pause = Pause(monkeypatch, MatchingService, "_commit")
     slow = drain(world)
     await pause.reached.wait()
@@ -70,7 +47,7 @@ async def test_a_run_that_lost_its_lease_writes_nothing(world: World, monkeypatc
 
 
 async def test_without_the_fence_both_attempts_would_write(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    await start(world)
+    await queued_run(world)
     pause = Pause(monkeypatch, MatchingService, "_commit")
     slow = drain(world)
     await pause.reached.wait()
@@ -119,7 +96,7 @@ async def test_a_request_whose_upload_a_worker_has_taken_over_names_the_job(
 
 
 async def test_a_lease_is_renewed_for_as_long_as_the_job_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     pause = Pause(monkeypatch, MatchingService, "_commit")
     slow = drain(world, lease=0.3)
     await pause.reached.wait()
@@ -138,14 +115,14 @@ async def test_a_lease_is_renewed_for_as_long_as_the_job_runs(world: World, monk
 
 
 async def test_two_workers_never_do_the_same_job(world: World) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     await asyncio.gather(*(drain(world) for _ in range(6)))
     job = await world.job(job_id)
     assert (job["status"], job["attempts"]) == ("succeeded", 1)
 
 
 async def test_taking_a_job_asks_for_a_look_after_its_lease_in_the_same_transaction(world: World) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     runner = JobRunner(world.service.factory, lease=timedelta(seconds=15))
     taken = await runner._claim(world.scope, "match", UUID(job_id))
     assert taken is not None
@@ -161,7 +138,7 @@ async def test_taking_a_job_asks_for_a_look_after_its_lease_in_the_same_transact
 
 
 async def test_a_database_that_does_not_answer_fails_no_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     calls = 0
     read = MatchingService._read
 
@@ -183,7 +160,7 @@ async def test_a_database_that_does_not_answer_fails_no_job(world: World, monkey
 async def test_a_wake_up_waits_for_a_database_that_does_not_answer(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     monkeypatch.setattr("payrec.jobs.runner.UNAVAILABLE_SECONDS", 0.01)
     claim = JobRunner._claim
     refusals = 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,30 +13,12 @@ from payrec.jobs.worker import run_worker
 from payrec.services.overdue_notices import ACTION, OverdueNoticeService
 from payrec.storage.changes import ChangeStore
 from support.events import TOLD
-from support.matching_world import World, matching_world
-from support.postgres import EmbeddedPostgres, cloned
-from support.service import make_config, running
+from support.matching_world import World
 from support.wire import in_control, until
 
 pytestmark = pytest.mark.anyio
 
 TODAY = datetime(2026, 3, 10, 12, tzinfo=UTC)
-
-
-@pytest.fixture(scope="module")
-async def made(postgres: EmbeddedPostgres) -> AsyncIterator[World]:
-    """Return a world without any worker."""
-    with cloned(postgres) as database:
-        async with running(make_config(database), worker=False) as service:
-            acme, globex = await service.tenant("acme"), await service.tenant("globex")
-            async with matching_world(service, acme, globex) as world:
-                yield world
-
-
-@pytest.fixture
-async def world(made: World) -> World:
-    await made.clean()
-    return made
 
 
 class FixedClock:

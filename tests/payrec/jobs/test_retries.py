@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,45 +14,17 @@ from payrec.jobs.runner import JobRunner
 from payrec.jobs.worker import run_worker
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.matching import MatchingService
-from support.attempts import DUE, LAPSE, Pause, drain
-from support.events import TOLD
-from support.matching_world import TABLES, World, matching_world
-from support.postgres import EmbeddedPostgres, cloned
-from support.service import make_config, running
+from support.attempts import DUE, LAPSE, Pause, drain, events_of, queued_run
+from support.matching_world import TABLES, World
 
 pytestmark = pytest.mark.anyio
 
 RECORD = {"amount": "5.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
 
 
-@pytest.fixture(scope="module")
-async def made(postgres: EmbeddedPostgres) -> AsyncIterator[World]:
-    """Return a world without any worker."""
-    with cloned(postgres) as database:
-        async with running(make_config(database), worker=False) as service:
-            acme, globex = await service.tenant("acme"), await service.tenant("globex")
-            async with matching_world(service, acme, globex) as world:
-                yield world
-
-
 @pytest.fixture
-async def world(made: World) -> AsyncIterator[World]:
-    await made.clean()
-    async with made.service.factory.context.database.provisioning(search_path="jobs") as connection:
-        await connection.execute("DELETE FROM procrastinate_jobs")
-    await made.expect(reference="INV-2026-001")
-    await made.receive(remittance="INV-2026-001")
-    yield made
-    assert await made.bystander_decisions() == 0
-
-
-async def start(world: World) -> str:
-    return str((await world.tenant.post("/matches/match", {"wait": 0})).json()["jobId"])
-
-
-async def events(world: World, job_id: str) -> list[str]:
-    rows = await world.sql(f"SELECT type FROM {TOLD} WHERE resource_id = %s ORDER BY place", job_id)  # noqa: S608
-    return [row["type"] for row in rows]
+def world(payable: World) -> World:
+    return payable
 
 
 def crashing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -66,7 +37,7 @@ def crashing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
 async def test_what_has_failed_waits_says_until_when_and_is_done_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     before = await world.digest("match", "leg", "allocation", "outbox")
     with monkeypatch.context() as patch:
         crashing(patch, ValueError("a defect of ours"))
@@ -104,7 +75,7 @@ async def test_what_always_fails_is_failed_with_its_problem(
     world: World, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
 ) -> None:
     crashing(monkeypatch, error)
-    job_id = await start(world)
+    job_id = await queued_run(world)
     for attempt in range(1, JOB_ATTEMPTS_MAX + 1):
         assert (await world.job(job_id))["status"] == "queued"
         await world.sql(DUE)
@@ -115,12 +86,12 @@ async def test_what_always_fails_is_failed_with_its_problem(
     await world.sql(DUE)
     await drain(world)
     assert await world.job(job_id) == dead
-    assert await events(world, job_id) == ["job.failed"]
+    assert await events_of(world, job_id) == ["job.failed"]
     assert (await world.bystander.get("/jobs", params={"status": "failed"})).json()["data"] == []
 
 
 async def test_a_job_whose_workers_die_one_after_the_other_is_failed(world: World) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     await world.sql("UPDATE job SET status = 'running', attempts = %s", JOB_ATTEMPTS_MAX)
     await world.sql(LAPSE)
     await drain(world)
@@ -131,7 +102,7 @@ async def test_a_job_whose_workers_die_one_after_the_other_is_failed(world: Worl
 async def test_a_job_that_is_cancelled_before_it_fails_is_not_tried_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
 
     async def crash(*_given: Any, **_more: Any) -> None:
         assert (await world.tenant.post(f"/jobs/{job_id}/cancel")).status_code == 202
@@ -147,7 +118,7 @@ async def test_a_job_that_waits_for_its_next_attempt_can_be_cancelled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashing(monkeypatch, ValueError("a defect of ours"))
-    job_id = await start(world)
+    job_id = await queued_run(world)
     await drain(world)
     answer = await world.tenant.post(f"/jobs/{job_id}/cancel")
     assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
@@ -156,7 +127,7 @@ async def test_a_job_that_waits_for_its_next_attempt_can_be_cancelled(
 async def test_an_attempt_that_has_lost_its_lease_gives_nothing_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     reached, go_on = asyncio.Event(), asyncio.Event()
 
     async def crash(*_given: Any, **_more: Any) -> None:
@@ -182,7 +153,7 @@ async def test_what_a_worker_that_ends_has_not_done_is_done_by_another_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     if kind == "match":
-        job_id = await start(world)
+        job_id = await queued_run(world)
     else:
         with monkeypatch.context() as patch:
             patch.setattr("payrec.services.imports.INLINE_BYTES_MAX", 0)
@@ -205,13 +176,13 @@ async def test_what_a_worker_that_ends_has_not_done_is_done_by_another_at_once(
         await other
     assert (job["status"], job["attempts"]) == ("succeeded", 2)
     assert len(await world.matches()) == (kind == "match")
-    assert await events(world, job_id) == ["job.succeeded"]
+    assert await events_of(world, job_id) == ["job.succeeded"]
 
 
 async def test_what_is_over_within_the_grace_is_finished_and_nothing_new_is_begun(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = await start(world)
+    job_id = await queued_run(world)
     pause = Pause(monkeypatch, MatchingService, "_commit")
     ending = asyncio.create_task(run_worker(world.service.factory, grace_seconds=60))
     await pause.reached.wait()
