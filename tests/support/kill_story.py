@@ -24,6 +24,8 @@ DUE_TASKS: Final = {
     "schedule": "start_due_syncs",
     "overdue": "announce_overdue",
     "retention": "drop_expired",
+    "remnant": "collect_objects",
+    "expiry": "drop_expired",
 }
 
 
@@ -162,6 +164,18 @@ class Story:
         await self.world.sql(job, job_id)
         await self.world.sql(export, uuid4(), job_id)
         self.past.add(str(job_id))
+
+    async def expiry(self) -> None:
+        """Let the time of every export be over."""
+        await self.world.sql("UPDATE export SET expires_at = now()")
+
+    async def remnant(self) -> None:
+        """Let an environment have been dropped long ago."""
+        query = (
+            "INSERT INTO control.blob_remnant (environment_id, tenant_id, dropped_at)"
+            " VALUES (%s, %s, now() - interval '1 day')"
+        )
+        await look(self.superuser, query, uuid4(), uuid4())
 
     async def webhook_gone(self) -> None:
         """Let an endpoint be due that is not there any more."""

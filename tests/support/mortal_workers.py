@@ -133,6 +133,7 @@ class MortalWorkers:
         self._environment = {
             "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
             "DATABASE_URL": config.database_url,
+            "BLOB_URL": config.blob_url,
             "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
             "ENCRYPTION_KEY": config.encryption_key.get_secret_value(),
         }

@@ -30,6 +30,9 @@ class Bucket:
     before_read: Callable[[str], None] | None = None
     redirect: str | None = None
     fail_reads: int = 0
+    parts: dict[str, dict[int, bytes]] = field(default_factory=dict)
+    tags: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+    is_down: bool = False
 
     def put(self, name: str, data: bytes) -> None:
         """Store an object."""
@@ -38,7 +41,11 @@ class Bucket:
 
     def tag(self, name: str) -> str:
         """Return the entity tag of an object."""
-        return f'"{hashlib.md5(self.objects[name]).hexdigest()}"'  # noqa: S324 - what S3 does
+        data = self.objects[name]
+        known = self.tags.get(name)
+        if known is None or known[0] is not data:
+            known = self.tags[name] = data, f'"{hashlib.md5(data).hexdigest()}"'  # noqa: S324 - what S3 does
+        return known[1]
 
     @property
     def reads(self) -> list[str]:
@@ -88,6 +95,8 @@ async def object_server() -> AsyncIterator[Bucket]:  # noqa: C901 - a small prot
         name, _, key = unquote(request.url.raw_path).lstrip("/").partition("/")
         bucket.requests.append((request.method, key))
         bucket.headers.append(dict(request.headers))
+        if bucket.is_down:
+            return _error(503, "ServiceUnavailable")
         if bucket.redirect is not None:
             return web.Response(status=307, headers={"Location": bucket.redirect})
         if not _signature(request):
@@ -96,6 +105,8 @@ async def object_server() -> AsyncIterator[Bucket]:  # noqa: C901 - a small prot
             return _error(404, "NoSuchBucket")
         if request.method == "GET" and not key:
             return _listed(bucket, dict(request.query))
+        if request.method == "POST" or "uploadId" in request.query:
+            return await _in_parts(bucket, request, key)
         if request.method == "PUT":
             source = request.headers.get("x-amz-copy-source")
             body = await request.read()
@@ -127,13 +138,35 @@ async def object_server() -> AsyncIterator[Bucket]:  # noqa: C901 - a small prot
         data, status = bucket.objects[key], 200
         asked = request.http_range
         if asked.start is not None and request.method == "GET":
-            headers["Content-Range"] = f"bytes {asked.start}-{len(data) - 1}/{len(data)}"
+            last = min(asked.stop or len(data), len(data)) - 1
+            headers["Content-Range"] = f"bytes {asked.start}-{last}/{len(data)}"
             data, status = data[asked], 206
         return web.Response(status=status, body=data, headers=headers)
 
     async with served(serve) as url:
         bucket.url = url
         yield bucket
+
+
+async def _in_parts(bucket: Bucket, request: web.Request, key: str) -> web.Response:
+    """Begin, continue or end a file that comes in parts."""
+    upload = request.query.get("uploadId")
+    if upload is None:
+        upload = f"{key}-{len(bucket.parts)}"
+        bucket.parts[upload] = {}
+        text = f"<InitiateMultipartUploadResult><UploadId>{escape(upload)}</UploadId></InitiateMultipartUploadResult>"
+    elif request.method == "PUT":
+        number = int(request.query["partNumber"])
+        bucket.parts[upload][number] = data = await request.read()
+        return web.Response(headers={"ETag": f'"{hashlib.md5(data).hexdigest()}"'})  # noqa: S324 - what S3 does
+    elif request.method == "POST":
+        bucket.put(key, b"".join(data for _, data in sorted(bucket.parts.pop(upload).items())))
+        tag = escape(bucket.tag(key))
+        text = f"<CompleteMultipartUploadResult><ETag>{tag}</ETag></CompleteMultipartUploadResult>"
+    else:
+        del bucket.parts[upload]
+        return web.Response(status=204)
+    return web.Response(body=text.encode(), content_type="text/xml")
 
 
 def _listed(bucket: Bucket, query: dict[str, str]) -> web.Response:

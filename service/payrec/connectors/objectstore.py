@@ -46,10 +46,11 @@ _VARIABLES: Final = ("AWS_", "GOOGLE_", "AZURE_", "MSI_", "IDENTITY_")
 
 _RETRIES: Final = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
 
-_GONE: Final = (exceptions.NotFoundError, FileNotFoundError)
+GONE: Final = (exceptions.NotFoundError, FileNotFoundError)
+"""What the library raises where the bucket or the object is not there."""
 
 _PROBLEMS: Final[tuple[tuple[tuple[type[Exception], ...], str, str], ...]] = (
-    (_GONE, "not_found", "the bucket or the object is not there"),
+    (GONE, "not_found", "the bucket or the object is not there"),
     ((exceptions.PermissionDeniedError,), "permission_denied", "the store does not permit this"),
     ((exceptions.UnauthenticatedError,), "not_authenticated", "the store does not accept the credentials"),
 )
@@ -145,7 +146,7 @@ class _Store:
                             raise ObjectTooLargeError(bytes_max)
                         with disk_room():
                             into.write(chunk)
-            except (exceptions.PreconditionError, *_GONE):
+            except (exceptions.PreconditionError, *GONE):
                 raise ObjectChangedError from None
         if found.size is not None and size != found.size:
             raise ObjectChangedError
@@ -163,7 +164,7 @@ class _Store:
             if not await self._is_there(found):
                 return
             place = target
-            with contextlib.suppress(*_GONE):
+            with contextlib.suppress(*GONE):
                 there = await obstore.head_async(self._opened, place)
                 if there["e_tag"] != found.tag:
                     place = other_name(target, found)
@@ -173,7 +174,7 @@ class _Store:
     async def _is_there(self, found: RemoteObject) -> bool:
         try:
             meta = await obstore.head_async(self._opened, self._prefix + found.name)
-        except _GONE:
+        except GONE:
             return False
         if _object(found.name, meta).version != found.version:
             raise ObjectChangedError
@@ -190,13 +191,19 @@ class _Store:
         except (exceptions.BaseError, ValueError, OSError, TimeoutError) as error:
             if self._proxy.refused is not None:
                 raise self._proxy.refused from None
-            for kinds, code, detail in _PROBLEMS:
-                if isinstance(error, kinds):
-                    raise SourceError(code, detail) from None
-            status = _STATUS.search(str(error))
-            if status is not None and status[1] in _STATUSES:
-                raise SourceError(*_STATUSES[status[1]]) from None
+            refusal = refusal_of(error)
+            if refusal is not None:
+                raise SourceError(*refusal) from None
             raise ConnectionBrokenError("the store did not answer as it should") from None
+
+
+def refusal_of(error: Exception) -> tuple[str, str] | None:
+    """Return the code and the text of what a store refuses; None where it is another failure."""
+    for kinds, code, detail in _PROBLEMS:
+        if isinstance(error, kinds):
+            return code, detail
+    status = _STATUS.search(str(error))
+    return _STATUSES.get(status[1]) if status is not None else None
 
 
 @contextmanager

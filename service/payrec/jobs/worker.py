@@ -13,6 +13,7 @@ from procrastinate import App
 from procrastinate.exceptions import ConnectorException, UniqueViolation
 from procrastinate.jobs import Job, Status
 
+from payrec.constants.jobs import WORKER_GRACE_SECONDS
 from payrec.factory import Factory
 from payrec.jobs.app import QUEUE, create_app
 from payrec.jobs.outgoing import Outgoing
@@ -25,9 +26,6 @@ WAKE_UPS_BESIDE: Final = 2
 
 THREADS_PER_JOB: Final = 4
 """Threads at once for a job: both sides of a run are read at the same time, while its learning computes."""
-
-GRACE_SECONDS: Final = 20.0
-"""How long what runs may go on when the worker is asked to end; then others have it. Kubernetes kills after 30 s."""
 
 HEARTBEAT_SECONDS: Final = 5.0
 """Between two signs of life of a worker."""
@@ -50,7 +48,7 @@ async def run_worker(
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
     stalled_seconds: float = STALLED_SECONDS,
     polling_seconds: float = POLLING_SECONDS,
-    grace_seconds: float = GRACE_SECONDS,
+    grace_seconds: float = WORKER_GRACE_SECONDS,
     memory_bytes: int | None = None,
 ) -> None:
     """Work until cancelled; then begin nothing, finish what is over within the grace, and give the rest to others.
@@ -116,6 +114,7 @@ def context_of(factory: Factory, runner: JobRunner) -> dict[str, Any]:
         "runner": runner,
         "announce_expiring_keys": factory.upkeep.create_api_key_expiry_service().announce,
         "announce_overdue": OverdueNoticeService(work=factory.work).announce,
+        "collect_objects": factory.upkeep.create_blob_collector().collect,
         "drop_expired": factory.upkeep.create_retention_service().drop_expired,
         "drop_tombstones": factory.tenants.create_tombstone_service().drop_due,
         "look_at_outboxes": factory.upkeep.create_sealer().look_everywhere,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from payrec.constants import EXPORT_KEPT, EXPORT_ROWS_MAX
+from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.disk import disk_room
@@ -20,14 +21,13 @@ from payrec.errors import FieldError, NotFoundError, ValidationFailedError
 from payrec.models.common import ListQuery
 from payrec.models.exports import ExportCreate, ExportFilePublic, ExportResult
 from payrec.models.jobs import JobCreate, JobPublic
+from payrec.services.blobs import begun
 from payrec.services.export_files import ExportFile
 from payrec.services.export_lists import LISTS, Reading, pages
 from payrec.services.jobs import public_of as job_public
 from payrec.services.jobs import queued_job
-from payrec.services.stored_files import chunks_of
 from payrec.services.validation import check_amount_filters, identifier, validated
 from payrec.services.work import LostLeaseError, Work
-from payrec.storage.blobs import BlobStore
 from payrec.storage.exports import ExportStore
 from payrec.storage.jobs import JobStore
 
@@ -86,15 +86,16 @@ class ExportService:
         ------
         NotFoundError
             Also after it has expired.
+        UnavailableError
+            It cannot be read at present.
         """
         wanted, now = identifier(export_id), self._work.clock.now()
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             row = await ExportStore(connection).get(wanted, now=now)
         if row is None:
             raise NotFoundError
-        return ExportFilePublic.model_validate(row), chunks_of(
-            self._work.database, caller.tenant, row["id"], size=row["bytes"]
-        )
+        blob = Blob(id=row["id"], object_id=row["object_id"], size=row["bytes"])
+        return ExportFilePublic.model_validate(row), await begun(self._work.blobs.chunks(caller.tenant, blob))
 
     async def _write(
         self, scope: TenantScope, wanted: ExportCreate, directory: Path, progress: Progress
@@ -119,32 +120,38 @@ class ExportService:
     ) -> None:
         size, sha256 = await asyncio.to_thread(_measured, path)
         export_id = self._work.ids.new()
-        async with self._work.tenant(caller, scope, resumed=True) as unit:
-            expires_at = unit.now + EXPORT_KEPT
-            with path.open("rb") as stream:
-                await BlobStore(unit.connection).put(export_id, stream)
-            row = {
-                "id": export_id,
-                "job_id": job["id"],
-                "rows": rows,
-                "bytes": size,
-                "created_at": unit.now,
-                "expires_at": expires_at,
-                "resource": wanted.resource,
-                "format": wanted.format,
-                "sha256": sha256,
-            }
-            await ExportStore(unit.connection).add(row)
-            url = f"{COLLECTION}/{export_id}/content"
-            result = ExportResult(url=url, expires_at=expires_at, rows=rows, bytes=size, sha256=sha256)
-            told = result.model_dump(mode="json", by_alias=True)
-            finished = await JobStore(unit.connection).finish(
-                job["id"], attempt=job["attempts"], now=unit.now, result=told, done=rows
-            )
-            if not finished:
-                raise LostLeaseError
-            unit.record(Record(action="export.created", resource_id=export_id, after={**job["params"], "rows": rows}))
-            unit.record(Record(action="job.succeeded", resource_id=job["id"]))
+        with path.open("rb") as stream:
+            written = self._work.blobs.written(scope, stream)
+            async with written as blob, self._work.tenant(caller, scope, resumed=True) as unit:
+                expires_at = unit.now + EXPORT_KEPT
+                await blob.store(unit.connection, export_id)
+                row = {
+                    "id": export_id,
+                    "job_id": job["id"],
+                    "rows": rows,
+                    "bytes": size,
+                    "created_at": unit.now,
+                    "expires_at": expires_at,
+                    "resource": wanted.resource,
+                    "format": wanted.format,
+                    "sha256": sha256,
+                    "object_id": blob.object_id,
+                }
+                await ExportStore(unit.connection).add(row)
+                url = f"{COLLECTION}/{export_id}/content"
+                result = ExportResult(url=url, expires_at=expires_at, rows=rows, bytes=size, sha256=sha256)
+                finished = await JobStore(unit.connection).finish(
+                    job["id"],
+                    attempt=job["attempts"],
+                    now=unit.now,
+                    result=result.model_dump(mode="json", by_alias=True),
+                    done=rows,
+                )
+                if not finished:
+                    raise LostLeaseError
+                after = {**job["params"], "rows": rows}
+                unit.record(Record(action="export.created", resource_id=export_id, after=after))
+                unit.record(Record(action="job.succeeded", resource_id=job["id"]))
 
 
 def query_of(wanted: ExportCreate, *, pointer: str = "") -> ListQuery:

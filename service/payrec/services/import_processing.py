@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import structlog
 
 from payrec.constants import CONTINUITY_STATEMENTS_MAX
+from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.disk import disk_room
@@ -36,7 +37,6 @@ from payrec.services.jobs import end_without_effect
 from payrec.services.read_options import read_options
 from payrec.services.statements import store_statements
 from payrec.services.work import LostLeaseError, Unit, Work
-from payrec.storage.blobs import BlobStore
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import JobStore
@@ -93,13 +93,17 @@ class ImportProcessor:
         ------
         NotFoundError
             The file is not there any more.
+        UnavailableError
+            It cannot be read now: a worker tries again.
         """
         with disk_room(), tempfile.TemporaryFile() as stream:
             async with self._work.database.tenant(scope, readonly=True) as connection:
                 row = await ImportStore(connection).of_job(job["id"])
                 if row is None or row["blob_id"] is None:
                     raise NotFoundError("the file of this job is not there any more")
-                await BlobStore(connection).read(row["blob_id"], stream)
+            blob = Blob(id=row["blob_id"], object_id=row["object_id"], size=row["bytes"])
+            async for data in self._work.blobs.chunks(scope, blob):
+                stream.write(data)
             await self.process(caller, scope, row, attempt=job["attempts"], stream=stream, progress=progress)
 
     def _ingestion(self, row: dict[str, Any], stream: BinaryIO) -> Ingestion:

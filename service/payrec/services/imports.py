@@ -12,11 +12,13 @@ from typing import Any, BinaryIO, Final
 from uuid import UUID
 
 from payrec.constants import PROBLEMS_READ_AT_ONCE
+from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
 from payrec.domain.progress import Progress
 from payrec.errors import NotFoundError, UnavailableError
 from payrec.models.common import Page
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
+from payrec.services.blobs import begun
 from payrec.services.csv_text import csv_rows
 from payrec.services.data_sources import with_source
 from payrec.services.import_processing import ImportProcessor
@@ -24,10 +26,8 @@ from payrec.services.import_rendering import COLLECTION, rendered_imports
 from payrec.services.jobs import end_cancelled, queued_job
 from payrec.services.paging import Pager
 from payrec.services.read_options import profile_of
-from payrec.services.stored_files import chunks_of
 from payrec.services.validation import identifier
 from payrec.services.work import LostLeaseError, Unit, Work
-from payrec.storage.blobs import BlobStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import INLINE_LEASE, JobStore
 from payrec.storage.listing import BY_CREATION, PageRequest
@@ -77,18 +77,20 @@ class ImportService:
             caller = replace(caller, idempotency=replace(given, fingerprints=found))
         inline = file.size <= INLINE_BYTES_MAX
         import_id, job_id = self._work.ids.new(), self._work.ids.new()
-        async with self._work.tenant(caller) as unit:
+        written = self._work.blobs.written(caller.tenant, file.stream)
+        async with written as blob, self._work.tenant(caller) as unit:
             # What the source says now is kept with the import: a later change of it changes nothing that came before.
             options = await with_source(unit.connection, options)
             content_key = _content_key(file, options)
             row = self._row(file, options, content_key, import_id=import_id, job_id=job_id, unit=unit)
+            row["object_id"] = blob.object_id
             earlier = await ImportStore(unit.connection).add(row)
             if earlier is not None:
                 public = (await rendered_imports(unit.connection, [earlier]))[0]
                 status = 202 if public.status == "processing" else 200
                 unit.answer(status, public, public.headers)
                 return public, status
-            await BlobStore(unit.connection).put(import_id, file.stream)
+            await blob.store(unit.connection, import_id)
             await self._add_job(unit, caller, import_id, job_id, inline=inline)
             public = (await rendered_imports(unit.connection, [row]))[0]
             headers = {**public.headers, "Location": f"/jobs/{job_id}"}
@@ -199,13 +201,16 @@ class ImportService:
         ------
         NotFoundError
             Also where nothing was stored of the file, and after its retention.
+        UnavailableError
+            It cannot be read at present.
         """
         row = await self._existing(caller, import_id)
         if row["blob_id"] is None:
             raise NotFoundError("the file is not kept")
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             public = (await rendered_imports(connection, [row]))[0]
-        return public, chunks_of(self._work.database, caller.tenant, row["blob_id"], size=row["bytes"])
+        blob = Blob(id=row["blob_id"], object_id=row["object_id"], size=row["bytes"])
+        return public, await begun(self._work.blobs.chunks(caller.tenant, blob))
 
     async def _existing(self, caller: Caller, import_id: str) -> dict[str, Any]:
         wanted = identifier(import_id)

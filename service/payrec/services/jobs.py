@@ -112,6 +112,7 @@ async def end_without_effect(unit: Unit, job: dict[str, Any], error: PayrecError
             raise AssertionError("an import is stored together with its job")
         await imports.fail(row["id"], body, at=unit.now)
         await BlobStore(unit.connection).delete(row["id"])
+        unit.discard(row["object_id"])
         unit.record(Record(action="import.failed", resource_id=row["id"], after={"code": error.code}))
         if not is_cancelled:
             await follow_import(unit, row, body)

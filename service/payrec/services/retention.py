@@ -163,9 +163,10 @@ async def _files_wait(connection: Connection, before: datetime) -> bool:
 
 async def _drop_files(unit: Unit, before: datetime) -> dict[str, Removed]:
     found = await ImportStore(unit.connection).drop_files(before=before, limit=FILES_DROPPED_AT_ONCE, at=unit.now)
-    for import_id in found:
-        unit.record(Record(action="import.file_dropped", resource_id=import_id))
-    return {"files": removed(found.values())}
+    for row in found:
+        unit.discard(row["object_id"])
+        unit.record(Record(action="import.file_dropped", resource_id=row["id"]))
+    return {"files": removed([row["created_at"] for row in found])}
 
 
 async def _exports_wait(connection: Connection, now: datetime) -> bool:
@@ -174,9 +175,10 @@ async def _exports_wait(connection: Connection, now: datetime) -> bool:
 
 async def _drop_exports(unit: Unit, now: datetime) -> dict[str, Removed]:
     found = await ExportStore(unit.connection).drop_expired(now=now, limit=EXPORTS_DROPPED_AT_ONCE)
-    for export_id in found:
-        unit.record(Record(action="export.dropped", resource_id=export_id))
-    return {"exports": removed(found.values())}
+    for row in found:
+        unit.discard(row["object_id"])
+        unit.record(Record(action="export.dropped", resource_id=row["id"]))
+    return {"exports": removed([row["created_at"] for row in found])}
 
 
 async def _audit_records_wait(connection: Connection, before: datetime) -> bool:

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from payrec.domain.caller import Caller, Clock, IdempotentRequest, IdSource
 from payrec.domain.changes import Record
 from payrec.domain.scope import TenantScope
+from payrec.services.blobs import Blobs
 from payrec.storage.changes import ChangeStore
 from payrec.storage.control_audit import ControlAuditStore
 from payrec.storage.control_outbox import ControlOutboxStore
@@ -44,11 +45,16 @@ class Unit:
         self.now = now
         self.change_id = change_id
         self.records: list[Record] = []
+        self.discarded: list[UUID] = []
         self._answer: tuple[int, str, dict[str, str]] | None = None
 
     def record(self, record: Record) -> None:
         """Add what was done to the audit, and to the events where others are told."""
         self.records.append(record)
+
+    def discard(self, *object_ids: UUID | None) -> None:
+        """Have stored objects deleted after the commit, by which no row names them any more."""
+        self.discarded.extend(object_id for object_id in object_ids if object_id is not None)
 
     def answer(self, status: int, body: BaseModel, headers: dict[str, str] | None = None) -> None:
         """Keep the answer for a repetition of the request with the same Idempotency-Key.
@@ -69,10 +75,11 @@ class Unit:
 class Work:
     """Opens units of work."""
 
-    def __init__(self, *, database: Database, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, *, database: Database, clock: Clock, ids: IdSource, blobs: Blobs) -> None:
         self.database = database
         self.clock = clock
         self.ids = ids
+        self.blobs = blobs
 
     @asynccontextmanager
     async def tenant(
@@ -101,6 +108,8 @@ class Work:
                 request_id=caller.request_id,
                 records=unit.records,
             )
+        if unit.discarded:
+            await self.blobs.discard(scope, unit.discarded)
 
     @asynccontextmanager
     async def control(self, caller: Caller, *, resumed: bool = False) -> AsyncIterator[Unit]:

@@ -1,14 +1,21 @@
-"""Uploaded files as they came, in chunks in the tenant's own schema: workers read them, and so may the tenant."""
+"""Stored files in the database, in chunks in the tenant's own schema; and which objects of a store the rows name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import BinaryIO, Final
 from uuid import UUID
 
 from payrec.storage.database import Connection
+from payrec.storage.rows import fetch_all
 
 CHUNK_BYTES: Final = 1024 * 1024
 """Bytes of one chunk."""
+
+_NAMED: Final = """
+    SELECT object_id FROM import WHERE object_id = ANY(%(ids)s)
+    UNION ALL SELECT object_id FROM export WHERE object_id = ANY(%(ids)s)
+"""
 
 
 class BlobStore:
@@ -30,13 +37,6 @@ class BlobStore:
                 await copy.write_row((blob_id, ordinal, chunk))
                 ordinal += 1
 
-    async def read(self, blob_id: UUID, into: BinaryIO) -> None:
-        """Write the file to ``into``, one chunk in memory at a time."""
-        ordinal = 0
-        while (data := await self.chunk(blob_id, ordinal)) is not None:
-            into.write(data)
-            ordinal += 1
-
     async def chunk(self, blob_id: UUID, ordinal: int) -> bytes | None:
         """Return a chunk of the file, of CHUNK_BYTES unless it is the last one; None behind that."""
         cursor = await self._connection.execute(
@@ -48,3 +48,8 @@ class BlobStore:
     async def delete(self, blob_id: UUID) -> None:
         """Delete a file."""
         await self._connection.execute("DELETE FROM blob_chunk WHERE blob_id = %s", (blob_id,))
+
+    async def named(self, object_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of the objects that a row names."""
+        rows = await fetch_all(self._connection, _NAMED, {"ids": list(object_ids)})
+        return {row["object_id"] for row in rows}

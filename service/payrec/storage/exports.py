@@ -19,7 +19,8 @@ _DROP: Final = """
     ), chunks AS (
         DELETE FROM blob_chunk USING over WHERE blob_id = over.id
     )
-    DELETE FROM export USING over WHERE export.id = over.id RETURNING export.id, export.created_at
+    DELETE FROM export USING over WHERE export.id = over.id
+    RETURNING export.id, export.created_at, export.object_id
 """
 
 
@@ -30,7 +31,7 @@ class ExportStore:
         self._connection = connection
 
     async def add(self, row: dict[str, Any]) -> None:
-        """Add an export, whose blob is stored in the same transaction."""
+        """Add an export, whose blob is stored in the same transaction, or is an object already."""
         await insert(self._connection, Export, row)
 
     async def get(self, export_id: UUID, *, now: datetime) -> dict[str, Any] | None:
@@ -43,7 +44,9 @@ class ExportStore:
         row = await fetch_one(self._connection, query, (now,))
         return row is not None and bool(row["found"])
 
-    async def drop_expired(self, *, now: datetime, limit: int) -> dict[UUID, datetime]:
-        """Delete exports that have expired, with their files, and return which, and when they were made."""
-        rows = await fetch_all(self._connection, _DROP, {"at": now, "limit": limit})
-        return {row["id"]: row["created_at"] for row in rows}
+    async def drop_expired(self, *, now: datetime, limit: int) -> list[dict[str, Any]]:
+        """Delete exports that have expired, with their files.
+
+        Return their ``id`` and ``created_at``, and ``object_id``, which is to be deleted after the commit.
+        """
+        return await fetch_all(self._connection, _DROP, {"at": now, "limit": limit})

@@ -47,14 +47,14 @@ _TELL: Final = """
 """
 _DROP_FILES: Final = """
     WITH expired AS MATERIALIZED (
-        SELECT id, blob_id FROM import
+        SELECT id, blob_id, object_id FROM import
         WHERE blob_id IS NOT NULL AND created_at < %(before)s AND status = 'completed'
         ORDER BY created_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
     ), dropped AS (
         DELETE FROM blob_chunk c USING expired e WHERE c.blob_id = e.blob_id
     )
-    UPDATE import i SET blob_id = NULL, version = version + 1, updated_at = %(at)s FROM expired e WHERE i.id = e.id
-    RETURNING i.id, i.created_at
+    UPDATE import i SET blob_id = NULL, object_id = NULL, version = version + 1, updated_at = %(at)s
+    FROM expired e WHERE i.id = e.id RETURNING i.id, i.created_at, e.object_id
 """
 _TOUCH: Final = """
     WITH held AS MATERIALIZED (
@@ -112,8 +112,8 @@ class ImportStore:
     async def fail(self, import_id: UUID, error: dict[str, Any], *, at: datetime) -> None:
         """End an import of which nothing is stored."""
         await self._connection.execute(
-            "UPDATE import SET status = 'failed', error = %s, blob_id = NULL, updated_at = %s, version = version + 1"
-            " WHERE id = %s",
+            "UPDATE import SET status = 'failed', error = %s, blob_id = NULL, object_id = NULL, updated_at = %s,"
+            " version = version + 1 WHERE id = %s",
             (Jsonb(error), at, import_id),
         )
 
@@ -125,13 +125,13 @@ class ImportStore:
         )
         return await fetch_one(self._connection, query, (before,)) is not None
 
-    async def drop_files(self, *, before: datetime, limit: int, at: datetime) -> dict[UUID, datetime]:
-        """Delete the files of imports that were created before an instant, the oldest ones; return of which, and when.
+    async def drop_files(self, *, before: datetime, limit: int, at: datetime) -> list[dict[str, Any]]:
+        """Delete the files of imports that were created before an instant, the oldest ones.
 
+        Return ``id`` and ``created_at`` of these imports, and ``object_id``, which is to be deleted after the commit.
         What somebody else works on is left for another time: nobody is waited for.
         """
-        rows = await fetch_all(self._connection, _DROP_FILES, {"before": before, "limit": limit, "at": at})
-        return {row["id"]: row["created_at"] for row in rows}
+        return await fetch_all(self._connection, _DROP_FILES, {"before": before, "limit": limit, "at": at})
 
     async def add_problems(self, spool: IO[bytes]) -> None:
         """Add problems that were rendered as COPY text, in the columns of ``PROBLEM_COLUMNS``."""

@@ -33,6 +33,7 @@ class Import(TenantTable, table=True):
             postgresql_where=text("data_source_id IS NOT NULL"),
         ),
         Index("import_with_file", "created_at", postgresql_where=text("blob_id IS NOT NULL")),
+        Index("import_by_object", "object_id", postgresql_where=text("object_id IS NOT NULL")),
     )
 
     id: UUID = Field(sa_column=column(UUID, primary_key=True))
@@ -60,6 +61,8 @@ class Import(TenantTable, table=True):
     error: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
     data_source_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
     """Whose file it is; the data source may have been deleted since."""
+    object_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The file's object in the object store; None while it is kept in ``blob_chunk``, and when it is not kept."""
 
 
 class ImportProblem(TenantTable, table=True):

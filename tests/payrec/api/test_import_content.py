@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 from typing import Any
+from uuid import UUID
 
 import httpx2
 import pytest
@@ -213,14 +214,25 @@ async def test_one_environment_that_fails_keeps_no_other_s_files(
 async def test_a_file_that_goes_while_it_is_sent_is_cut_off_and_not_taken_for_whole(
     acme: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in ("storage", "services"):
+        monkeypatch.setattr(f"payrec.{module}.blobs.CHUNK_BYTES", len(FILE) // 2)
     made = await uploaded(acme, FILE + b"\n\n\n")
+    reads = BlobStore.chunk
 
-    async def gone(*_given: object) -> None:
+    async def gone(store: BlobStore, blob_id: UUID, ordinal: int) -> bytes | None:
+        return await reads(store, blob_id, ordinal) if ordinal == 0 else None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BlobStore, "chunk", gone)
+        with pytest.raises(httpx2.HTTPError):
+            await acme.get(made["contentUrl"])
+
+    async def gone_before(*_given: object) -> None:
         return None
 
-    monkeypatch.setattr(BlobStore, "chunk", gone)
-    with pytest.raises(httpx2.HTTPError):
-        await acme.get(made["contentUrl"])
+    monkeypatch.setattr(BlobStore, "chunk", gone_before)
+    answer = await acme.get(made["contentUrl"])
+    assert (answer.status_code, code(answer)) == (404, "not_found")
 
 
 async def test_the_worker_does_it_every_day(service: Service, tenant: Tenant) -> None:

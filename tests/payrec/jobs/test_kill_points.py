@@ -23,6 +23,7 @@ from support.kill_story import Story
 from support.matching_world import World
 from support.mortal_workers import UNKNOWN_POINT, MortalWorkers, mortal_workers
 from support.outgoing import pause
+from support.places import look
 from support.receivers import Received, receiving
 from support.sources import created
 from support.wire import until
@@ -40,6 +41,7 @@ COMMITS = {
     "jobs.runner.JobRunner._fail": "refusal",
     "services.api_key_expiry.ApiKeyExpiryService._announce": "key_expiry",
     "services.audit_sealing.AuditSealer.seal": "audit_seal",
+    "services.blob_collection.BlobCollector._clear": "remnant",
     "services.data_source_syncs.DataSourceSyncService._start_due": "schedule",
     "services.exports.ExportService._store": "export",
     "services.import_processing.ImportProcessor._fail": "bad_upload",
@@ -74,8 +76,8 @@ STEPS = {
     "services.export_files.ExportFile.finish": "export",
     "services.matching.MatchingService._write": "match",
     "services.webhook_sender.WebhookSender.send": "upload",
+    "storage.blobs.BlobStore.chunk": "upload",
     "storage.blobs.BlobStore.put": "export",
-    "storage.blobs.BlobStore.read": "upload",
     "storage.staging.Staging.add": "upload",
     "storage.staging.Staging.finish": "upload",
 }
@@ -204,6 +206,7 @@ async def adds_up(story: Story) -> None:
     assert types["tenant.settings_updated"] == made["settings"]
     assert types["webhook.disabled"] == made["webhook_disabled"]
     assert await count(world, "audit_record", "action = 'export.dropped'") == made["retention"]
+    assert await look(story.superuser, "SELECT 1 FROM control.blob_remnant") == []
     sent = {came.id for came in story.receiver.received if not came.request.path.endswith("/gone")}
     feed = await world.sql("SELECT id::text FROM event WHERE type = 'job.succeeded' ORDER BY position")
     assert sent == {row["id"] for row in feed}

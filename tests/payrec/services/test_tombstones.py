@@ -21,6 +21,7 @@ from support.tenant_resources import ADMINISTRATOR, WANTED, ResourceWorld, new_o
 
 pytestmark = pytest.mark.anyio
 
+ENVIRONMENT = "SELECT id FROM control.tenant_environment WHERE tenant_id = %s AND environment = 'test'"
 TOMBSTONES = "SELECT schema_name, attempts, error, next_attempt_at IS NULL FROM control.tombstone"
 
 
@@ -49,9 +50,13 @@ async def test_a_schema_is_renamed_at_once_and_dropped_when_it_had_its_rest(worl
     _, slug, state = await world.tenant("test", "production")
     _, _, neighbour = await world.tenant("test")
     await world.writes(state.tenant_id, "test")
+    [(environment_id,)] = await world.look(ENVIRONMENT, state.tenant_id)
     await world.registry.drop_environment(state.tenant_id, "test")
     await world.registry.drop_environment(state.tenant_id, "test")
     [(name, *_)] = await world.look(TOMBSTONES)
+    # Its files in an object store are remembered as well, by an id that no other environment gets.
+    remnants = "SELECT environment_id FROM control.blob_remnant WHERE tenant_id = %s"
+    assert await world.look(remnants, state.tenant_id) == [(environment_id,)]
     assert await world.look(f"SELECT count(*) FROM {name}.change") == [(1,)]  # noqa: S608 - until then it can be saved
     assert await world.tombstones.drop_due() == 0
     assert await drop_due(world) == 1
