@@ -10,6 +10,7 @@ from payrec.services.kubernetes_api import kubernetes_api
 from payrec.services.paging import Pager
 from payrec.services.resource_creation import ResourceCreation
 from payrec.services.tenant_creation import Creation, PasswordHasher, TenantCreation
+from payrec.services.tenant_registrations import TenantRegistrationService
 from payrec.services.tenant_resource_units import ResourceTools
 from payrec.services.tenant_resources import TenantResourceService
 from payrec.services.tenants import TenantService
@@ -40,6 +41,15 @@ class TenantFactory:
         """Make the service of ``/tenants``."""
         return TenantService(
             work=self._work, pager=self._pager, provisioner=self._provisioner, creation=lambda: self.creation
+        )
+
+    def create_tenant_registration_service(self) -> TenantRegistrationService:
+        """Make what gives out and takes in the registrations of tenants."""
+        return TenantRegistrationService(
+            work=self._work,
+            provisioner=self._provisioner,
+            admin_url=self._config.admin_database_url,
+            login=login_of(self._config.database_url),
         )
 
     @cached_property

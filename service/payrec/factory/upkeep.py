@@ -9,6 +9,8 @@ from payrec.metrics import Metrics
 from payrec.services.api_key_expiry import ApiKeyExpiryService
 from payrec.services.audit_sealing import AuditSealer
 from payrec.services.audit_verification import AuditVerificationService
+from payrec.services.blob_collection import BlobCollector
+from payrec.services.blobs import ObjectStore
 from payrec.services.measurement import Measurement
 from payrec.services.retention import RetentionService
 from payrec.services.sealing import Sealer
@@ -18,13 +20,18 @@ from payrec.services.work import Work
 class UpkeepFactory:
     """What keeps an installation up, asked by nobody."""
 
-    def __init__(self, *, work: Work, metrics: Metrics) -> None:
+    def __init__(self, *, work: Work, metrics: Metrics, store: ObjectStore | None) -> None:
         self._work = work
         self._metrics = metrics
+        self._store = store
 
     def create_api_key_expiry_service(self) -> ApiKeyExpiryService:
         """Make what announces the expiry of keys."""
         return ApiKeyExpiryService(work=self._work)
+
+    def create_blob_collector(self) -> BlobCollector:
+        """Make what deletes objects that nobody needs any more."""
+        return BlobCollector(work=self._work, store=self._store, metrics=self._metrics)
 
     def create_retention_service(self) -> RetentionService:
         """Make what deletes what is kept no longer."""

@@ -10,7 +10,7 @@ from uuid import UUID
 from payrec.constants import PROVIDER_CLOCK_SKEW, TOKEN_NAME_LENGTH_MAX
 from payrec.domain.principal import ENVIRONMENTS, Environment
 from payrec.errors import ExpiredCredentialsError, InvalidCredentialsError
-from payrec.services.identity_provider import strict_json
+from payrec.services.strict_json import strict_json
 
 _CLAIMED_TYPES: Final = ("Bearer", "bearer", "at+jwt")
 _NOT_OF_ACCESS_TOKENS: Final = frozenset({"at_hash", "c_hash", "events"})  # OpenID Connect Core, section 3.1.3.6

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -30,6 +29,7 @@ from payrec.constants import (
     PROVIDER_TIMEOUT_SECONDS,
 )
 from payrec.errors import ConfigurationError, IdentityProviderUnavailableError, InvalidCredentialsError
+from payrec.services.strict_json import strict_json
 
 _CLIENT_IS_REFUSED: Final = frozenset({"invalid_client", "unauthorized_client"})
 _FAILURES: Final = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, ValueError)
@@ -46,33 +46,6 @@ def unavailable(reason: str, **facts: str) -> IdentityProviderUnavailableError:
     """Log why the provider cannot be used, and return the error, which does not tell it."""
     logger.warning("identity_provider_unavailable", reason=reason, **facts)
     return IdentityProviderUnavailableError()
-
-
-def strict_json(text: bytes) -> dict[str, Any]:
-    """Read a JSON object in which no name comes twice and every number is finite.
-
-    :raises ValueError: when it is anything else
-    """
-    try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(document, dict):
-        raise ValueError("not a JSON object")  # noqa: TRY004 - bad input is a ValueError, whatever its type
-    return document
-
-
-def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in document:
-            raise ValueError("a name comes twice")
-        document[name] = value
-    return document
-
-
-def _refuse_constant(_: str) -> None:
-    raise ValueError("not a JSON number")
 
 
 async def fetch_json(

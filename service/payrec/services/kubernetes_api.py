@@ -18,7 +18,7 @@ import structlog
 from payrec.config import Config
 from payrec.constants.tenants import KUBERNETES_RESPONSE_BYTES_MAX, KUBERNETES_TIMEOUT_SECONDS
 from payrec.errors import ConfigurationError, FieldError, UnavailableError, ValidationFailedError
-from payrec.services.identity_provider import strict_json
+from payrec.services.strict_json import strict_json
 
 RESOURCES: Final = "apis/payrec.dev/v1/namespaces/{namespace}/tenants"
 """Where the Tenant resources of a namespace are."""

@@ -2,30 +2,34 @@
 
 Order: roles and schemas that everything else needs (idempotent, at every migration), the control tree, then each
 tenant environment that is behind, in its own transaction, under the role that owns it. Alembic keeps its context in
-module globals: one process runs one migration at a time, and several at once need several processes.
+module globals: one process runs one migration at a time, and several at once need several processes. It is loaded by
+who migrates; everybody else only asks which revisions there are.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Final
 
 import psycopg
-from alembic import command
-from alembic.config import Config as AlembicConfig
-from alembic.script import ScriptDirectory
 from psycopg import sql
 from sqlalchemy import Connection, create_engine, pool
 from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import DBAPIError
 
+from payrec.errors import MigrationFailedError, ProvisioningDeniedError, UnavailableError
 from payrec.storage.database import AUTHENTICATION_ROLE, CONTROL_ROLE, JOBS_ROLE, TENANT_GROUP_ROLE
 from payrec.tables.base import CONTROL_SCHEMA
+
+if TYPE_CHECKING:
+    from alembic.config import Config as AlembicConfig
 
 JOBS_SCHEMA: Final = "jobs"
 """The schema of the job queue's own tables."""
@@ -43,26 +47,48 @@ _ADVISORY_LOCK: Final = 0x7061_7972_6563
 """Key of the advisory lock under which only one migration works at a time."""
 
 
+_REVISION: Final = re.compile(r"^(revision|down_revision) = (?:None|['\"](.+)['\"])$", re.MULTILINE)
+"""What a migration says of itself, and of the one before it."""
+
+
+def scripts_of(tree: str) -> Traversable:
+    """Return the folder of a tree: ``control`` or ``tenant``."""
+    return resources.files("payrec") / "migrations" / tree
+
+
 def alembic_config(tree: str) -> AlembicConfig:
-    """Return the Alembic configuration of a tree: ``control`` or ``tenant``."""
-    config = AlembicConfig()
-    config.set_main_option("script_location", str(resources.files("payrec") / "migrations" / tree))
+    """Return the Alembic configuration of a tree."""
+    from alembic.config import Config  # noqa: PLC0415 - see above
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts_of(tree)))
     config.set_main_option("path_separator", "os")
     return config
 
 
 @cache
 def head(tree: str) -> str:
-    """Return the newest revision of a tree."""
-    revision = ScriptDirectory.from_config(alembic_config(tree)).get_current_head()
-    assert revision is not None, "the tree has a first migration"
-    return revision
+    """Return the newest revision of a tree: the one that comes before no other."""
+    predecessors = _predecessors(tree)
+    [newest] = predecessors.keys() - predecessors.values()
+    return newest
 
 
 @cache
 def known_revisions(tree: str) -> frozenset[str]:
     """Return all revisions of a tree that this image knows."""
-    return frozenset(s.revision for s in ScriptDirectory.from_config(alembic_config(tree)).walk_revisions())
+    return frozenset(_predecessors(tree))
+
+
+def _predecessors(tree: str) -> dict[str, str | None]:
+    """Return the revision before each."""
+    found: dict[str, str | None] = {}
+    for file in (scripts_of(tree) / "versions").iterdir():
+        if file.name.endswith(".py"):
+            said = dict(_REVISION.findall(file.read_text("utf-8")))
+            if "revision" in said:
+                found[said["revision"]] = said["down_revision"] or None
+    return found
 
 
 def admin_engine(url: str) -> Engine:
@@ -95,6 +121,8 @@ def run_script(connection: Connection, script: str) -> None:
 
 def upgrade(connection: Connection, tree: str, revision: str = "head") -> None:
     """Upgrade the first schema of the connection's search path."""
+    from alembic import command  # noqa: PLC0415 - see above
+
     config = alembic_config(tree)
     config.attributes["connection"] = connection
     with _ALEMBIC:
@@ -124,18 +152,43 @@ class Step:
 def upgrade_control(url: str, *, login: str) -> Step:
     """Bring the control schema, its roles and their rights to the head; one that is ahead stays as it is.
 
-    Raises whatever the database refuses.
+    Raises
+    ------
+    UnavailableError
+        The administrator cannot connect, or somebody else holds a lock for too long.
+    ProvisioningDeniedError
+        The administrator lacks a right.
+    MigrationFailedError
+        The database refuses something else.
     """
-    engine = admin_engine(url)
-    with migrating(engine) as connection:
-        before = revision_of(connection)
-    if is_ahead("control", before):
-        return Step(before=before, after=before)
-    prepare(engine, login=login)
-    with migrating(engine) as connection:
-        upgrade(connection, "control")
-    grant(engine)
+    with _refusals():
+        engine = admin_engine(url)
+        with migrating(engine) as connection:
+            before = revision_of(connection)
+        if is_ahead("control", before):
+            return Step(before=before, after=before)
+        prepare(engine, login=login)
+        with migrating(engine) as connection:
+            upgrade(connection, "control")
+        grant(engine)
     return Step(before=before, after=head("control"))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what the administrator's connection raises into an error of one line."""
+    try:
+        yield
+    except (psycopg.Error, DBAPIError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        text = (str(cause).strip().splitlines() or [""])[0]
+        if isinstance(cause, psycopg.errors.InsufficientPrivilege):
+            raise ProvisioningDeniedError(text) from error
+        if isinstance(cause, psycopg.errors.LockNotAvailable):
+            raise UnavailableError(f"the control schema is locked by somebody else: {text}") from error
+        if isinstance(cause, psycopg.OperationalError):
+            raise UnavailableError(f"the database of ADMIN_DATABASE_URL cannot be used: {text}") from error
+        raise MigrationFailedError(f"{type(cause).__name__}: {text}") from error
 
 
 def upgrade_tenant(url: str, role: str, schema: str) -> Step:

@@ -6,11 +6,12 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic.config import Config as AlembicConfig
+from alembic.script import ScriptDirectory
 
 from payrec.domain.caller import Caller
 from payrec.domain.principal import ANONYMOUS
@@ -50,21 +51,18 @@ def upgrade() -> None:
 @pytest.fixture
 def second_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give the tenant tree another revision, and run migrations in a thread of this process, which knows of it."""
-    original = migrations.alembic_config
+    original = migrations.scripts_of
     tree = tmp_path / "tenant"
-    shutil.copytree(original("tenant").get_main_option("script_location") or "", tree)
+    shutil.copytree(str(original("tenant")), tree)
     (tree / "versions" / f"{NEXT}_second.py").write_text(SECOND)
 
-    def alembic_config(name: str) -> AlembicConfig:
-        config = original(name)
-        if name == "tenant":
-            config.set_main_option("script_location", str(tree))
-        return config
+    def scripts_of(name: str) -> Traversable:
+        return tree if name == "tenant" else original(name)
 
     def one_thread(_count: int, **_options: Any) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(1)
 
-    monkeypatch.setattr(migrations, "alembic_config", alembic_config)
+    monkeypatch.setattr(migrations, "scripts_of", scripts_of)
     monkeypatch.setattr(service, "ProcessPoolExecutor", one_thread)
     _forget()
     yield
@@ -106,6 +104,14 @@ async def _migrate(addresses: EmbeddedDatabase, database: Database) -> Migration
 
 def _outcomes(report: MigrationReport) -> dict[str, tuple[str | None, str | None, str, str | None]]:
     return {e.schema_name: (e.before, e.after, e.outcome, e.error) for e in report.environments}
+
+
+@pytest.mark.parametrize("tree", ["control", "tenant"])
+def test_the_revisions_are_those_of_alembic(tree: str) -> None:
+    """They are read without it, because only who migrates loads it."""
+    directory = ScriptDirectory.from_config(migrations.alembic_config(tree))
+    assert migrations.head(tree) == directory.get_current_head()
+    assert migrations.known_revisions(tree) == {script.revision for script in directory.walk_revisions()}
 
 
 async def test_an_empty_database_gets_everything(postgres: EmbeddedPostgres) -> None:
