@@ -1,19 +1,23 @@
-"""Requests to the API server over the official client's connection, as plain objects.
+"""Requests to the API server, as plain objects, with the credentials that kopf finds.
 
-The client's own classes are left out: decoding into them costs a hundred times as much as reading JSON. The API
-server's texts are never passed on, because a refusal may quote what a Secret holds.
+The official client is left out: it takes tens of megabytes, and decoding into its classes costs a hundred times as
+much as reading JSON. The API server's texts are never passed on, because a refusal may quote what a Secret holds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import aiohttp
-from kubernetes.aio.client import ApiClient
-from kubernetes.aio.client.exceptions import ApiException
+import kopf
+import yaml
 
+from payrec.errors import ConfigurationError
 from payrec_operator.errors import (
     NamespaceTerminatingError,
     OperatorError,
@@ -25,12 +29,60 @@ from payrec_operator.errors import (
 REQUEST_SECONDS_MAX: Final = 30
 """How long one request to the API server may take."""
 
+TOKEN_SECONDS: Final = 60.0
+"""After which the token is read again."""
+
+
+def credentials() -> kopf.ConnectionInfo:
+    """Return how to reach the API server as kopf does: as this pod's account, or as KUBECONFIG says. Reads files.
+
+    Raises
+    ------
+    ConfigurationError
+        Neither is there, or KUBECONFIG cannot be read.
+    """
+    settings = kopf.OperatorSettings()
+    try:
+        found = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+    except (kopf.LoginError, OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError):
+        # What cannot be read is not quoted: a configuration holds tokens.
+        raise ConfigurationError("there is no API server: KUBECONFIG cannot be read") from None
+    if found is None:
+        raise ConfigurationError("there is no API server: neither a service account nor KUBECONFIG")
+    if not isinstance(found.server, str):
+        raise ConfigurationError("there is no API server: KUBECONFIG names none")
+    return found
+
+
+@asynccontextmanager
+async def api_server(*, monotonic: Callable[[], float] = time.monotonic) -> AsyncIterator[ApiServer]:
+    """Connect to the API server, as ``credentials`` says, until the context ends.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    info = await asyncio.to_thread(credentials)
+    try:
+        connector = aiohttp.TCPConnector(ssl=info.as_ssl_context())
+    except (OSError, ValueError):
+        raise ConfigurationError("the API server's certificate authority, or our certificate, cannot be read") from None
+    timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS_MAX)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=info.trust_env) as session:
+        yield ApiServer(session, info, monotonic=monotonic)
+
 
 class ApiServer:
     """The API server, as this process's account."""
 
-    def __init__(self, client: ApiClient) -> None:
-        self._client = client
+    def __init__(
+        self, session: aiohttp.ClientSession, info: kopf.ConnectionInfo, *, monotonic: Callable[[], float]
+    ) -> None:
+        self._session = session
+        self._server = info.server.rstrip("/")
+        self._headers = info.as_http_headers()
+        self._monotonic = monotonic
+        self._read_at = monotonic()
 
     async def ask(
         self,
@@ -50,16 +102,20 @@ class ApiServer:
             There is no such object.
         SecretsUnavailableError, NamespaceTerminatingError, SecretForbiddenError, SecretConflictError
         """
+        headers = {**await self._authorization(), "Content-Type": content_type, "Accept": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
         try:
-            answer = await self._send(method, path, body, query, content_type)
-            content = await answer.read()
-        except (ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
+            async with self._session.request(
+                method, self._server + path, data=data, params=query, headers=headers
+            ) as answer:
+                status, content = answer.status, await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise SecretsUnavailableError(
                 f"{what}: the API server cannot be reached ({type(error).__name__})"
             ) from None
         found = _object(content)
-        if int(answer.status) >= 400:
-            raise _refusal(what, int(answer.status), found)
+        if status >= 400:
+            raise _refusal(what, status, found)
         return found
 
     async def find(self, what: str, path: str) -> dict[str, Any] | None:
@@ -74,16 +130,13 @@ class ApiServer:
         except NotThereError:
             return None
 
-    async def _send(self, method: str, path: str, body: Any, query: Mapping[str, str] | None, content_type: str) -> Any:
-        method, url, headers, body, form = await self._client.param_serialize(
-            method,
-            path,
-            query_params=list((query or {}).items()),
-            header_params={"Content-Type": content_type, "Accept": "application/json"},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        return await self._client.call_api(method, url, headers, body, form, _request_timeout=REQUEST_SECONDS_MAX)
+    async def _authorization(self) -> dict[str, str]:
+        """Return what proves who asks; a pod's token is replaced in its file long before it ends."""
+        if self._monotonic() - self._read_at > TOKEN_SECONDS:
+            self._read_at = self._monotonic()
+            with suppress(ConfigurationError):
+                self._headers = (await asyncio.to_thread(credentials)).as_http_headers()
+        return self._headers
 
 
 class NotThereError(SecretConflictError):

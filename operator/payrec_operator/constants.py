@@ -1,9 +1,12 @@
-"""Every limit and interval of the operator's decisions, each with its unit."""
+"""Every limit and interval of the operator's decisions, each with its unit, and the finalizer."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Final
+
+FINALIZER: Final = "payrec.dev/operator"
+"""Keeps a Tenant until its deletion is dealt with."""
 
 ENVIRONMENTS_MAX: Final = 4
 """Environments that a resource may list: the interface knows no others."""

@@ -51,10 +51,13 @@ async def release(resource: TenantResource, world: World, *, now: datetime, atte
             retry_after=retry_delay(attempt, jitter),
             errors=(error,),
         )
-    message = "the keys are off; the tenant is kept, suspended and without a resource"
     if resource.drops:
         message = "the keys are off; the schemas are set aside and dropped soon"
-    conditions = _conditions(Reason.DROPPING_SCHEMAS, message)
+        conditions = _conditions(Reason.DROPPING_SCHEMAS, message)
+    else:
+        # Nobody is to read of dropping where nothing is dropped, so Ready alone tells.
+        message = "the keys are off; the tenant and its data are kept, suspended, for a Tenant of this name and slug"
+        conditions = _conditions(Reason.DROPPING_SCHEMAS, message)[:1]
     return Outcome(
         status=_status(resource, conditions, now=now),
         result="released",

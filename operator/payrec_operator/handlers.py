@@ -123,7 +123,7 @@ async def hear_of_tenant(type: str | None, body: kopf.Body, memo: kopf.Memo, **_
     """Note a list that begins, and a Tenant that is gone."""
     operator: Operator = memo.operator
     if type is None:
-        operator.cache.listed(PLURAL)
+        operator.cache.listed(PLURAL, body)
     elif type == "DELETED":
         operator.cache.forget_tenant(body["metadata"]["uid"])
         operator.runner.forget(body["metadata"]["uid"])
@@ -139,7 +139,7 @@ async def hear_of_secret(type: str | None, body: kopf.Body, memo: kopf.Memo, **_
     """
     operator: Operator = memo.operator
     if type is None:
-        operator.cache.listed("secrets")
+        operator.cache.listed("secrets", body)
     if type == "DELETED":
         operator.cache.forget(body)
     else:

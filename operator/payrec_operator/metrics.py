@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Count
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -12,8 +13,31 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from payrec import __version__
+from payrec_operator.reasons import Reason
 
 _BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+TRIGGERS: Final = ("change", "timer", "secret", "wake", "delete")
+"""What passes are caused by."""
+
+RESULTS: Final = ("reconciled", "paused", "invalid", "stopped", "failed", "released", "skipped")
+"""How they may end."""
+
+ROTATIONS: Final = ("rotated", "deferred", "failed")
+"""What may come of a rotation."""
+
+READY_REASONS: Final = (
+    Reason.INVALID_SPEC,
+    Reason.SLUG_CONFLICT,
+    Reason.SCHEMAS_NOT_READY,
+    Reason.MIGRATIONS_PENDING,
+    Reason.CREDENTIALS_NOT_READY,
+    Reason.DATABASE_UNAVAILABLE,
+    Reason.PROGRESSING,
+    Reason.DELETING,
+    Reason.INTERNAL_ERROR,
+)
+"""Reasons of the condition Ready after passes that are counted as errors."""
 
 _TRUTHS: Final = {"True": 1.0, "False": 0.0}
 """Values of a condition; what is Unknown is -1."""
@@ -36,12 +60,14 @@ class TenantFacts:
     next_rotation_at: float | None = None
     """Unix time of the earliest rotation that is planned."""
     finalizing: bool = False
+    on_hold: bool = False
+    """Whether somebody asked for what keeps it from being ready: it is paused or suspended."""
 
 
 class OperatorMetrics(Collector):
     """All of them. What can be counted is counted as it happens; what is a state is read from the last statuses."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, *, resync_seconds: float) -> None:
         self._facts: dict[str, TenantFacts] = {}
         self.reconciles = Counter(
             "payrec_operator_reconcile_total",
@@ -75,13 +101,27 @@ class OperatorMetrics(Collector):
         )
         self.drift = Counter(
             "payrec_operator_drift_corrected_total",
-            "What was not as it had been left and was made so again, by kind (tenant, schema, secret).",
+            "What was not as it had been left and was made so again, by kind (tenant, schema, role, secret, ...).",
             ["kind"],
             registry=registry,
         )
+        resync = Gauge(
+            "payrec_operator_resync_interval_seconds", "Time between two looks at each Tenant.", registry=registry
+        )
+        resync.set(resync_seconds)
         info = Gauge("payrec_operator_build_info", "Version of this process.", ["version"], registry=registry)
         info.labels(version=__version__).set(1)
+        self._begin_at_zero()
         registry.register(self)
+
+    def _begin_at_zero(self) -> None:
+        """Show what may be counted: what appears as 1 has not increased for Prometheus, and would raise no alert."""
+        for trigger, result in product(TRIGGERS, RESULTS):
+            self.reconciles.labels(trigger=trigger, result=result)
+        for reason in READY_REASONS:
+            self.errors.labels(reason=str(reason))
+        for result in ROTATIONS:
+            self.rotations.labels(result=result)
 
     def observe(self, uid: str, facts: TenantFacts) -> None:
         """Note what a Tenant is like now."""
@@ -114,7 +154,16 @@ class OperatorMetrics(Collector):
                 conditions.add_metric([tenant.namespace, tenant.name, kind], _TRUTHS.get(status, -1.0))
             if tenant.next_rotation_at is not None:
                 rotations.add_metric([tenant.namespace, tenant.name], tenant.next_rotation_at)
+        on_hold = GaugeMetricFamily(
+            "payrec_operator_tenant_on_hold",
+            "Tenants that are paused or suspended because somebody asked for it.",
+            labels=["namespace", "name"],
+        )
+        for tenant in facts:
+            if tenant.on_hold:
+                on_hold.add_metric([tenant.namespace, tenant.name], 1.0)
         yield conditions
+        yield on_hold
         yield rotations
         yield _counted("environments", "Environments by state.", Count(s for t in facts for s in t.environments))
         yield _counted("api_keys", "API keys by state.", sum((Count(t.keys) for t in facts), Count()))

@@ -41,11 +41,12 @@ class Registry(Protocol):
     All raise ``UnavailableError`` where the database cannot be reached, is read-only or has no connection left.
     """
 
-    async def claim(self, owner: ResourceOwner, slug: str, wanted: WantedTenant) -> TenantState:
+    async def claim(self, owner: ResourceOwner, slug: str, wanted: WantedTenant, *, adopt: bool = False) -> TenantState:
         """Register the tenant for the resource, or find it; under an advisory lock on the slug.
 
         A tenant without owner (made by ``POST /tenants``) of equal namespace and name, and one that its resource
-        left behind (Orphaned) of equal namespace and name, is adopted.
+        left behind (Orphaned) of equal namespace and name, is adopted. With ``adopt`` so is one that belongs to a
+        resource of equal namespace and name with another UID: of two such, only one can be there.
 
         Raises
         ------

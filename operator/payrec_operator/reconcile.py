@@ -53,7 +53,7 @@ async def _reconcile(
     if not await state.look():
         if resource.status.get("tenantId"):
             state.corrected.append("tenant")
-        await world.registry.claim(resource.owner, spec.slug, spec.wanted)
+        await world.registry.claim(resource.owner, spec.slug, spec.wanted, adopt=resource.adopting)
         state.changed = True
         if not await state.look():
             problem = Problem(reason=Reason.INTERNAL_ERROR, message="the tenant is gone again", transient=True)

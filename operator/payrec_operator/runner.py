@@ -20,7 +20,7 @@ from payrec_operator.conditions import by_type
 from payrec_operator.metrics import OperatorMetrics, TenantFacts
 from payrec_operator.outcome import Outcome, Status
 from payrec_operator.ports import World
-from payrec_operator.problems import Problem
+from payrec_operator.problems import Problem, problem_of
 from payrec_operator.reasons import Reason
 from payrec_operator.reconcile import reconcile
 from payrec_operator.resources import TenantResource, instant_of
@@ -162,7 +162,9 @@ class Runner:
             metrics.rotations.labels(result=result).inc(count)
         where = {"namespace": resource.owner.namespace, "tenant": resource.owner.name, "trigger": trigger}
         for error in outcome.errors:
-            self._logger.warning("reconcile.error", **where, error=str(error), exc_info=error)
+            # What the status says in a sentence needs no traceback, above all not at every turn of the timer.
+            unforeseen = problem_of(error).reason is Reason.INTERNAL_ERROR
+            self._logger.warning("reconcile.error", **where, error=str(error), exc_info=error if unforeseen else None)
         if outcome.events or outcome.corrected:
             self._logger.info("reconcile.changed", **where, result=outcome.result, reason=str(outcome.reason))
 
@@ -196,4 +198,5 @@ def _facts(resource: TenantResource, outcome: Outcome) -> TenantFacts:
         is_behind=conditions.get("MigrationsCurrent", {}).get("status") == "False",
         next_rotation_at=planned.timestamp() if planned is not None else None,
         finalizing=resource.deleting,
+        on_hold=outcome.reason in {Reason.PAUSED, Reason.SUSPENDED},
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -27,8 +28,8 @@ OWNER_LABEL: Final = "payrec.dev/tenant-uid"
 SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER}"
 """What the watch of Secrets asks for."""
 
-RELIST_SECONDS: Final = 30.0
-"""Listed objects that come further apart than this belong to two lists."""
+SURE_SECONDS_MAX: Final = 3600.0
+"""How long a Tenant's Secrets count without having been asked for again: a bound for whatever a watch may miss."""
 
 
 def controlled_by(metadata: Mapping[str, Any]) -> str | None:
@@ -73,7 +74,8 @@ class SecretCache:
     """What the watch has said of our Secrets. It may be behind, and knows when it may have missed something.
 
     A watch begins with a list, at the start and after it broke for long, and what was deleted before is simply not in
-    it. So every list begins an epoch, and in each a Tenant's Secrets count once they have been asked for.
+    it. So every list begins an epoch, and in each a Tenant's Secrets count once they have been asked for. A list is a
+    new one when it tells of an object of which the one before has told already.
     """
 
     def __init__(self, *, monotonic: Callable[[], float]) -> None:
@@ -81,16 +83,18 @@ class SecretCache:
         self._secrets: dict[str, dict[tuple[str, str], KeySecret]] = {}
         self._owners: dict[tuple[str, str], str] = {}
         self._ours: dict[tuple[str, str], str] = {}
-        self._asked: dict[str, int] = {}
+        self._asked: dict[str, tuple[int, float]] = {}
         self._epoch = 0
-        self._listed_at: dict[str, float] = {}
+        self._listed: dict[str, set[str]] = {}
 
-    def listed(self, kind: str) -> None:
+    def listed(self, kind: str, body: Mapping[str, Any]) -> None:
         """Note that an object of this kind came in a list; the watch of Tenants breaks with that of Secrets."""
-        now = self._monotonic()
-        if now - self._listed_at.get(kind, float("-inf")) > RELIST_SECONDS:
+        uid = str(body["metadata"]["uid"])
+        told = self._listed.setdefault(kind, set())
+        if not told or uid in told:
             self._epoch += 1
-        self._listed_at[kind] = now
+            told.clear()
+        told.add(uid)
 
     def is_ours(self, body: Mapping[str, Any], *, gone: bool) -> bool:
         """Tell whether a change that the watch tells of is one that we made."""
@@ -133,11 +137,12 @@ class SecretCache:
             self._drop(place)
         for body in bodies:
             self.put(body)
-        self._asked[uid] = self._epoch
+        self._asked[uid] = (self._epoch, self._monotonic() + SURE_SECONDS_MAX * _share(uid))
 
     def of(self, uid: str) -> list[KeySecret] | None:
         """Return the Secrets of a Tenant, or None where some of that may be outdated."""
-        if self._asked.get(uid) != self._epoch:
+        epoch, until = self._asked.get(uid, (None, 0.0))
+        if epoch != self._epoch or self._monotonic() > until:
             return None
         return list(self._secrets.get(uid, {}).values())
 
@@ -151,6 +156,11 @@ class SecretCache:
             self._secrets[uid].pop(place)
             if not self._secrets[uid]:
                 del self._secrets[uid]
+
+
+def _share(uid: str) -> float:
+    """Return a Tenant's own number from a half to one, so that those of one list are not asked for at once."""
+    return 0.5 + zlib.crc32(uid.encode()) / 2**33
 
 
 class KubernetesSecrets:

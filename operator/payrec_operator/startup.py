@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import kopf
-from kubernetes.aio import config as kubernetes_config
-from kubernetes.aio.client import ApiClient, Configuration
 
-from payrec.commands.serving import internal_port, listen, make_factory, opened
+from payrec.commands.serving import check_start, internal_port, listen, make_context, opened
 from payrec.config import Config, load_config
 from payrec.errors import ConfigurationError, PayrecError
-from payrec.factory import Factory
+from payrec.factory import BaseFactory
 from payrec.logs import configure_logging
 from payrec.services.migrations import check_ready
-from payrec_operator.api_server import REQUEST_SECONDS_MAX, ApiServer
+from payrec_operator.api_server import REQUEST_SECONDS_MAX, ApiServer, api_server
+from payrec_operator.constants import FINALIZER
 from payrec_operator.errors import OperatorError
 from payrec_operator.metrics import OperatorMetrics
 from payrec_operator.ports import World
@@ -33,9 +32,6 @@ from payrec_operator.statuses import StatusWriter
 GROUP: Final = "payrec.dev"
 VERSION: Final = "v1"
 PLURAL: Final = "tenants"
-
-FINALIZER: Final = "payrec.dev/operator"
-"""Keeps a Tenant until its deletion is dealt with."""
 
 STORAGE_PREFIX: Final = "kopf.payrec.dev"
 """Of the annotations in which kopf keeps its progress. Under ``payrec.dev`` itself it would take our verbs for its own
@@ -77,7 +73,7 @@ class Operator:
 
     config: Config
     settings: OperatorSettings
-    factory: Factory
+    factory: BaseFactory
     runner: Runner
     cache: SecretCache
     statuses: StatusWriter
@@ -120,15 +116,15 @@ async def start() -> Operator:
     if not config.public_base_url:
         raise ConfigurationError("PUBLIC_BASE_URL is not set: it is written into the Secrets of keys")
     async with AsyncExitStack() as stack:
-        api = ApiServer(await stack.enter_async_context(ApiClient(await _client_configuration())))
+        api = await stack.enter_async_context(api_server())
         await _check_definition(api)
         internal = stack.enter_context(listen(config.host, config.internal_port, name="INTERNAL_PORT"))
-        factory = make_factory(config)
+        factory = BaseFactory(make_context(config))
         await stack.enter_async_context(opened(factory))
-        await check_ready(factory.context.database)
+        await check_start(factory)
         clock = factory.context.clock
         cache = SecretCache(monotonic=clock.monotonic)
-        metrics = OperatorMetrics(factory.context.metrics.registry)
+        metrics = OperatorMetrics(factory.context.metrics.registry, resync_seconds=settings.resync_interval)
         world = World(
             registry=factory.create_tenant_resource_service(),
             secrets=KubernetesSecrets(api, cache),
@@ -176,19 +172,6 @@ async def drop_tombstones(operator: Operator) -> None:
         except PayrecError as error:
             logger.warning("what is left of dropped environments has to wait: %s", error.detail)
         await asyncio.sleep(TOMBSTONE_SECONDS)
-
-
-async def _client_configuration() -> Configuration:
-    """Return how to reach the API server: as this pod's account, or as KUBECONFIG says."""
-    configuration = Configuration()
-    try:
-        kubernetes_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except kubernetes_config.ConfigException:
-        try:
-            await kubernetes_config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        except kubernetes_config.ConfigException:
-            raise ConfigurationError("there is no API server: neither a service account nor KUBECONFIG") from None
-    return configuration
 
 
 async def _check_definition(api: ApiServer) -> None:

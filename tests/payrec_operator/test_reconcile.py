@@ -42,6 +42,7 @@ def test_everything_is_made_in_one_pass_and_then_nothing_costs_anything(world: O
     }
     written = world.writes
     world.advance(timedelta(minutes=5))
+    assert [str(e.reason) for e in outcome.events] == ["Reconciled", "SecretRotated"]
     assert world.passes(place, 2).events == []
     assert world.writes == written
     assert world.faults.calls == ["secrets.owned", "observe"]
@@ -139,6 +140,23 @@ def test_a_slug_belongs_to_one_resource(world: OperatorWorld) -> None:
     assert world.passes(second).release
     assert world.registry.dropped == [], "what it never had is not dropped"
     assert world.condition(first, "Ready") == ("True", "Reconciled")
+
+
+def test_a_resource_that_was_restored_gets_its_tenant_by_annotation_alone(world: OperatorWorld) -> None:
+    place = world.create(make_spec())
+    world.passes(place)
+    before = world.status(place)["tenantId"]
+    world.objects[place]["metadata"]["uid"] = "restored"
+    del world.objects[place]["status"]
+    elsewhere = world.create(make_spec(), name="acme", namespace="other", adopt="true")
+    for found in (place, elsewhere):
+        assert world.passes(found).retry_after is None
+        assert world.condition(found, "Ready") == ("False", "SlugConflict")
+    world.annotate(place, "adopt", "true")
+    world.passes(place)
+    assert world.status(place)["tenantId"] == before
+    world.passes(elsewhere)
+    assert world.condition(elsewhere, "Ready") == ("False", "SlugConflict")
 
 
 def test_a_schema_that_nobody_registered_is_taken_over_by_annotation_alone(world: OperatorWorld) -> None:

@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+import structlog
 from prometheus_client import CollectorRegistry, generate_latest
 
+from payrec.errors import SlugTakenError
 from payrec_operator import runner as module
-from payrec_operator.metrics import OperatorMetrics
+from payrec_operator.metrics import RESULTS, TRIGGERS, OperatorMetrics
 from payrec_operator.outcome import Outcome
 from payrec_operator.reasons import Reason
-from payrec_operator.runner import Runner, seconds_until_next
+from payrec_operator.runner import Runner, Trigger, seconds_until_next
 from support.operator_world import OperatorWorld, make_key, make_spec
 
 PLACE = ("shop", "acme")
@@ -41,7 +43,7 @@ class Bench:
         self.world = OperatorWorld()
         self.clock = Clock()
         self.registry = CollectorRegistry()
-        self.metrics = OperatorMetrics(self.registry)
+        self.metrics = OperatorMetrics(self.registry, resync_seconds=300)
         self.runner = Runner(
             world=self.world.world, metrics=self.metrics, clock=self.clock, chance=lambda: 0.5, fresh=10.0
         )
@@ -79,6 +81,34 @@ async def test_a_pass_counts_and_its_status_is_written_once(bench: Bench) -> Non
     assert bench.metric("payrec_operator_active_reconciles 0.0")
     bench.runner.forget(bench.body["metadata"]["uid"])
     assert not bench.metric('name="acme"')
+
+
+@pytest.mark.anyio
+async def test_a_tenant_that_is_left_alone_because_somebody_asked_is_told_as_such(bench: Bench) -> None:
+    held = 'payrec_operator_tenant_on_hold{name="acme",namespace="shop"} 1.0'
+    await bench.runner.run("change", bench.body)
+    assert not bench.metric(held)
+    bench.world.change(PLACE, suspended=True)
+    await bench.runner.run("change", bench.body)
+    assert bench.metric(held)
+    bench.world.change(PLACE, suspended=False)
+    bench.world.annotate(PLACE, "paused", "true")
+    await bench.runner.run("change", bench.body)
+    assert bench.metric(held)
+    bench.runner.forget(bench.body["metadata"]["uid"])
+    assert not bench.metric(held)
+
+
+@pytest.mark.anyio
+async def test_what_may_be_counted_is_there_from_the_beginning(bench: Bench) -> None:
+    assert bench.metric('payrec_operator_reconcile_errors_total{reason="SlugConflict"} 0.0')
+    assert bench.metric('payrec_operator_api_key_rotations_total{result="failed"} 0.0')
+    assert bench.metric("payrec_operator_resync_interval_seconds 300.0")
+    assert set(get_args(Trigger)) == set(TRIGGERS)
+    assert {*get_args(get_type_hints(Outcome)["result"]), "skipped"} == set(RESULTS)
+    await bench.runner.run("change", bench.body)
+    counted = [s for m in bench.registry.collect() if m.name == "payrec_operator_reconcile" for s in m.samples]
+    assert len([s for s in counted if s.name.endswith("_total")]) == len(TRIGGERS) * len(RESULTS)
 
 
 @pytest.mark.anyio
@@ -123,6 +153,22 @@ async def test_a_pass_that_failed_is_not_taken_for_a_full_one_and_waits_longer_e
     monkeypatch.setattr(module, "reconcile", failing)
     await bench.runner.run("secret", bench.body)
     assert attempts[-1] == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("error", "traced"), [(SlugTakenError("it is taken"), False), (KeyError("odd"), True)])
+async def test_only_an_error_that_nobody_foresaw_has_a_traceback_in_the_log(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception, *, traced: bool
+) -> None:
+    async def failing(*_: Any, **__: Any) -> Outcome:
+        return Outcome(status=None, result="stopped", reason=Reason.SLUG_CONFLICT, errors=(error,))
+
+    monkeypatch.setattr(module, "reconcile", failing)
+    with structlog.testing.capture_logs() as lines:
+        await bench.runner.run("change", bench.body)
+    [line] = lines
+    assert (line["event"], line["error"]) == ("reconcile.error", str(error))
+    assert (line["exc_info"] is not None) is traced
 
 
 @pytest.mark.anyio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from payrec.domain.tenant_resources import ResourceOwner
 from payrec_operator import startup
+from payrec_operator.constants import FINALIZER
 from payrec_operator.handlers import STUCK_SECONDS, end_passes, is_asked, reach_database
-from payrec_operator.secrets import RELIST_SECONDS, SecretCache, controlled_by, key_secret
-from payrec_operator.startup import FINALIZER, configure
+from payrec_operator.secrets import SURE_SECONDS_MAX, SecretCache, controlled_by, key_secret
+from payrec_operator.startup import configure
 
 _IMPORT = """
 import socket, sys, os
@@ -137,7 +139,7 @@ OWNER = ResourceOwner(uid="u1", namespace="shop", name="acme")
 
 def _secret(name: str, uid: str | None = "u1", version: str = "1", **data: str) -> dict[str, Any]:
     reference = {"apiVersion": "payrec.dev/v1", "kind": "Tenant", "name": "acme", "uid": uid, "controller": True}
-    metadata: dict[str, Any] = {"namespace": "shop", "name": name, "resourceVersion": version}
+    metadata: dict[str, Any] = {"namespace": "shop", "name": name, "uid": f"of-{name}", "resourceVersion": version}
     if uid is not None:
         metadata["ownerReferences"] = [reference]
     return {"metadata": metadata, "data": data}
@@ -152,7 +154,7 @@ class _Time:
 
 def test_the_cache_knows_the_secrets_of_each_tenant_that_were_asked_for() -> None:
     cache = SecretCache(monotonic=_Time())
-    cache.listed("secrets")
+    cache.listed("secrets", _secret("a"))
     cache.put(_secret("a"))
     assert cache.of("u1") is None, "there may be others, of which the list has not told yet"
     cache.replace("u1", [_secret("a")])
@@ -172,19 +174,32 @@ def test_the_cache_knows_the_secrets_of_each_tenant_that_were_asked_for() -> Non
 
 @pytest.mark.parametrize("kind", ["secrets", "tenants"])
 def test_after_a_new_list_everything_is_asked_for_once_more(kind: str) -> None:
+    cache = SecretCache(monotonic=_Time())
+    cache.listed(kind, _secret("a"))
+    cache.replace("u1", [_secret("a"), _secret("b")])
+    cache.listed(kind, _secret("b"))
+    assert len(cache.of("u1") or ()) == 2, "the same list goes on"
+    for first, second in ("ab", "ba"):
+        cache.listed(kind, _secret(first))
+        assert cache.of("u1") is None, "one may have been deleted while nobody watched"
+        cache.replace("u1", [_secret("a")])
+        cache.listed(kind, _secret(second))
+        assert [s.name for s in cache.of("u1") or ()] == ["a"], "and this one goes on too"
+
+
+def test_what_a_watch_may_have_missed_is_asked_for_in_the_end_and_not_at_once_for_all() -> None:
     time = _Time()
     cache = SecretCache(monotonic=time)
-    for _ in range(3):
-        cache.listed(kind)
-    cache.replace("u1", [_secret("a"), _secret("b")])
-    time.now += 1
-    cache.listed(kind)
-    assert len(cache.of("u1") or ()) == 2, "the same list goes on"
-    time.now += RELIST_SECONDS + 1
-    cache.listed(kind)
-    assert cache.of("u1") is None, "one may have been deleted while nobody watched"
-    cache.replace("u1", [_secret("a")])
-    assert [s.name for s in cache.of("u1") or ()] == ["a"]
+    tenants = [f"u{number}" for number in range(100)]
+    for uid in tenants:
+        cache.replace(uid, [])
+    sure = []
+    for _ in range(12):
+        sure.append(sum(cache.of(uid) is not None for uid in tenants))
+        time.now += SURE_SECONDS_MAX / 10
+    assert sure[:5] == [100] * 5
+    assert all(before - after < 40 for before, after in itertools.pairwise(sure))
+    assert sure[-1] == 0
 
 
 def test_our_own_writes_are_told_from_others() -> None:

@@ -167,12 +167,13 @@ class Api:
         answer = self.request("POST", path, {"spec": {"expirationSeconds": 3600}})
         return Api(self.url, self.trusted, answer["status"]["token"])
 
-    def kubeconfig(self, path: Path) -> Path:
-        """Write a configuration with which others are who this is."""
+    def kubeconfig(self, path: Path, *, server: str | None = None) -> Path:
+        """Write a configuration with which others are who this is, at ``server`` where that is given."""
+        cluster = {"server": server or self.url, "certificate-authority": str(self.trusted)}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "t", "cluster": {"server": self.url, "certificate-authority": str(self.trusted)}}],
+            "clusters": [{"name": "t", "cluster": cluster}],
             "users": [{"name": "t", "user": {"token": self.token}}],
             "contexts": [{"name": "t", "context": {"cluster": "t", "user": "t"}}],
             "current-context": "t",
@@ -277,6 +278,11 @@ class ControlPlane:
         )
         wait_until("the API server", self._is_ready)
         wait_until("the default namespace", lambda: self.api.find("/api/v1/namespaces/default"))
+
+    @property
+    def processes(self) -> dict[str, subprocess.Popen[bytes]]:
+        """What runs, by name."""
+        return dict(self._processes)
 
     @property
     def is_running(self) -> bool:

@@ -28,6 +28,9 @@ SYSTEM = "payrec-system"
 ACCOUNT = "payrec-operator"
 TENANTS = "/apis/payrec.dev/v1"
 
+RIGHTS = {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+"""Kinds of the chart's objects that say who may do what."""
+
 _PROGRAM = """
 import importlib, json, os, signal, sys
 
@@ -62,12 +65,12 @@ Step = tuple[str, str, str, str]
 
 
 def install(plane: ControlPlane) -> None:
-    """Install the account and the rights of the chart; its pods are processes here."""
+    """Install the accounts and the rights of the chart; its pods are processes here."""
     api = plane.api
     if api.find(f"/api/v1/namespaces/{SYSTEM}") is None:
         api.create("/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
     for wanted in rendered():
-        if wanted["kind"] not in {"Deployment", "CustomResourceDefinition"}:
+        if wanted["kind"] in RIGHTS:
             api.apply(wanted)
 
 
@@ -115,12 +118,16 @@ class Operators:
         dies_at: Step | None = None,
         namespaces: Sequence[str] = (),
         account: str = ACCOUNT,
+        server: str | None = None,
         wait: bool = True,
         **settings: str,
     ) -> Iterator[Running]:
-        """Run an operator until the context ends; then it is killed, if it still runs."""
+        """Run an operator until the context ends; then it is killed, if it still runs.
+
+        ``server`` is where it finds the API server, such as a proxy.
+        """
         seen = self.plane.api.as_account(SYSTEM, account)
-        config = seen.kubeconfig(self.folder / f"operator-{free_port()}.yaml")
+        config = seen.kubeconfig(self.folder / f"operator-{free_port()}.yaml", server=server)
         seen.close()
         health = free_port()
         scope = [f"--namespace={name}" for name in namespaces] or ["--all-namespaces"]
@@ -295,6 +302,12 @@ class Tenants:
         mine = [e for e in items if e["involvedObject"]["name"] == name]
         mine.sort(key=lambda e: e["eventTime"] or "")
         return [(e["type"], e["reason"]) for e in mine]
+
+
+def message_of(tenant: dict[str, Any], kind: str = "Ready") -> str:
+    """Return what a condition tells."""
+    conditions = tenant.get("status", {}).get("conditions", ())
+    return next((str(c["message"]) for c in conditions if c["type"] == kind), "")
 
 
 def reason_of(tenant: dict[str, Any], kind: str = "Ready") -> str | None:

@@ -90,7 +90,7 @@ class MemoryRegistry:
 
     # What the operator calls
 
-    async def claim(self, owner: ResourceOwner, slug: str, wanted: WantedTenant) -> TenantState:
+    async def claim(self, owner: ResourceOwner, slug: str, wanted: WantedTenant, *, adopt: bool = False) -> TenantState:
         self._enter("claim")
         found = next((t for t in self.tenants.values() if t.slug == slug), None)
         if found is None:
@@ -99,7 +99,8 @@ class MemoryRegistry:
             self.tenants[found.tenant_id] = found
             self.writes += 1
         elif found.owner != owner.uid:
-            if found.owner is not None or (found.namespace, found.name) != (owner.namespace, owner.name):
+            is_free = found.owner is None or adopt
+            if not is_free or (found.namespace, found.name) != (owner.namespace, owner.name):
                 raise SlugTakenError
             found.owner = owner.uid
             self.writes += 1

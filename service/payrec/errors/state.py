@@ -84,7 +84,7 @@ class SchemaNotOwnedError(ConflictError):
     def __init__(self) -> None:
         super().__init__(
             "a schema of this environment's name is there already and no tenant has it: rename or drop it, choose"
-            " another slug, or, for a Tenant resource, take it over with the annotation payrec.dev/adopt"
+            ' another slug, or, for a Tenant resource, take it over with the annotation payrec.dev/adopt: "true"'
         )
 
 

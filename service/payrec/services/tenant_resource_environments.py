@@ -28,6 +28,7 @@ from payrec.errors import (
 from payrec.services.migrations import bring_to_head
 from payrec.services.tenant_resource_keys import revocations
 from payrec.services.tenant_resource_units import ResourceTools, ResourceUnits, environment_of, place
+from payrec.storage.blob_remnants import BlobRemnantStore
 from payrec.storage.migrations import is_ahead
 from payrec.storage.tenant_resource_keys import TenantResourceKeyStore
 from payrec.storage.tenant_resources import TenantResourceStore
@@ -196,6 +197,7 @@ class TenantResourceEnvironments(ResourceUnits):
                 name, schema=schema, role=role, tenant_id=tenant_id, dropped_at=now, due_at=now + TOMBSTONE_REST
             )
             await store.remove_environment(found["id"])
+            await BlobRemnantStore(connection).add(found["id"], tenant_id=tenant_id, dropped_at=now)
             after = {**place(row), "environment": environment, "tombstone": name if renamed else None}
             records.append(Record(action="tenant.environment_dropped", resource_id=tenant_id, after=after))
             await self._audit(connection, records)

@@ -41,11 +41,13 @@ from payrec.storage.users import UserStore
 class TenantResourceService(TenantResourceEnvironments, TenantResourceKeys, TenantResourceUsers):
     """The tenants of resources."""
 
-    async def claim(self, owner: ResourceOwner, slug: str, wanted: WantedTenant) -> TenantState:
+    async def claim(self, owner: ResourceOwner, slug: str, wanted: WantedTenant, *, adopt: bool = False) -> TenantState:
         """Register the tenant for the resource, or find it; under an advisory lock on the slug.
 
         A tenant without owner (made by ``POST /tenants``) of equal namespace and name, and one that its resource
-        left behind of equal namespace and name, is adopted: it keeps its id and its data.
+        left behind of equal namespace and name, is adopted: it keeps its id and its data. With ``adopt`` so is one
+        that belongs to a resource of equal namespace and name with another UID: a cluster that is restored from a
+        backup gives its resources new ones.
 
         Raises
         ------
@@ -64,12 +66,11 @@ class TenantResourceService(TenantResourceEnvironments, TenantResourceKeys, Tena
             if row is None:
                 row = await self._register_tenant(unit, owner, slug, wanted)
             elif row["resource_uid"] != owner.uid:
-                _check_adoptable(row, owner)
+                _check_adoptable(row, owner, adopt=adopt)
                 await store.give(row["id"], owner, at=unit.now)
-                row = {**row, "resource_uid": owner.uid}
-                before = {"orphaned": row["orphaned_at"] is not None}
+                before = {"orphaned": row["orphaned_at"] is not None, "resource_uid": row["resource_uid"]}
                 unit.record(Record(action="tenant.adopted", resource_id=row["id"], before=before, after=place(row)))
-                row = await self._bring(unit, row, wanted)
+                row = await self._bring(unit, {**row, "resource_uid": owner.uid}, wanted)
             return _state(row)
 
     async def find(self, owner: ResourceOwner) -> TenantState | None:
@@ -233,14 +234,21 @@ class TenantResourceService(TenantResourceEnvironments, TenantResourceKeys, Tena
         return identified(value, row, now=self._work.clock.now(), peppers=self._tools.peppers)
 
 
-def _check_adoptable(row: dict[str, Any], owner: ResourceOwner) -> None:
+def _check_adoptable(row: dict[str, Any], owner: ResourceOwner, *, adopt: bool) -> None:
     """Refuse a tenant that is another's, or that was made for another resource, or for none."""
-    if row["resource_uid"] is not None:
-        raise SlugTakenError("the slug belongs to another Tenant resource; choose another one, or delete that first")
     if (row["resource_namespace"], row["resource_name"]) != (owner.namespace, owner.name):
+        if row["resource_uid"] is not None:
+            raise SlugTakenError(
+                "the slug belongs to another Tenant resource; choose another one, or delete that first"
+            )
         raise SlugTakenError("the slug belongs to a tenant that was not made for this resource; choose another one")
     if row["status"] == "deleting":
         raise SlugTakenError("a tenant of this slug is being deleted; wait until it is gone")
+    if row["resource_uid"] is not None and not adopt:
+        raise SlugTakenError(
+            "the slug belongs to a Tenant resource of this namespace and name with another UID; where that is gone,"
+            ' as after a restore from a backup, the annotation payrec.dev/adopt: "true" takes its tenant over'
+        )
 
 
 def _change(row: dict[str, Any], wanted: WantedTenant) -> dict[str, Any] | None:

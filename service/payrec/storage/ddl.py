@@ -34,6 +34,12 @@ def tenant_script() -> str:
 
 
 @cache
+def tenant_tables() -> tuple[str, ...]:
+    """Return the names of the tenant tables."""
+    return tuple(sorted(table.name for table in TENANT_METADATA.sorted_tables))
+
+
+@cache
 def control_script() -> str:
     """Return the script that makes the control tables."""
     return _script(CONTROL_METADATA)

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from payrec.domain.scope import TenantScope
 from payrec.errors import PayrecError, ProvisioningDeniedError, SchemaConflictError, SchemaNotOwnedError
 from payrec.storage.database import TENANT_GROUP_ROLE, Connection, Database
-from payrec.storage.ddl import tenant_script
+from payrec.storage.ddl import tenant_script, tenant_tables
 from payrec.storage.migrations import head
 
 _ROLE_STATE: Final = f"""
@@ -41,6 +41,14 @@ UNUSABLE_TABLES: Final = """
 _OWN_UNUSABLE_TABLES: Final = UNUSABLE_TABLES.format(
     schema="(SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)", role="current_user"
 )
+MISSING_TABLES: Final = """
+    SELECT w.name FROM unnest(%(tables)s::text[]) AS w (name)
+    WHERE NOT EXISTS (
+        SELECT FROM pg_class t
+        WHERE t.relnamespace = {schema} AND t.relname = w.name AND t.relkind IN ('r', 'p'))
+"""
+"""Tables of the head that a schema does not have."""
+_OWN_MISSING_TABLES: Final = MISSING_TABLES.format(schema="(SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)")
 _HAS_TABLES: Final = """
     SELECT EXISTS (
         SELECT FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s)
@@ -81,7 +89,8 @@ class Provisioner:
         Raises
         ------
         SchemaConflictError
-            The schema exists and is not the environment's own, or has tables of which nobody knows the revision.
+            The schema exists and is not the environment's own, or has tables of which nobody knows the revision, or
+            lacks some of its tables.
         ProvisioningDeniedError
         """
         corrected = await self._ensure_role(scope.role_name)
@@ -89,6 +98,16 @@ class Provisioner:
         found, mended = await self._ensure_tables(scope, revision)
         # What is made for the first time is no correction.
         return Provisioned(revision=found, corrected=corrected + mended if revision is not None else ())
+
+    async def make_empty(self, scope: TenantScope) -> None:
+        """Make the role and the schema without tables, for those of a backup.
+
+        Raises
+        ------
+        SchemaConflictError, ProvisioningDeniedError
+        """
+        await self._ensure_role(scope.role_name)
+        await self._ensure_schema(scope)
 
     async def check_free(self, schema_names: Sequence[str]) -> None:
         """Look whether schemas of these names exist, before a tenant is registered for them.
@@ -183,6 +202,7 @@ class Provisioner:
             corrected = await _open(connection, scope.schema_name)
             revision = await revision_in(connection)
             if revision is not None:
+                await _check_tables(connection, scope.schema_name, revision)
                 return revision, corrected
             found = await (await connection.execute(_HAS_TABLES, (scope.schema_name,))).fetchone()
             if found is not None and found["found"]:
@@ -191,6 +211,7 @@ class Provisioner:
                         "the schema has tables and no alembic_version that says which: it was not made by payrec, or"
                         " not restored whole"
                     )
+                await _check_tables(connection, scope.schema_name, known)
                 corrected += ("version_table",)
                 revision = known
             else:
@@ -222,6 +243,24 @@ async def _open(connection: Connection, schema: str) -> tuple[str, ...]:
         await connection.execute(sql.SQL("GRANT ALL ON TABLE {} TO CURRENT_USER").format(table))
         corrected = True
     return ("grants",) if corrected else ()
+
+
+async def _check_tables(connection: Connection, schema: str, revision: str) -> None:
+    """Refuse a schema of the head that lacks tables: empty ones in their place would hide what is lost.
+
+    Raises
+    ------
+    SchemaConflictError
+    """
+    if revision != head("tenant"):
+        return
+    parameters = {"schema": schema, "tables": list(tenant_tables())}
+    missing = [row["name"] for row in await (await connection.execute(_OWN_MISSING_TABLES, parameters)).fetchall()]
+    if missing:
+        raise SchemaConflictError(
+            f"the schema lacks tables that payrec made there: {', '.join(missing)}. Restore them from a backup; nothing"
+            " is made in their place. A schema that is dropped as a whole is made anew, empty"
+        )
 
 
 async def revision_in(connection: Connection) -> str | None:

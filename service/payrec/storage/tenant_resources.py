@@ -11,7 +11,9 @@ from psycopg.types.json import Jsonb
 
 from payrec.domain.tenant_resources import ResourceOwner
 from payrec.storage.database import TENANT_GROUP_ROLE, Connection
-from payrec.storage.provisioning import UNUSABLE_TABLES
+from payrec.storage.ddl import tenant_tables
+from payrec.storage.migrations import head
+from payrec.storage.provisioning import MISSING_TABLES, UNUSABLE_TABLES
 from payrec.storage.rows import fetch_all, fetch_one, insert
 from payrec.tables.tenants import Tenant, TenantEnvironment
 
@@ -24,14 +26,16 @@ _SELECT: Final = """
     FROM tenant t
 """
 _SOUND: Final = f"""
-    SELECT w.environment FROM unnest(%(environments)s::text[], %(schemas)s::text[], %(roles)s::text[])
-        AS w (environment, schema_name, role_name)
+    SELECT w.environment
+    FROM unnest(%(environments)s::text[], %(schemas)s::text[], %(roles)s::text[], %(revisions)s::text[])
+        AS w (environment, schema_name, role_name, revision)
     JOIN pg_roles r ON r.rolname = w.role_name
     JOIN pg_namespace n ON n.nspname = w.schema_name AND n.nspowner = r.oid
     WHERE pg_has_role(session_user, r.oid, 'SET') AND pg_has_role(r.oid, '{TENANT_GROUP_ROLE}', 'USAGE')
         AND has_schema_privilege(r.oid, n.oid, 'USAGE') AND has_schema_privilege(r.oid, n.oid, 'CREATE')
         AND EXISTS (SELECT FROM pg_class v WHERE v.relnamespace = n.oid AND v.relname = 'alembic_version')
         AND NOT EXISTS ({UNUSABLE_TABLES.format(schema="n.oid", role="r.oid")})
+        AND (w.revision IS DISTINCT FROM %(head)s OR NOT EXISTS ({MISSING_TABLES.format(schema="n.oid")}))
 """  # noqa: S608 - our own text
 
 
@@ -144,10 +148,16 @@ class TenantResourceStore:
         await self._connection.execute("DELETE FROM tenant_environment WHERE id = %s", (environment_id,))
 
     async def sound(self, environments: Sequence[dict[str, Any]]) -> set[str]:
-        """Return those of the environments whose role, grants, schema and version table are as they were made."""
+        """Return those of the environments whose role, grants, schema and tables are as they were made.
+
+        Of another release's tables only the version table is known.
+        """
         parameters = {
             "environments": [e["environment"] for e in environments],
             "schemas": [e["schema_name"] for e in environments],
             "roles": [e["role_name"] for e in environments],
+            "revisions": [e["revision"] for e in environments],
+            "head": head("tenant"),
+            "tables": list(tenant_tables()),
         }
         return {row["environment"] for row in await fetch_all(self._connection, _SOUND, parameters)}

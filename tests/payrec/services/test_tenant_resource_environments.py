@@ -87,6 +87,27 @@ async def test_what_somebody_did_to_it_is_mended(world: ResourceWorld, damage: s
     assert seen.sound == {"test"}
 
 
+@pytest.mark.parametrize("more", ["", "; DROP TABLE {schema}.alembic_version"])
+async def test_tables_that_are_gone_are_named_and_nothing_is_made_in_their_place(
+    world: ResourceWorld, more: str
+) -> None:
+    owner, slug, state = await world.tenant("test", "production")
+    await world.writes(state.tenant_id, "test")
+    schema = schema_of(slug)
+    await world.look(f"ALTER TABLE {schema}.job RENAME TO job_aside{more.format(schema=schema)}")
+    seen = await world.registry.observe(owner, wanted=WANTED, users=(), texts=())
+    assert seen is not None
+    assert seen.sound == {"production"}
+    with pytest.raises(SchemaConflictError, match=r"lacks tables that payrec made there: job\. Restore"):
+        await world.registry.ensure_environment(state.tenant_id, "test", adopt=True)
+    assert await world.look(f"SELECT count(*) FROM {schema}.change") == [(1,)]  # noqa: S608
+    await world.look(f"ALTER TABLE {schema}.job_aside RENAME TO job")
+    await world.registry.ensure_environment(state.tenant_id, "test", adopt=False)
+    seen = await world.registry.observe(owner, wanted=WANTED, users=(), texts=())
+    assert seen is not None
+    assert seen.sound == {"production", "test"}
+
+
 async def test_data_outlives_everything_but_the_schema(world: ResourceWorld) -> None:
     _, slug, state = await world.tenant("test")
     await world.writes(state.tenant_id, "test")

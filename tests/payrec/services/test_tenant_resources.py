@@ -81,6 +81,31 @@ async def test_another_resource_is_refused_whatever_it_is_called(world: Resource
     assert found.tenant_id == state.tenant_id
 
 
+async def test_a_resource_that_was_restored_takes_its_tenant_over_when_asked(world: ResourceWorld) -> None:
+    owner, slug, state = await world.tenant("test")
+    key = await world.registry.mint(state.tenant_id, name="k", environment="test", read=True, write=True)
+    restored = replace(owner, uid=str(uuid4()))
+    with pytest.raises(SlugTakenError, match=r"payrec\.dev/adopt"):
+        await world.registry.claim(restored, slug, WANTED)
+    assert await world.registry.find(owner) is not None
+    for other in (replace(restored, namespace="elsewhere"), replace(restored, name="other")):
+        with pytest.raises(SlugTakenError, match="another Tenant resource"):
+            await world.registry.claim(other, slug, WANTED, adopt=True)
+    taken = await world.registry.claim(restored, slug, WANTED, adopt=True)
+    assert (taken.tenant_id, taken.status) == (state.tenant_id, "active")
+    assert await world.registry.find(owner) is None
+    assert await world.opens(key.text, state.tenant_id), "whoever has the key goes on"
+    query = "SELECT before ->> 'resource_uid' FROM control.audit_record WHERE resource_id = %s AND action = %s"
+    assert await world.look(query, state.tenant_id, "tenant.adopted") == [(owner.uid,)]
+
+
+async def test_a_tenant_that_is_being_deleted_is_taken_over_by_nobody(world: ResourceWorld) -> None:
+    owner, slug, state = await world.tenant("test")
+    await world.look("UPDATE control.tenant SET status = 'deleting' WHERE id = %s", state.tenant_id)
+    with pytest.raises(SlugTakenError, match="being deleted"):
+        await world.registry.claim(replace(owner, uid=str(uuid4())), slug, WANTED, adopt=True)
+
+
 async def test_a_tenant_that_was_made_for_nobody_is_refused(world: ResourceWorld) -> None:
     slug = world.slug("byhand")
     await world.look(

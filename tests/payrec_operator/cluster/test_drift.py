@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
+import re
 import time
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 
-from payrec.embedded.postgres import EmbeddedDatabase
+from payrec.domain.scope import role_name
+from payrec.embedded.postgres import ADMIN_ROLE, LOGIN_ROLE, EmbeddedDatabase
 from support.commands import Running
 from support.control_plane import Api, ApiError, wait_until
-from support.operator_process import Operators, Tenants, ask, key
+from support.operator_process import Operators, Tenants, ask, key, message_of
 
 BACK_SECONDS_MAX = 3.0
 """How long a Secret that was deleted may be gone."""
@@ -141,6 +144,66 @@ def test_a_schema_that_is_dropped_is_there_again(tenants: Tenants, module_databa
         connection.execute("DROP SCHEMA dropped_production CASCADE")
     wait_until("the schema", lambda: ask(secret).status_code == 200)
     tenants.wait_for("dropped", "Reconciled")
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        ("grants", "REVOKE ALL ON SCHEMA {schema} FROM {role}; REVOKE SELECT ON {schema}.job FROM {role}"),
+        ("membership", "REVOKE {role} FROM {login} GRANTED BY {admin}"),
+        ("membership", "REVOKE payrec_tenant FROM {role} GRANTED BY {admin}"),
+        ("version_table", "DROP TABLE {schema}.alembic_version"),
+    ],
+)
+def test_a_right_or_a_role_that_somebody_took_is_given_back_and_counted(
+    operators: Operators,
+    operator: Running,
+    tenants: Tenants,
+    module_database: EmbeddedDatabase,
+    kind: str,
+    damage: str,
+) -> None:
+    name = tenants.namespace.replace("test-", "robbed-")
+    tenants.create(name, apiKeys=[key()])
+    status = tenants.wait_for(name, "Reconciled")["status"]
+    names = {
+        "schema": status["environments"][0]["schemaName"],
+        "role": role_name(UUID(status["tenantId"]), "production"),
+        "login": LOGIN_ROLE,
+        "admin": ADMIN_ROLE,
+    }
+    secret, before = tenants.wait_secret("ledger-key"), _corrected(operators, operator, kind)
+    with psycopg.connect(module_database.superuser_url) as connection:
+        connection.execute(damage.format(**names).encode())
+    wait_until("the correction", lambda: _corrected(operators, operator, kind) > before)
+    tenants.wait_for(name, "Reconciled")
+    assert ask(secret).status_code == 200
+    assert tenants.secret("ledger-key") == secret
+
+
+def _corrected(operators: Operators, operator: Running, kind: str) -> float:
+    found = re.search(rf'drift_corrected_total{{kind="{kind}"}} (\S+)', operators.metrics(operator))
+    return float(found[1]) if found else 0.0
+
+
+def test_a_table_that_is_dropped_is_named_and_nothing_is_made_in_its_place(
+    tenants: Tenants, module_database: EmbeddedDatabase
+) -> None:
+    tenants.create("thinned", environments=[{"name": "production"}, {"name": "test"}], apiKeys=[key()])
+    tenants.wait_for("thinned", "Reconciled")
+    with psycopg.connect(module_database.superuser_url) as connection:
+        connection.execute("DROP TABLE thinned_test.outbox")
+    found = tenants.wait_for("thinned", "SchemaConflict", "SchemasReady")
+    assert "test: the schema lacks tables that payrec made there: outbox." in message_of(found)
+    assert {e["name"]: e["state"] for e in found["status"]["environments"]} == {
+        "production": "Applied",
+        "test": "Failed",
+    }
+    assert ask(tenants.wait_secret("ledger-key")).status_code == 200, "the other environment goes on"
+    with psycopg.connect(module_database.superuser_url) as connection:
+        assert connection.execute("SELECT to_regclass('thinned_test.outbox')").fetchone() == (None,)
+        connection.execute("DROP SCHEMA thinned_test CASCADE")
+    tenants.wait_for("thinned", "Reconciled")
 
 
 def test_a_schema_that_payrec_did_not_make_is_adopted_only_when_asked(

@@ -122,8 +122,9 @@ def test_an_operator_of_one_namespace_sees_no_other(api: Api, operators: Operato
     named = f"namespaced-{tenants.namespace}"
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": named, "namespace": SYSTEM}}
     api.apply(account)
-    [role] = [o for o in _namespaced(tenants.namespace) if o["kind"] == "Role"]
-    [binding] = [o for o in _namespaced(tenants.namespace) if o["kind"] == "RoleBinding"]
+    objects = _namespaced(tenants.namespace)
+    [role] = [o for o in objects if o["kind"] == "Role"]
+    [binding] = [o for o in objects if o["kind"] == "RoleBinding"]
     binding["subjects"] = [{"kind": "ServiceAccount", "name": named, "namespace": SYSTEM}]
     api.apply(role)
     api.apply(binding)
@@ -143,7 +144,8 @@ def test_an_operator_of_one_namespace_sees_no_other(api: Api, operators: Operato
 
 def _namespaced(namespace: str) -> list[dict[str, Any]]:
     values = CHART / "ci" / "namespaced-values.yaml"
-    return rendered("--set", f"operator.watchNamespaces={{{namespace}}}", values=values)
+    objects = rendered("--set", f"operator.watchNamespaces={{{namespace}}}", values=values)
+    return [o for o in objects if o["metadata"]["labels"].get("app.kubernetes.io/component") == "operator"]
 
 
 def _refusal(operators: Operators, **settings: str) -> str:
@@ -171,7 +173,7 @@ def test_it_refuses_a_control_schema_that_is_behind(operators: Operators, module
         ("PUBLIC_BASE_URL", "", "PUBLIC_BASE_URL is not set: it is written into the Secrets of keys"),
         ("API_KEY_PEPPER", "short", "API_KEY_PEPPER must be at least 32 bytes"),
         ("OPERATOR_RESYNC_INTERVAL", "often", "OPERATOR_RESYNC_INTERVAL must be a duration such as 720h or 1h30m"),
-        ("KUBECONFIG", "/nonexistent", "there is no API server: neither a service account nor KUBECONFIG"),
+        ("KUBECONFIG", "/nonexistent", "there is no API server: KUBECONFIG cannot be read"),
     ],
 )
 def test_it_says_in_one_line_what_is_missing(operators: Operators, setting: str, value: str, sentence: str) -> None:
