@@ -24,6 +24,9 @@ from payrec.errors import ConfigurationError, PayrecError
 
 PORT_MAX: Final = 65_535
 
+WAIT_SECONDS_MAX: Final = 3_600
+"""Longest time that a command can be asked to wait."""
+
 ALLOCATOR: Final = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:3000,muzzy_decay_ms:3000")
 """Where the columns' allocator looks for its settings, and ours: memory that is not used goes back after 3 seconds.
 
@@ -96,7 +99,15 @@ def _add_processes(commands: Any) -> None:
     _add_internal_port(worker)
     # For `payrec dev`: standard input is a pipe that ends when the parent does, however it ends.
     worker.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
+    bootstrap = commands.add_parser("bootstrap", help="make the roles and the database of a new server")
+    bootstrap.add_argument(
+        "--wait", type=_seconds, default=0, help="seconds to wait for a server that does not answer yet"
+    )
     commands.add_parser("migrate", help="bring the control schema and every tenant's schema to this version")
+    waiting = commands.add_parser(
+        "wait-for-migration", help="wait until the control schema is this version's; migrates nothing"
+    )
+    waiting.add_argument("--seconds", type=_seconds, default=300, help="how long (default 300)")
     commands.add_parser("openapi", help="print the OpenAPI document")
 
 
@@ -125,6 +136,18 @@ def _add_tenants(commands: Any) -> None:
     )
     for name, text in (("suspend", "refuse every request of a tenant"), ("resume", "end a suspension")):
         actions.add_parser(name, help=text).add_argument("slug")
+    actions.add_parser(
+        "export-registration", help="print a tenant's environments, users and keys: what no dump of a schema has"
+    ).add_argument("slug")
+    restore = actions.add_parser(
+        "restore-registration", help="register a tenant from such a document, suspended, with empty schemas"
+    )
+    restore.add_argument("file", type=Path, metavar="FILE", help="what export-registration has printed")
+    actions.add_parser(
+        "mend", help="give all registered environments their roles, rights and schemas back, without tables in them"
+    )
+    wake = actions.add_parser("wake", help="tell the workers of what waits in a tenant that was restored")
+    wake.add_argument("slug")
     delete = actions.add_parser("delete", help="delete a tenant with all of its data; there is no way back")
     delete.add_argument("slug")
     delete.add_argument("--yes", action="store_true", help="do not ask")
@@ -241,6 +264,12 @@ def _add_bench(commands: Any) -> None:
     matching.add_argument("--permute", type=int, metavar="SEED", help="shuffle both sides before they are loaded")
     matching.add_argument("--repeat", type=_count, default=1, metavar="K", help="run K times (default 1)")
     matching.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
+
+
+def _seconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= WAIT_SECONDS_MAX):
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to {WAIT_SECONDS_MAX}")
+    return int(text)
 
 
 def _count(text: str) -> int:

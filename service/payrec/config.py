@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from payrec.constants import UPLOAD_BYTES_MAX
+from payrec.constants.jobs import WORKER_GRACE_SECONDS
 from payrec.domain.addresses import Destinations
+from payrec.domain.blob_places import DATABASE, BlobPlace
 from payrec.errors import ConfigurationError
 
 SECRET_BYTES_MIN: Final = 32
@@ -48,6 +52,8 @@ class Config(BaseSettings):
     """Connection of the service: a NOINHERIT role that owns nothing."""
     admin_database_url: str | None = None
     """Connection for migrations and provisioning: a CREATEROLE role."""
+    bootstrap_database_url: str | None = None
+    """Connection of whoever may make roles and databases, for ``payrec bootstrap`` alone."""
     jobs_database_url: str | None = None
     """Direct connection for LISTEN when DATABASE_URL is a pooler."""
     database_pooler: Literal["transaction"] | None = None
@@ -71,6 +77,8 @@ class Config(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["auto", "json", "console"] = "auto"
     upload_max_bytes: int = Field(default=UPLOAD_BYTES_MAX, ge=1, le=UPLOAD_BYTES_MAX)
+    blob_url: str = DATABASE
+    """Where uploads and exports are kept between processes: in the database, or where ``BlobPlace`` says."""
     tenant_provisioner: Literal["database", "kubernetes"] = "database"
     """``kubernetes``: ``POST /tenants`` makes a Tenant resource, and the operator the tenant."""
     kubernetes_service_host: str | None = None
@@ -78,6 +86,8 @@ class Config(BaseSettings):
     kubernetes_service_port: int = Field(default=443, ge=1, le=65535)
     service_account_dir: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")
     """Where a pod has its service account's token, the API server's CA, and the namespace."""
+    worker_grace_seconds: int = Field(default=WORKER_GRACE_SECONDS, ge=1, le=3_600)
+    """How long jobs may go on when a worker is asked to end; whoever started it kills it later than that."""
     webhook_allowed_cidrs: str | None = None
     """Networks, separated by commas, that webhooks may be sent to and data sources pulled from though they are not
     public, also without TLS."""
@@ -105,6 +115,17 @@ class Config(BaseSettings):
             raise ValueError(f"must be at least {SECRET_BYTES_MIN} bytes")
         return value
 
+    @field_validator("database_url", "admin_database_url", "jobs_database_url", "bootstrap_database_url")
+    @classmethod
+    def _connection_url(cls, value: str | None) -> str | None:
+        try:
+            is_url = value is None or (urlsplit(value).scheme in {"postgresql", "postgres"} and conninfo_to_dict(value))
+        except (ValueError, psycopg.ProgrammingError):
+            is_url = False
+        if not is_url:
+            raise ValueError("must be a connection URL: postgresql://user:password@host/database")
+        return value
+
     @field_validator("trusted_proxies")
     @classmethod
     def _networks(cls, value: str) -> str:
@@ -116,6 +137,12 @@ class Config(BaseSettings):
     @classmethod
     def _destinations(cls, value: str | None) -> str | None:
         Destinations.of(value or "")
+        return value
+
+    @field_validator("blob_url")
+    @classmethod
+    def _place(cls, value: str) -> str:
+        BlobPlace.of(value)
         return value
 
     @model_validator(mode="after")

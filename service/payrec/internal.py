@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import structlog
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -24,22 +25,29 @@ def create_internal_app(
 ) -> Starlette:
     """Return the three routes. ``check_ready`` returns, or raises PayrecError with what is missing.
 
-    ``measure`` is done before metrics are shown, and never fails. ``/livez`` asks nothing of anybody: a process whose
-    database is away must not be restarted for it.
+    A change of readiness is logged. ``measure`` is done before metrics are shown, and never fails. ``/livez`` asks
+    nothing of anybody: a process whose database is away must not be restarted for it.
     """
 
     async def livez(_request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
+    told: str | None = None
+
     async def readyz(_request: Request) -> Response:
+        nonlocal told
+        missing: str | None = None
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):
                 await check_ready()
         except PayrecError as error:
-            return PlainTextResponse(f"{error.detail}\n", status_code=503)
+            missing = error.detail
         except TimeoutError:
-            return PlainTextResponse("the database does not answer in time\n", status_code=503)
-        return PlainTextResponse("ok\n")
+            missing = "the database does not answer in time"
+        if missing != told:
+            told = missing
+            _tell(missing)
+        return PlainTextResponse("ok\n") if missing is None else PlainTextResponse(f"{missing}\n", status_code=503)
 
     async def exposition(_request: Request) -> Response:
         await measure()
@@ -52,3 +60,12 @@ def create_internal_app(
             Route("/metrics", exposition, methods=["GET"]),
         ]
     )
+
+
+def _tell(missing: str | None) -> None:
+    """Log that the process is not ready, or is again: once, however often it is asked."""
+    logger = structlog.get_logger("payrec.readiness")
+    if missing is None:
+        logger.info("readiness.regained")
+    else:
+        logger.warning("readiness.lost", reason=missing)

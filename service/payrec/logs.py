@@ -27,6 +27,9 @@ _QUIET: Final = (
 )
 """Libraries that only warn: the gate writes one line a request; some of these would again, with query strings."""
 
+_SILENT: Final = ("psycopg.pool",)
+"""Libraries that only tell of errors: a pool warns of every attempt to connect; readiness tells of an outage once."""
+
 LEFT_OUT: Final = "…"
 """What stands for the part of a value that is too much for a log line."""
 
@@ -179,3 +182,5 @@ def configure_logging(*, level: str, form: Literal["auto", "json", "console"], s
     root.setLevel(max(logging.getLevelNamesMapping()[level.upper()], logging.INFO))
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.ERROR)

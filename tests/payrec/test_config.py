@@ -74,6 +74,10 @@ def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
     ("changed", "named"),
     [
         ({"API_KEY_PEPPER": "short"}, "API_KEY_PEPPER must be at least 32 bytes"),
+        ({"DATABASE_URL": "open sesame"}, "DATABASE_URL must be a connection URL: postgresql://"),
+        ({"ADMIN_DATABASE_URL": "mysql://root@db/payrec"}, "ADMIN_DATABASE_URL must be a connection URL"),
+        ({"JOBS_DATABASE_URL": "postgresql://db/payrec?sllmode=require"}, "JOBS_DATABASE_URL must be a connection URL"),
+        ({"WORKER_GRACE_SECONDS": "0"}, "WORKER_GRACE_SECONDS"),
         ({"ENCRYPTION_KEY": "short"}, "ENCRYPTION_KEY must be at least 32 bytes"),
         ({"IDP_ISSUER_URL": ""}, "IDP_ISSUER_URL is required unless DEPLOYMENT_ENVIRONMENT is development"),
         ({"IDP_CLIENT_SECRET": ""}, "IDP_CLIENT_SECRET is required with IDP_ISSUER_URL"),
@@ -99,6 +103,8 @@ def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
         ({"UPLOAD_MAX_BYTES": "0"}, "UPLOAD_MAX_BYTES"),
         ({"TRUSTED_PROXIES": "10.0.0.0/8, nonsense"}, "TRUSTED_PROXIES"),
         ({"WEBHOOK_ALLOWED_CIDRS": "10.0.0.0/8, 10.0.0.0/33"}, "WEBHOOK_ALLOWED_CIDRS"),
+        ({"BLOB_URL": "ftp://files/here"}, "BLOB_URL must be postgres, file:///directory, s3://bucket/prefix"),
+        ({"BLOB_URL": "file:blobs"}, "BLOB_URL must name a directory by its absolute path"),
     ],
 )
 def test_a_wrong_or_contradictory_setting_is_named_in_one_line(
@@ -116,6 +122,14 @@ def test_an_error_never_quotes_a_secret(monkeypatch: pytest.MonkeyPatch, secret:
     with pytest.raises(ConfigurationError) as caught:
         _load(monkeypatch, PRODUCTION | {secret: "marker-7f3a"})
 
+    assert "marker-7f3a" not in str(caught.value)
+
+
+def test_credentials_in_the_place_of_files_are_refused_and_never_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _load(monkeypatch, PRODUCTION | {"BLOB_URL": "s3://key:marker-7f3a@bucket"})
+
+    assert caught.value.detail.startswith("BLOB_URL must be a short URL without user")
     assert "marker-7f3a" not in str(caught.value)
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 
 from payrec import internal
 from payrec.embedded.postgres import EmbeddedPostgres
@@ -51,6 +52,31 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(monkeypatch: py
         await asyncio.Event().wait()
 
     assert (await _get("/readyz", ready=hangs)).status_code == 503
+
+
+async def test_a_change_of_readiness_is_logged_once() -> None:
+    missing: list[str] = []
+
+    async def look() -> None:
+        if missing:
+            raise UnavailableError(missing[0])
+
+    async def nothing() -> None:
+        return None
+
+    app = create_internal_app(metrics=Metrics(), check_ready=look, measure=nothing)
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://internal") as http:
+        with capture_logs() as logs:
+            for state in ([], ["it is away"], ["it is away"], ["it is read-only"], [], []):
+                missing[:] = state
+                assert (await http.get("/readyz")).status_code == (503 if state else 200)
+    told = [(line["event"], line["log_level"], line.get("reason")) for line in logs]
+    assert told == [
+        ("readiness.lost", "warning", "it is away"),
+        ("readiness.lost", "warning", "it is read-only"),
+        ("readiness.regained", "info", None),
+    ]
 
 
 async def test_ready_is_a_database_whose_control_schema_is_at_the_head(postgres: EmbeddedPostgres) -> None:

@@ -6,13 +6,12 @@ import argparse
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from payrec.commands.serving import make_factory, opened, run_async
+from payrec.commands.serving import check_start, make_factory, opened, run_async
 from payrec.config import load_config
 from payrec.domain.caller import Caller
 from payrec.domain.principal import Permission, Principal
 from payrec.factory import Factory
 from payrec.logs import configure_logging
-from payrec.services.migrations import check_ready
 
 ADMINISTRATOR: Final = Caller(
     principal=Principal(kind="system", name="command-line", permissions=frozenset({Permission.TENANTS_MANAGE})),
@@ -23,14 +22,15 @@ ADMINISTRATOR: Final = Caller(
 Action = Callable[[Factory, argparse.Namespace], Awaitable[None]]
 
 
-def administer(action: Action, arguments: argparse.Namespace) -> int:
-    """Do one action on the database of the settings."""
+def administer(action: Action, arguments: argparse.Namespace, *, ready: bool = True) -> int:
+    """Do one action on the database of the settings; ``ready`` False: one that makes it what this version needs."""
     config = load_config()
     configure_logging(level="warning", form=config.log_format)
 
     async def work() -> int:
         async with opened(make_factory(config)) as factory:
-            await check_ready(factory.context.database)
+            if ready:
+                await check_start(factory)
             await action(factory, arguments)
         return 0
 

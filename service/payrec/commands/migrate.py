@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
 from payrec.commands.serving import make_factory, opened, run_async
 from payrec.commands.terminal import say, table
 from payrec.config import Config, load_config
-from payrec.errors import ConfigurationError
+from payrec.errors import ConfigurationError, PayrecError
 from payrec.factory import Factory
 from payrec.logs import configure_logging
 from payrec.services.migrations import MigrationReport, MigrationService
 from payrec.storage.provisioning import login_of
+
+FAILED_NAMED_MAX: Final = 5
+"""Environments that are named in the line that says which failed."""
 
 
 def run(_arguments: argparse.Namespace) -> int:
@@ -27,7 +31,15 @@ async def _run(config: Config) -> int:
     async with opened(make_factory(config)) as factory:
         report = await migrate(factory)
     say(rendered(report))
-    return 0 if report.succeeded else 1
+    failed = [e for e in report.environments if e.outcome == "failed"]
+    if failed:
+        named = ", ".join(f"{e.slug}/{e.environment} ({e.error})" for e in failed[:FAILED_NAMED_MAX])
+        more = f" and {len(failed) - FAILED_NAMED_MAX} more" if len(failed) > FAILED_NAMED_MAX else ""
+        raise PayrecError(
+            f"{len(failed)} of {len(report.environments)} tenant environments are as they were: {named}{more};"
+            " payrec migrate tries again"
+        )
+    return 0
 
 
 async def migrate(factory: Factory) -> MigrationReport:

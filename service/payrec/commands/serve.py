@@ -6,6 +6,8 @@ import argparse
 import asyncio
 
 from payrec.commands.serving import (
+    DRAIN_SECONDS_MAX,
+    check_start,
     given_ports,
     internal_port,
     listen,
@@ -19,7 +21,6 @@ from payrec.commands.serving import (
 from payrec.config import Config, load_config
 from payrec.logs import configure_logging
 from payrec.main import create_app
-from payrec.services.migrations import check_ready
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,12 +41,11 @@ async def _serve(config: Config) -> int:
         # What tenants are made with is looked at now, not when the first one is asked for.
         factory.tenants.creation  # noqa: B018 - raises ConfigurationError
         async with opened(factory):
-            # A process refuses a control schema behind its own head; ahead of it is fine.
-            await check_ready(factory.context.database)
+            await check_start(factory)
             app = create_app(factory)
             with stopping(stop):
                 async with (
-                    served(app, api_socket, config=config, lifespan=True),
+                    served(app, api_socket, config=config, lifespan=True, drain_seconds=DRAIN_SECONDS_MAX),
                     internal_port(factory, internal_socket),
                 ):
                     await stop.wait()

@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -17,16 +17,29 @@ from starlette.types import ASGIApp
 from payrec.config import Config
 from payrec.embedded.passwords import PasswordHasher
 from payrec.errors import ConfigurationError, PayrecError
-from payrec.factory import Factory, create_context
+from payrec.factory import BaseFactory, ProcessContext, create_context
 from payrec.gate.protocol import BoundedHttpProtocol
 from payrec.internal import create_internal_app
 from payrec.services.migrations import check_ready
+from payrec.services.peppers import check_pepper
+
+if TYPE_CHECKING:
+    from payrec.factory import Factory
+
+F = TypeVar("F", bound=BaseFactory)
 
 BACKLOG: Final = 2048
 """Connections that may wait to be accepted."""
 
+DRAIN_SECONDS_MAX: Final = 3.0
+"""How long kept connections may be used, each for one request more, after the process was asked to end."""
+
 GRACE_SECONDS: Final = 25
-"""How long requests may go on after the process was asked to end; below the 30 seconds of a Kubernetes pod."""
+"""How long requests may go on after that; with the drain below the 30 seconds of a Kubernetes pod."""
+
+
+_LOOK_SECONDS: Final = 0.05
+"""Between two looks at the connections that are left."""
 
 
 class _Server(uvicorn.Server):
@@ -54,6 +67,17 @@ class _Server(uvicorn.Server):
         except SystemExit:
             raise PayrecError("the server did not start; the log says why") from None
         self.listening.set()
+
+    async def drain(self, *, seconds: float) -> None:
+        """Let clients leave: each answer says that it is its connection's last, until nobody is left or for so long.
+
+        A connection that is ended from here may meet a request that is on its way, which its client has to call lost.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        self.server_state.draining = True  # type: ignore[attr-defined] # of the protocol, which is made with this state
+        while self.server_state.connections and loop.time() < until:  # noqa: ASYNC110 - nobody tells of their end
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 def given_ports(arguments: argparse.Namespace) -> dict[str, int]:
@@ -93,9 +117,14 @@ def port_of(listening: socket.socket) -> int:
 
 @asynccontextmanager
 async def served(
-    app: ASGIApp, listening: socket.socket, *, config: Config | None = None, lifespan: bool = False
+    app: ASGIApp,
+    listening: socket.socket,
+    *,
+    config: Config | None = None,
+    lifespan: bool = False,
+    drain_seconds: float = 0.0,
 ) -> AsyncIterator[uvicorn.Server]:
-    """Serve an application on a socket until the context ends, then let its requests finish."""
+    """Serve an application on a socket until the context ends, then let its clients leave and its requests finish."""
     proxies = config.trusted_proxies if config is not None else ""
     server = _Server(
         uvicorn.Config(
@@ -119,6 +148,8 @@ async def served(
             yield server
     finally:
         listens.cancel()
+        if drain_seconds and not serving.done():
+            await server.drain(seconds=drain_seconds)
         server.should_exit = True
         await serving
 
@@ -148,14 +179,21 @@ def run_async(work: Coroutine[Any, Any, int]) -> int:
         return runner.run(work)
 
 
+def make_context(config: Config) -> ProcessContext:
+    """Return the context of a process with these settings."""
+    passwords = PasswordHasher() if config.embeds_identity_provider else None
+    return create_context(config, passwords=passwords)
+
+
 def make_factory(config: Config) -> Factory:
     """Return the factory of a process with these settings."""
-    passwords = PasswordHasher() if config.embeds_identity_provider else None
-    return Factory(create_context(config, passwords=passwords))
+    from payrec.factory import Factory  # noqa: PLC0415 - the operator, which has these helpers too, does without it
+
+    return Factory(make_context(config))
 
 
 @asynccontextmanager
-async def opened(factory: Factory) -> AsyncIterator[Factory]:
+async def opened(factory: F) -> AsyncIterator[F]:
     """Open the database for a process or a command, and close what it has at the end.
 
     Raises
@@ -172,9 +210,23 @@ async def opened(factory: Factory) -> AsyncIterator[Factory]:
         await context.http.aclose()
 
 
+async def check_start(factory: BaseFactory) -> None:
+    """Look whether a process may start on this database: its control schema and its pepper.
+
+    A process refuses a control schema behind its own head; ahead of it is fine.
+
+    Raises
+    ------
+    ConfigurationError, UnavailableError
+    """
+    context = factory.context
+    await check_ready(context.database)
+    await check_pepper(context.database, factory.peppers, at=context.clock.now())
+
+
 @asynccontextmanager
 async def internal_port(
-    factory: Factory, listening: socket.socket, *, ready: Callable[[], Awaitable[None]] | None = None
+    factory: BaseFactory, listening: socket.socket, *, ready: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[None]:
     """Serve /livez, /readyz and /metrics; ready is who reaches the database and finds its control schema current."""
 

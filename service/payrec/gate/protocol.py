@@ -20,7 +20,10 @@ HEAD_BYTES_MAX: Final = 8 * HEADER_BYTES_MAX
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """The server's protocol with a bound on the head, and with problems for what it refuses itself."""
+    """The server's protocol with a bound on the head, and with problems for what it refuses itself.
+
+    While the server's state is ``draining``, an answer is its connection's last.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -37,6 +40,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Begin the request; what follows is its body, which the gate counts."""
         super().on_headers_complete()
         self._head_bytes = -_NEVER
+        if self.cycle is not None and getattr(self.server_state, "draining", False):
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """End the request; a head may follow on the same connection."""

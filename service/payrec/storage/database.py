@@ -42,6 +42,9 @@ TENANT_GROUP_ROLE: Final = "payrec_tenant"
 POOL_TIMEOUT_SECONDS: Final = 10.0
 """How long a request waits for a connection before 503."""
 
+CONNECT_SECONDS: Final = 5
+"""How long a single connection may take to be made."""
+
 CONNECTION_LIFETIME_SECONDS: Final = 900.0
 """A backend keeps about 0.22 MB for each schema that it touched: recycled, it gives that back."""
 
@@ -76,6 +79,7 @@ class Database:
         options: dict[str, Any] = {"autocommit": True, "row_factory": dict_row, "options": "-c timezone=UTC"}
         if not prepared:
             options["prepare_threshold"] = None
+        self._url = url
         self._pool = _pool(url, options, minimum=2, maximum=pool_size_max)
         self._admin_pool = _pool(admin_url, options, minimum=0, maximum=2) if admin_url else None
 
@@ -85,13 +89,13 @@ class Database:
         Raises
         ------
         UnavailableError
-            When the database cannot be reached.
+            When the database cannot be reached; it says why.
         """
         try:
             await self._pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
         except PoolTimeout:
             await self._pool.close()
-            raise UnavailableError("the database cannot be reached") from None
+            raise UnavailableError(await obstacle(self._url) or "the database cannot be reached") from None
         if self._admin_pool is not None:
             await self._admin_pool.open()
 
@@ -243,6 +247,23 @@ async def shared_snapshot(connection: Connection) -> str:
     row = await cursor.fetchone()
     assert row is not None, "a function has a value"
     return str(row["name"])
+
+
+async def obstacle(url: str) -> str | None:
+    """Make one connection, and return in a line why that cannot be; None where it can. Never a password."""
+    try:
+        connection = await AsyncConnection.connect(url, connect_timeout=CONNECT_SECONDS, autocommit=True)
+    except psycopg.OperationalError as error:
+        return f"the database cannot be reached: {first_failure(str(error))}"
+    await connection.close()
+    return None
+
+
+def first_failure(message: str) -> str:
+    """Return the line of psycopg's message that says what failed, of the first address where there are several."""
+    lines = [line.strip(" \t-") for line in message.splitlines() if line.strip()]
+    several = lines[1:] if lines and lines[0].startswith("Multiple connection attempts") else lines
+    return several[0].removeprefix("connection failed: ") if several else "it does not answer"
 
 
 def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> AsyncConnectionPool[Connection]:

@@ -111,7 +111,8 @@ def test_a_database_that_cannot_be_reached_is_one_line(
 
     assert main(command) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "payrec: the database cannot be reached"
+    assert last.startswith("payrec: the database cannot be reached: ")
+    assert last.endswith('role "nobody_of_this_name" does not exist')
 
 
 @pytest.mark.parametrize("command", ["serve", "worker"])
