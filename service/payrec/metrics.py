@@ -19,6 +19,10 @@ _JOB_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 180.0, 600.0, 1
 _LAG_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0, 3600.0)
 
 
+JOB_ENDS = ("succeeded", "failed", "crashed", "cancelled", "interrupted", "lost")
+"""How an attempt of a job may end."""
+
+
 class WatchedJobs(Protocol):
     """What is asked about the jobs of a worker."""
 
@@ -144,8 +148,14 @@ class Metrics:
             self.pool.labels(state=state).set_function(lambda state=state: connections()[state])  # type: ignore[misc]
 
     def watch_jobs(self, admission: WatchedJobs) -> None:
-        """Ask what a worker does at every scrape."""
+        """Ask what a worker does at every scrape, and count its jobs from 0 on.
+
+        What appears as 1 has not increased for Prometheus, so that of a series that begins with it the first failure,
+        perhaps the only one, would raise no alert.
+        """
         for kind in get_args(JobKind):
+            for status in JOB_ENDS:
+                self.jobs.labels(kind=kind, status=status)
             for state, count in (("running", admission.running), ("held", admission.held)):
                 self.worker_jobs.labels(kind=kind, state=state).set_function(partial(count, kind))
         self.worker_memory.labels(state="budget").set(admission.budget_bytes)

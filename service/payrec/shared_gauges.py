@@ -23,6 +23,12 @@ QUEUES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 CENSUS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "payrec_census_environments": ("Tenant environments that were counted for what follows.", []),
     "payrec_open_transactions": ("Transactions with an open amount.", ["side"]),
+    "payrec_open_amount": (
+        "What is open, in units of the currency, by days since the due or booking day; of the commonest currencies.",
+        ["side", "direction", "currency", "age"],
+    ),
+    "payrec_open_reasons": ("Transactions that the last run left open, by why.", ["side", "reason"]),
+    "payrec_recent_transactions": ("Transactions of the last 30 days: open, or closed.", ["side", "state"]),
     "payrec_overdue_transactions": ("Open expected transactions that were due before today.", []),
     "payrec_open_age_seconds": ("Since when the oldest open transaction of a side is stored.", ["side"]),
     "payrec_audit_unsealed_changes": ("Changes whose audit records are in no seal yet.", []),

@@ -10,57 +10,22 @@ from typing import Any
 
 import psycopg
 import pytest
-from prometheus_client import CollectorRegistry
 from psycopg import sql
 
 from payrec.cli import _parser
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.gate.routes import ROUTES
-from payrec.metrics import Metrics
 from payrec.storage import migrations
 from payrec.storage.ddl import tenant_script
-from payrec_operator.metrics import OperatorMetrics
+from support.monitoring import ALERTS, PLACED, exposed
 from support.postgres import cloned
 
 ROOT = Path(__file__).parents[2]
 RUNBOOKS = ROOT / "deploy" / "runbooks"
-ALERTS = {
-    "ApiErrorBudgetBurn",
-    "DatabasePoolSaturated",
-    "JobQueueStalled",
-    "KeyRotationOverdue",
-    "MatchRunFailing",
-    "MigrationsPending",
-    "OperatorAbsent",
-    "OperatorStalled",
-    "ReconcileErrors",
-    "RetiringKeyInUse",
-    "TenantNotReady",
-    "TenantStuckDeleting",
-    "UnmatchedAging",
-    "WebhookBacklog",
-}
 HEADINGS = ["What it means", "How to look", "What to do", "When it is over"]
-PLACED = {"pod", "namespace", "name", "le"}
-"""Labels that a metric has when it is scraped, besides its own."""
-OF_OTHERS = {"request_id", "wait_event_type", "max_connections", "runbook_url", "acme_production"}
+OF_OTHERS = {"request_id", "wait_event_type", "max_connections", "runbook_url", "acme_production", "exported_namespace"}
 """Names in the pages that are PostgreSQL's, Prometheus', or stand for others."""
 PAGES = sorted(RUNBOOKS.glob("*.md"))
-
-
-def exposed() -> dict[str, set[str]]:
-    """Return the labels of every series that a process shows, by name."""
-    registries = [Metrics().registry, CollectorRegistry()]
-    OperatorMetrics(registries[1])
-    found: dict[str, set[str]] = {}
-    for registry in registries:
-        for collector in list(registry._collector_to_names):
-            for family in collector.collect():
-                own = getattr(collector, "_labelnames", None) or getattr(family, "_labelnames", None)
-                labels = set(own or ())
-                suffixes = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}.get(family.type, [""])
-                found |= {f"{family.name}{suffix}": labels for suffix in suffixes}
-    return found
 
 
 def fenced(text: str, language: str) -> list[str]:
@@ -73,7 +38,7 @@ def page(request: pytest.FixtureRequest) -> Path:
 
 
 def test_each_alert_has_a_page_in_the_same_four_parts() -> None:
-    assert {page.stem for page in PAGES} == ALERTS | {"README"}
+    assert {page.stem for page in PAGES} == ALERTS.keys() | {"README"}
     index = (RUNBOOKS / "README.md").read_text()
     for name in ALERTS:
         text = (RUNBOOKS / f"{name}.md").read_text()

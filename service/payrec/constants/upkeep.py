@@ -42,3 +42,14 @@ MEASURING_SECONDS_MAX: Final = 2.0
 
 CENSUS_KEPT_SECONDS: Final = 900.0
 """How long a worker shows what it has counted in all environments; two further counts are due by then."""
+
+OPEN_AGES: Final = {"not-due": None, "0-7d": 0, "8-30d": 8, "31-90d": 31, "over-90d": 91}
+"""Ages by which open amounts are added up, ascending, and the days since the due or booking day with which each
+begins. What is not due yet comes before all of them."""
+
+OPEN_CURRENCIES_MAX: Final = 12
+"""Currencies whose open amounts are shown: those with the most open transactions. Every one is a label, and there are
+some 160."""
+
+RECENT_DAYS: Final = 30
+"""Transactions of so many days are what the share of those that are matched is told of."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
-from datetime import UTC, datetime
-from typing import Any
-from uuid import UUID
+from datetime import timedelta
 
 import structlog
 
-from payrec.constants.upkeep import CENSUS_KEPT_SECONDS, MEASURED_ANEW_SECONDS, MEASURING_SECONDS_MAX
+from payrec.constants.upkeep import (
+    CENSUS_KEPT_SECONDS,
+    MEASURED_ANEW_SECONDS,
+    MEASURING_SECONDS_MAX,
+    OPEN_AGES,
+    RECENT_DAYS,
+)
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import PayrecError
 from payrec.metrics import Metrics
+from payrec.services.census import Census, Counted, age_of, id_at
 from payrec.services.work import Work
 from payrec.shared_gauges import Figures
 from payrec.storage.census import CensusStore
@@ -59,7 +63,7 @@ class Measurement:
         """
         async with self._work.database.control(readonly=True) as connection:
             rows = await TenantStore(connection).scopes()
-        census = _Census(self._work.clock.now())
+        census = Census(self._work.clock.now())
         for scope in (scope_of(row) for row in rows if row["revision"] is not None):
             try:
                 await self._count(scope, census)
@@ -86,60 +90,19 @@ class Measurement:
             "payrec_webhooks_due_age_seconds": {(): due["seconds"] or 0.0},
         }
 
-    async def _count(self, scope: TenantScope, census: _Census) -> None:
+    async def _count(self, scope: TenantScope, census: Census) -> None:
+        now = self._work.clock.now()
+        day = today(scope, now)
         async with self._work.database.tenant(scope, readonly=True) as connection:
             store = CensusStore(connection)
-            found = await store.open_rows(today=today(scope, self._work.clock.now()))
-            webhooks, sources, jobs = await store.webhooks(), await store.data_sources(), await store.jobs()
+            counted = Counted(
+                rows=await store.open_rows(today=day),
+                amounts=await store.open_amounts(today=day, bounds=[n for n in OPEN_AGES.values() if n is not None]),
+                recent=await store.recent(since=id_at(now - timedelta(days=RECENT_DAYS))),
+                reasons=await store.reasons(),
+                webhooks=await store.webhooks(),
+                sources=await store.data_sources(),
+                jobs=await store.jobs(),
+            )
         # All of it or nothing.
-        census.add(found, webhooks, sources, jobs)
-
-
-class _Census:
-    """The sums and the greatest ages of all that was counted."""
-
-    def __init__(self, now: datetime) -> None:
-        self.environments = 0
-        self._now = now
-        self._sums: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
-        self._ages: dict[str, dict[tuple[str, ...], float]] = {
-            "payrec_open_age_seconds": {("expected",): 0.0, ("incoming",): 0.0},
-            "payrec_audit_unsealed_age_seconds": {(): 0.0},
-            "payrec_jobs_open_age_seconds": {},
-        }
-
-    def add(
-        self, found: dict[str, Any], webhooks: dict[str, Any], sources: dict[str, int], jobs: list[dict[str, Any]]
-    ) -> None:
-        """Add one tenant environment."""
-        self.environments += 1
-        self._sums["payrec_overdue_transactions"][()] += found["overdue"]
-        for side in ("expected", "incoming"):
-            self._sums["payrec_open_transactions"][(side,)] += found[side]
-            self._oldest("payrec_open_age_seconds", (side,), age_of(found[f"oldest_{side}_id"], now=self._now))
-        self._sums["payrec_audit_unsealed_changes"][()] += found["unsealed"]
-        self._oldest("payrec_audit_unsealed_age_seconds", (), age_of(found["oldest_unsealed_id"], now=self._now))
-        for state in ("active", "failing", "disabled"):
-            self._sums["payrec_webhooks"][(state,)] += webhooks[state]
-        self._sums["payrec_webhook_backlog_events"][()] += webhooks["backlog"]
-        for state in ("ok", "failing", "disabled"):
-            self._sums["payrec_data_sources"][(state,)] += sources.get(state, 0)
-        for row in jobs:
-            labels = (row["kind"], row["status"])
-            self._sums["payrec_jobs_open"][labels] += row["count"]
-            self._oldest("payrec_jobs_open_age_seconds", labels, row["seconds"])
-
-    def figures(self) -> Figures:
-        """Return what was counted."""
-        return {"payrec_census_environments": {(): self.environments}, **self._sums, **self._ages}
-
-    def _oldest(self, name: str, labels: tuple[str, ...], seconds: float) -> None:
-        self._ages[name][labels] = max(self._ages[name].get(labels, 0.0), seconds)
-
-
-def age_of(identifier: UUID | None, *, now: datetime) -> float:
-    """Return the seconds since a UUIDv7 (RFC 9562, section 5.7) was made; 0 where there is none."""
-    if identifier is None:
-        return 0.0
-    made = datetime.fromtimestamp((identifier.int >> 80) / 1000, tz=UTC)
-    return max((now - made).total_seconds(), 0.0)
+        census.add(counted)

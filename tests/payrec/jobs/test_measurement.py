@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 import httpx2
@@ -15,11 +16,16 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
+from payrec.constants.upkeep import OPEN_AGES, OPEN_CURRENCIES_MAX
+from payrec.domain.currencies import MINOR_UNITS
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.errors import UnavailableError
 from payrec.factory import Factory, TimeOrderedIds, create_context
 from payrec.internal import create_internal_app
-from payrec.services.measurement import age_of
+from payrec.jobs.admission import Admission
+from payrec.metrics import JOB_ENDS, Metrics
+from payrec.models.jobs import JobKind
+from payrec.services.census import Census, Counted, age_of, id_at
 from payrec.shared_gauges import CENSUS, QUEUES
 from payrec.storage.census import CensusStore
 from payrec.storage.jobs import JobStore
@@ -162,11 +168,12 @@ async def test_a_scrape_asks_the_database_once_in_a_while_and_lives_without_it(
 
 async def test_the_census_adds_up_what_is_open_everywhere(service: Service, worker: Factory) -> None:
     here, there = await new_place(service), await new_place(service)
+    booked = datetime.now(UTC).date() - timedelta(days=40)
     for place, items, lines in ((here, ["2020-01-01", "2999-01-01"], 1), (there, ["2020-01-01"], 2)):
         for n, due in enumerate(items):
             body = {"direction": "credit", "currency": "EUR", "amount": f"{n + 1}.00", "dueDate": due}
             assert (await place.tenant.post("/expected-transactions", body)).status_code == 201
-        record = {"currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
+        record = {"currency": "EUR", "direction": "credit", "bookingDate": str(booked)}
         records = [{**record, "amount": f"{n + 1}.00"} for n in range(lines)]
         assert (await place.tenant.post("/incoming-transactions/upload", records)).is_success
         await place.sql("UPDATE event_feed SET position = position + 10")
@@ -179,10 +186,24 @@ async def test_the_census_adds_up_what_is_open_everywhere(service: Service, work
     await there.tenant.post(
         "/data-sources", {"name": "Web", "kind": "http", "config": {"urls": ["https://a.example/b"]}}
     )
+    await here.sql("INSERT INTO open_reason SELECT transaction_id, 2, 2 FROM incoming_open LIMIT 1")
+    await there.sql("INSERT INTO open_reason SELECT transaction_id, 1, 1 FROM expected_open LIMIT 1")
     assert await worker.upkeep.measurement.take_census() == 2
     found = await scraped(worker)
     assert found["payrec_census_environments"] == {(): 2}
     assert found["payrec_open_transactions"] == {("expected",): 3, ("incoming",): 3}
+    assert found["payrec_open_amount"] == {
+        ("over-90d", "EUR", "credit", "expected"): 2.0,
+        ("not-due", "EUR", "credit", "expected"): 2.0,
+        ("31-90d", "EUR", "credit", "incoming"): 4.0,
+    }
+    assert found["payrec_recent_transactions"] == {
+        ("expected", "open"): 3,
+        ("expected", "closed"): 0,
+        ("incoming", "open"): 3,
+        ("incoming", "closed"): 0,
+    }
+    assert found["payrec_open_reasons"] == {("ambiguous", "incoming"): 1, ("no_candidate", "expected"): 1}
     assert found["payrec_overdue_transactions"] == {(): 2}
     assert all(0 < seconds < 120 for seconds in found["payrec_open_age_seconds"].values())
     assert found["payrec_jobs_open"] == {("match", "queued"): 1}
@@ -223,6 +244,63 @@ def test_every_gauge_has_a_name_of_its_own_and_no_label_of_a_tenant() -> None:
         assert not {"tenant", "environment"} & set(labels)
 
 
+def counted(amounts: list[dict[str, Any]]) -> Counted:
+    """Return what was counted in an environment that has nothing but open amounts."""
+    rows = {"overdue": 0, "expected": 0, "incoming": 0, "unsealed": 0}
+    none = dict.fromkeys(("oldest_expected_id", "oldest_incoming_id", "oldest_unsealed_id"))
+    return Counted(
+        rows={**rows, **none},
+        amounts=amounts,
+        recent=dict.fromkeys(("expected", "expected_open", "incoming", "incoming_open"), 0),
+        reasons=[],
+        webhooks={"active": 0, "failing": 0, "disabled": 0, "backlog": 0},
+        sources={},
+        jobs=[],
+    )
+
+
+_CELLS = st.fixed_dictionaries(
+    {
+        "side": st.sampled_from(["expected", "incoming"]),
+        "direction": st.sampled_from(["credit", "debit"]),
+        "currency": st.sampled_from(sorted(MINOR_UNITS)),
+        "age": st.integers(0, len(OPEN_AGES) - 1),
+        "count": st.integers(1, 10_000),
+        "minor": st.integers(1, 10**15).map(float),
+    }
+)
+
+
+@given(st.lists(st.lists(_CELLS, max_size=40), max_size=4))
+def test_open_amounts_are_added_up_in_units_and_only_of_the_commonest_currencies(
+    environments: list[list[dict[str, Any]]],
+) -> None:
+    census = Census(NOW)
+    for amounts in environments:
+        census.add(counted(amounts))
+    shown = census.figures()["payrec_open_amount"]
+    cells = [cell for amounts in environments for cell in amounts]
+    counts: Counter[str] = Counter()
+    for cell in cells:
+        counts[cell["currency"]] += cell["count"]
+    currencies = {currency for _, _, currency, _ in shown}
+    assert len(currencies) == min(len(counts), OPEN_CURRENCIES_MAX)
+    assert all(counts[out] <= min(counts[c] for c in currencies) for out in counts.keys() - currencies)
+    for currency in currencies:
+        minor = sum(cell["minor"] for cell in cells if cell["currency"] == currency)
+        units = sum(value for (_, _, name, _), value in shown.items() if name == currency)
+        assert units * 10 ** MINOR_UNITS[currency] == pytest.approx(minor)
+
+
+def test_the_first_failure_of_a_worker_is_an_increase() -> None:
+    metrics = Metrics()
+    assert "payrec_jobs_total{" not in metrics.render().decode(), "an API process has no jobs"
+    metrics.watch_jobs(Admission(memory_bytes=1, places=1, monotonic=lambda: 0.0))
+    for kind in get_args(JobKind):
+        for status in JOB_ENDS:
+            assert metrics.registry.get_sample_value("payrec_jobs_total", {"kind": kind, "status": status}) == 0
+
+
 @given(st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2100, 1, 1)))  # noqa: DTZ001 - made aware below
 def test_the_age_of_an_identifier_is_that_of_its_making(at: datetime) -> None:
     made = at.replace(tzinfo=UTC)
@@ -230,6 +308,14 @@ def test_the_age_of_an_identifier_is_that_of_its_making(at: datetime) -> None:
     assert age_of(identifier, now=made + timedelta(hours=1)) == pytest.approx(3600, abs=0.002)
     assert age_of(identifier, now=made - timedelta(hours=1)) == 0
     assert age_of(None, now=made) == 0
+
+
+@given(st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2100, 1, 1)))  # noqa: DTZ001 - made aware below
+def test_what_is_made_at_an_instant_is_not_before_it(at: datetime) -> None:
+    made = at.replace(tzinfo=UTC)
+    bound = id_at(made)
+    assert age_of(bound, now=made) < 0.002
+    assert bound <= UUID(int=(math.floor(made.timestamp() * 1000) << 80) | (7 << 76) | (2 << 62))
 
 
 def test_a_new_identifier_has_no_age() -> None:
