@@ -12,7 +12,7 @@ from payrec_operator.reasons import Reason
 from payrec_operator.resources import TenantResource
 from support.charts import ROOT, documents, tenant_schema
 
-EXAMPLES = sorted((ROOT / "deploy" / "examples").rglob("*.yaml"))
+EXAMPLES = sorted(path for path in (ROOT / "deploy" / "examples").rglob("*.yaml") if path.name != "values.yaml")
 TENANTS = [path for path in EXAMPLES if path.name.startswith("tenant-")]
 
 

@@ -1,16 +1,23 @@
-"""``payrec tenants``: create, list, suspend, resume, delete."""
+"""``payrec tenants``: create, list, suspend, resume, delete; and what a backup has of their registration."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
 
 from payrec.commands.administration import ADMINISTRATOR, administer
 from payrec.commands.terminal import say, table
+from payrec.constants.tenants import REGISTRATION_BYTES_MAX
+from payrec.domain.scope import TenantScope
 from payrec.errors import ConfigurationError, ConflictError
 from payrec.factory import Factory
+from payrec.models.tenant_registrations import TenantRegistration
 from payrec.models.tenants import TenantCreate, TenantPatch, TenantPublic, TenantQuery
-from payrec.services.validation import validated
+from payrec.services.validation import field_errors, validated
 
 PAGE_SIZE = 200
 
@@ -19,8 +26,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Do one of the actions."""
     if arguments.action == "delete":
         _confirm(arguments)
-    actions = {"create": _create, "list": _list, "suspend": _suspend, "resume": _resume, "delete": _delete}
-    return administer(actions[arguments.action], arguments)
+    actions = {
+        "create": _create,
+        "list": _list,
+        "suspend": _suspend,
+        "resume": _resume,
+        "delete": _delete,
+        "export-registration": _export_registration,
+        "restore-registration": _restore_registration,
+        "mend": _mend,
+        "wake": _wake,
+    }
+    return administer(actions[arguments.action], arguments, ready=arguments.action != "mend")
 
 
 async def _create(factory: Factory, arguments: argparse.Namespace) -> None:
@@ -67,6 +84,47 @@ async def _delete(factory: Factory, arguments: argparse.Namespace) -> None:
     _need_admin(factory)
     await factory.create_tenant_service().delete(ADMINISTRATOR, arguments.slug)
     say(f"deleted {arguments.slug}")
+
+
+async def _export_registration(factory: Factory, arguments: argparse.Namespace) -> None:
+    found = await factory.create_tenant_registration_service().export(arguments.slug)
+    say(found.model_dump_json(by_alias=True, indent=2))
+
+
+async def _restore_registration(factory: Factory, arguments: argparse.Namespace) -> None:
+    _need_admin(factory)
+    given = _registration(arguments.file)
+    scopes = await factory.create_tenant_registration_service().restore(ADMINISTRATOR, given)
+    say(_places(scopes))
+
+
+async def _mend(factory: Factory, _arguments: argparse.Namespace) -> None:
+    _need_admin(factory)
+    say(_places(await factory.create_tenant_registration_service().mend()))
+
+
+async def _wake(factory: Factory, arguments: argparse.Namespace) -> None:
+    count = await factory.create_tenant_registration_service().wake(arguments.slug)
+    say(f"workers look at {count} environments of {arguments.slug}")
+
+
+def _places(scopes: Sequence[TenantScope]) -> str:
+    return table(("environment", "schema", "role"), [(s.environment, s.schema_name, s.role_name) for s in scopes])
+
+
+def _registration(path: Path) -> TenantRegistration:
+    try:
+        with path.open("rb") as file:
+            text = file.read(REGISTRATION_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+    if len(text) > REGISTRATION_BYTES_MAX:
+        raise ConfigurationError(f"{path} has more than {REGISTRATION_BYTES_MAX} bytes: it is no registration")
+    try:
+        return TenantRegistration.model_validate_json(text)
+    except ValidationError as error:
+        first = field_errors(error.errors(include_url=False, include_input=False))[0]
+        raise ConfigurationError(f"{path} is no registration: {first.pointer or '/'} {first.detail}") from None
 
 
 def _need_admin(factory: Factory) -> None:

@@ -37,3 +37,12 @@ KUBERNETES_RESPONSE_BYTES_MAX: Final = 1024 * 1024
 
 RESOURCE_MADE_WITHIN: Final = timedelta(seconds=60)
 """After which a request that has registered a tenant is no longer about to make its resource: it asks three times."""
+
+REGISTRATION_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes of a document with a tenant's registration."""
+
+REGISTRATION_USERS_MAX: Final = 10_000
+"""Users in it."""
+
+REGISTRATION_KEYS_MAX: Final = 2_000
+"""API keys in it: of four environments all that may be active, and what is retiring beside them."""
