@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
 CRD = "templates/crds/tenant.yaml"
 
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
+
+API_VERSIONS = ("monitoring.coreos.com/v1", "gateway.networking.k8s.io/v1")
+"""What a cluster knows besides Kubernetes, unless a test says otherwise."""
 
 
 class _Loader(yaml.CSafeLoader):
@@ -59,12 +63,25 @@ def run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def rendered(*arguments: str, values: Path | None = MINIMAL, release: str = "payrec") -> list[dict[str, Any]]:
+def rendered(
+    *arguments: str,
+    values: Path | None = MINIMAL,
+    release: str = "payrec",
+    api_versions: Iterable[str] = API_VERSIONS,
+    chart: Path = CHART,
+) -> list[dict[str, Any]]:
     """Return the objects of a release in the namespace ``payrec-system``."""
     files = ["--values", str(values)] if values is not None else []
-    done = run_helm("template", release, str(CHART), "--namespace", "payrec-system", *files, *arguments)
+    known = [f"--api-versions={version}" for version in api_versions]
+    return documents(_template(release, str(chart), "--namespace", "payrec-system", *known, *files, *arguments))
+
+
+@cache
+def _template(*arguments: str) -> str:
+    """Return what ``helm template`` writes; the chart does not change while tests run."""
+    done = run_helm("template", *arguments)
     assert done.returncode == 0, done.stderr
-    return documents(done.stdout)
+    return done.stdout
 
 
 def refusal(*arguments: str, values: Path | None = MINIMAL) -> str:
@@ -73,6 +90,34 @@ def refusal(*arguments: str, values: Path | None = MINIMAL) -> str:
     done = run_helm("template", "payrec", str(CHART), *files, *arguments)
     assert done.returncode != 0, "it was rendered"
     return done.stderr
+
+
+def pod_of(rendered_object: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what an object says of its pods; None where it has none."""
+    if rendered_object["kind"] == "Pod":
+        spec: dict[str, Any] = rendered_object["spec"]
+        return spec
+    template = rendered_object.get("spec", {}).get("template", {})
+    return template.get("spec") if isinstance(template, dict) else None
+
+
+def component_of(rendered_object: dict[str, Any]) -> str:
+    """Return the component that an object is labelled with."""
+    component: str = rendered_object["metadata"]["labels"]["app.kubernetes.io/component"]
+    return component
+
+
+def variables(container: dict[str, Any]) -> dict[str, Any]:
+    """Return a container's variables: a value, or Secret and key."""
+    found: dict[str, Any] = {}
+    for variable in container.get("env", ()):
+        assert variable["name"] not in found, variable["name"]
+        if "valueFrom" in variable:
+            reference = variable["valueFrom"]["secretKeyRef"]
+            found[variable["name"]] = (reference["name"], reference["key"])
+        else:
+            found[variable["name"]] = variable["value"]
+    return found
 
 
 def one(objects: list[dict[str, Any]], kind: str, name: str | None = None) -> dict[str, Any]:
