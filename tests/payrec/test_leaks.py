@@ -209,7 +209,9 @@ async def test_what_a_service_and_its_clients_use_is_collected(
     key = await add_key(acme)
     answer = await ask(acme, "GET", "/jobs", {"X-Tenant-Id": acme.id, "X-Environment": "test", "X-Api-Key": API_KEY})
     assert answer.status_code == 401
-    config = make_config(EmbeddedDatabase(url="a", admin_url="b", superuser_url="c"))
+    config = make_config(
+        EmbeddedDatabase(url="postgresql:///a", admin_url="postgresql:///b", superuser_url="postgresql:///c")
+    )
     for value in (
         acme.token,
         globex.token,

@@ -89,10 +89,12 @@ class Running:
 
 
 @contextmanager
-def started(*arguments: str, cwd: Path, environ: dict[str, str] | None = None) -> Iterator[Running]:
+def started(
+    *arguments: str, cwd: Path, environ: dict[str, str] | None = None, module: str = "payrec.cli"
+) -> Iterator[Running]:
     """Run a command until the context ends; then it is killed, if it still runs."""
     process = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "payrec.cli", *arguments],
+        [sys.executable, "-m", module, *arguments],
         cwd=cwd,
         env={"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONUNBUFFERED": "1", **(environ or {})},
         stdin=subprocess.DEVNULL,

@@ -24,6 +24,9 @@ from payrec.storage.migrations import JOBS_SCHEMA
 QUEUE: Final = "payrec"
 """The one queue."""
 
+OBJECTS_COLLECTED_AT: Final = "23 * * * *"
+"""When objects are deleted that nobody needs any more: hourly (cron, UTC)."""
+
 EXPIRIES_AT: Final = "17 * * * *"
 """When expiring keys are looked for: hourly, not at the full hour, when everybody's clocks strike (cron, UTC)."""
 
@@ -54,6 +57,7 @@ TOMBSTONES_AT: Final = "2-57/5 * * * *"
 PERIODIC: Final = {
     "announce_expiring_keys": EXPIRIES_AT,
     "announce_overdue": OVERDUE_AT,
+    "collect_objects": OBJECTS_COLLECTED_AT,
     "drop_expired": DROPPED_AT,
     "drop_tombstones": TOMBSTONES_AT,
     "look_at_outboxes": OUTBOXES_AT,

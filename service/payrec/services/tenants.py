@@ -20,6 +20,7 @@ from payrec.services.tenant_creation import Creation, effective, present
 from payrec.services.tenant_settings import check_settings
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Work
+from payrec.storage.blob_remnants import BlobRemnantStore
 from payrec.storage.listing import BY_CREATION
 from payrec.storage.provisioning import Provisioner
 from payrec.storage.tenants import TenantStore, scope_of
@@ -155,6 +156,10 @@ class TenantService:
             await self._provisioner.drop(scope)
         async with self._work.control(caller) as unit:
             await TenantStore(unit.connection).delete(tenant["id"])
+            for scope in scopes:
+                await BlobRemnantStore(unit.connection).add(
+                    scope.environment_id, tenant_id=tenant["id"], dropped_at=unit.now
+                )
             unit.record(Record(action="tenant.deleted", resource_id=tenant["id"], before={"slug": slug}))
 
     async def find(self, slug: str) -> TenantPublic:

@@ -235,6 +235,8 @@ async def place_due(place: Installation, scope: TenantScope) -> None:
     """Let what waits for its next attempt be tried now."""
     database = place.service.factory.context.database
     async with database.tenant(scope) as connection:
+        # Deliveries are changed by who holds their endpoint: without that, this and a worker could wait for each other.
+        await connection.execute("SELECT FROM webhook FOR NO KEY UPDATE")
         await connection.execute("UPDATE webhook_delivery SET next_attempt_at = now() WHERE status = 'pending'")
     async with database.control() as connection:
         await connection.execute("UPDATE webhook_queue SET due_at = now()")

@@ -170,7 +170,7 @@ def test_the_public_key_is_never_a_shared_secret(provider: FakeProvider, mode: s
     ids=["an RSA key", "an EC key", "not Latin-1"],
 )
 async def test_a_secret_that_cannot_be_one_ends_the_start(setting: str, value: str) -> None:
-    nowhere = EmbeddedDatabase(url="-", admin_url="-", superuser_url="-")
+    nowhere = EmbeddedDatabase(url="postgresql:///a", admin_url="postgresql:///b", superuser_url="postgresql:///c")
     config = make_config(nowhere, **{"auth_mode": "both", "jwt_secret": SECRET, setting: value})
     factory = Factory(create_context(config))
     with pytest.raises(ConfigurationError, match=f"{setting.upper()} "):
