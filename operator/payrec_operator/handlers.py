@@ -84,12 +84,17 @@ def is_asked(diff: kopf.Diff, **_: Any) -> bool:
 
 def _concerns_us(change: Any) -> bool:
     _, field, old, new = change
-    if field[:2] != ("metadata", "annotations"):
-        return not field or field[0] == "spec"
-    if len(field) > 2:
-        return str(field[2]).startswith(PREFIX)
-    # The first annotation comes, and the last one goes, as a whole.
-    return any(name.startswith(PREFIX) for side in (old, new) for name in side or ())
+    if not field or field[0] == "spec":
+        return True
+    # Where there is no annotation yet, or the last one went, kopf tells of all annotations, or of all metadata.
+    place = ("metadata", "annotations")
+    if field[:2] != place[: len(field)]:
+        return False
+    sides = [old, new]
+    for name in place[len(field) :]:
+        sides = [(side or {}).get(name) for side in sides]
+    names = field[2:3] or {name for side in sides for name in side or ()}
+    return any(name.startswith(PREFIX) for name in names)
 
 
 @kopf.on.resume(*TENANTS, id="tenant", deleted=False)

@@ -14,6 +14,7 @@ import kopf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kopf._cogs.structs.diffs import diff  # what kopf itself compares with has no public name
 
 from payrec.domain.tenant_resources import ResourceOwner
 from payrec_operator import startup
@@ -126,12 +127,37 @@ def _diff(*changes: tuple[str, tuple[str, ...], Any, Any]) -> kopf.Diff:
         (("add", ("metadata", "annotations"), None, {"argocd.argoproj.io/tracking-id": "1"}), False),
         (("change", ("metadata", "annotations", "example.com/payrec.dev/rotate"), "1", "2"), False),
         (("add", ("metadata", "labels", "team"), None, "a"), False),
+        (("add", ("metadata",), None, {"labels": {"payrec.dev/a": "1"}}), False),
     ],
 )
 def test_a_change_counts_where_it_is_of_the_spec_or_of_our_annotations(change: Any, counts: bool) -> None:  # noqa: FBT001
     assert is_asked(_diff(change)) is counts
     foreign = ("change", ("metadata", "labels", "x"), "a", "b")
     assert is_asked(_diff(foreign, change)) is counts
+
+
+@pytest.mark.parametrize("verb", ["rotate", "rotate.ledger", "paused", "adopt", "abandon"])
+@pytest.mark.parametrize(
+    "others", [{}, {"example.com/a": "1"}, {"kubectl.kubernetes.io/last-applied-configuration": ""}]
+)
+@pytest.mark.parametrize("labels", [{}, {"team": "a"}])
+def test_an_annotation_of_ours_is_told_whatever_else_the_resource_has(
+    verb: str, others: dict[str, str], labels: dict[str, str]
+) -> None:
+    settings = kopf.OperatorSettings()
+    configure(settings)
+
+    def essence(**annotations: str) -> Any:
+        metadata = {"name": "acme", "labels": labels, "annotations": others | annotations}
+        body = kopf.Body({"metadata": metadata, "spec": {"slug": "acme"}})
+        return settings.persistence.diffbase_storage.build(body=body)
+
+    without, first, second = (
+        essence(**given) for given in ({}, {f"payrec.dev/{verb}": "1"}, {f"payrec.dev/{verb}": "2"})
+    )
+    for before, after in itertools.permutations((without, first, second), 2):
+        assert is_asked(diff(before, after))
+    assert not is_asked(diff(without, essence(**{"example.com/b": "1"})))
 
 
 OWNER = ResourceOwner(uid="u1", namespace="shop", name="acme")
