@@ -53,7 +53,7 @@ def test_an_alert_says_what_it_is_and_what_to_do(alert: str, tmp_path: Path) -> 
         assert rule["labels"]["severity"] in {"critical", "warning"}
         annotations = rule["annotations"]
         assert set(annotations) == {"summary", "description", "runbook_url"}
-        assert annotations["runbook_url"].endswith(f"/deploy/runbooks/{alert}.md")
+        assert annotations["runbook_url"].endswith(f"/runbooks/{alert}.md")
         assert len(annotations["summary"]) < 100
         assert annotations["description"].endswith(".")
         # Two releases of one cluster must not be one alert, nor see each other.

@@ -57,6 +57,8 @@ async def seen(postgres: EmbeddedPostgres, folder: Path) -> AsyncIterator[Seen]:
             async with prometheus(folder, targets) as started:
                 since = time.time()
                 await started.scraped(after=since)
+                for gauge in ("payrec_queue_age_seconds", 'payrec_jobs_open_age_seconds{status="queued"}'):
+                    await started.shown(gauge)
                 async with working(scene):
                     for _ in range(2):
                         await scene.act()

@@ -42,9 +42,18 @@ class Prometheus:
 
     async def over(self, query: str, *, since: float, until: float) -> list[dict[str, Any]]:
         """Return the series of a query that have a number anywhere between two instants (Unix time)."""
-        given = {"start": str(since), "end": str(until), "step": "1"}
+        # A scrape that was late is soon followed by the next, and what it saw may be gone by then.
+        given = {"start": str(since), "end": str(until), "step": "0.1"}
         found = (await self.ask("query_range", query=query, **given))["result"]
         return [one for one in found if any(not math.isnan(float(value)) for _, value in one["values"])]
+
+    async def shown(self, query: str) -> None:
+        """Wait until a query finds something."""
+
+        async def something() -> bool | None:
+            return bool(await self.instant(query)) or None
+
+        await until(something, seconds=60)
 
     async def scraped(self, *, after: float) -> None:
         """Wait until every target has been scraped since an instant, and was there."""

@@ -37,7 +37,9 @@ class FixedClock:
 def at(world: World, instant: datetime = TODAY) -> OverdueNoticeService:
     """Return the service at an instant."""
     work = world.service.factory.work
-    return OverdueNoticeService(work=type(work)(database=work.database, clock=FixedClock(instant), ids=work.ids))
+    return OverdueNoticeService(
+        work=type(work)(database=work.database, clock=FixedClock(instant), ids=work.ids, blobs=work.blobs)
+    )
 
 
 async def told(world: World, *ids: str) -> list[int]:
