@@ -53,6 +53,10 @@ ROTATION_BACKOFF_FIRST: Final = timedelta(minutes=1)
 ROTATION_BACKOFF_MAX: Final = timedelta(hours=1)
 """Longest wait between two tries at a rotation."""
 
+KEY_SPREAD: Final = timedelta(minutes=10)
+"""How long a consumer may take to read a new key: the kubelet brings a mounted Secret within a minute or two, and who
+reads it now and then comes after that. Only later use of the key before counts as such."""
+
 PENDING_LIFETIME: Final = timedelta(minutes=10)
 """Age at which a pending key that is in no Secret is revoked: longer than any pass, which may be about to write it."""
 

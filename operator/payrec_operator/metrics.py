@@ -54,7 +54,7 @@ class TenantFacts:
     environments: Sequence[str] = ()
     """State of each environment."""
     keys: Mapping[str, int] = field(default_factory=dict)
-    """Number of keys by state; ``retiring_in_use``: those of the retiring that were used after their successor came."""
+    """Number of keys by state; ``retiring_in_use``: retiring ones used long after their successor came."""
     is_behind: bool = False
     """Whether tables of an environment are not this release's."""
     next_rotation_at: float | None = None

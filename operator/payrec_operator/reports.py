@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from payrec.domain.tenant_resources import Observation
+from payrec.domain.tenant_resources import StoredKey
+from payrec_operator.constants import KEY_SPREAD
 from payrec_operator.outcome import Event, Outcome, Status, events_of, render_conditions, retry_delay
 from payrec_operator.passes import Pass
 from payrec_operator.problems import Problem
@@ -40,7 +41,7 @@ def report(state: Pass, *, attempt: int, jitter: float) -> Outcome:
         corrected=tuple(state.corrected),
         rotations=_rotations(state),
         keys=Counter(k.state for k in state.observation.keys),
-        retiring_in_use=_retiring_in_use(state.observation),
+        retiring_in_use=retiring_in_use(state.observation.keys),
         errors=tuple(state.errors),
     )
 
@@ -121,10 +122,10 @@ def _due(state: Pass, keys: Sequence[Mapping[str, Any]]) -> list[datetime]:
     return [at for at in (*waits, *stated) if at is not None]
 
 
-def _retiring_in_use(observation: Observation) -> int:
-    """Count retiring keys that were used after the key in their place had been made."""
-    newest = {k.name: k.created_at for k in observation.keys if k.state == "active"}
+def retiring_in_use(keys: Sequence[StoredKey]) -> int:
+    """Count retiring keys that were used when the key in their place had been there for a while."""
+    late = {k.name: k.created_at + KEY_SPREAD for k in keys if k.state == "active"}
     return sum(
-        k.state == "retiring" and k.last_used_at is not None and k.last_used_at > newest.get(k.name, k.last_used_at)
-        for k in observation.keys
+        k.state == "retiring" and k.last_used_at is not None and k.last_used_at > late.get(k.name, k.last_used_at)
+        for k in keys
     )

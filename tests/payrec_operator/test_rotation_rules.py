@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payrec.domain.tenant_resources import StoredKey
+from payrec.domain.tenant_resources import KeyState, StoredKey
+from payrec_operator.reports import retiring_in_use
 from payrec_operator.resources import ApiKeySpec
 from payrec_operator.rotation import backoff, is_requested, next_rotation, request_text
 from support.operator_world import OperatorWorld, make_key, make_spec
@@ -18,16 +20,7 @@ from support.operator_world import OperatorWorld, make_key, make_spec
 def test_the_jitter_is_a_tenth_at_most_and_always_the_same(key_id: int, uid: str, hours: int) -> None:
     key = ApiKeySpec.model_validate(make_key(rotation={"interval": f"{hours}h"}))
     made = datetime(2026, 3, 1, tzinfo=UTC)
-    held = StoredKey(
-        key_id=UUID(int=key_id),
-        public_id="p",
-        name="ledger",
-        environment="production",
-        read=True,
-        write=True,
-        state="active",
-        created_at=made,
-    )
+    held = replace(_stored("ledger", "active", made=made), key_id=UUID(int=key_id))
     planned = next_rotation(key, held, uid=uid)
     assert planned is not None
     assert planned == next_rotation(key, held, uid=uid)
@@ -55,3 +48,33 @@ def test_removing_an_annotation_asks_for_nothing_and_adding_one_does(whole: str,
 
 def test_the_wait_after_a_failure_doubles_up_to_an_hour() -> None:
     assert [backoff(n) / timedelta(minutes=1) for n in (1, 2, 3, 6, 7, 10_000)] == [1, 2, 4, 32, 60, 60]
+
+
+def _stored(name: str, state: KeyState, *, made: datetime, used: datetime | None = None) -> StoredKey:
+    return StoredKey(
+        key_id=UUID(int=1),
+        public_id="p",
+        name=name,
+        environment="production",
+        read=True,
+        write=True,
+        state=state,
+        created_at=made,
+        last_used_at=used,
+    )
+
+
+@given(st.one_of(st.none(), st.timedeltas(timedelta(days=-30), timedelta(days=30))))
+def test_a_key_that_is_replaced_counts_as_used_only_when_all_had_time_to_read_the_new_one(
+    used: timedelta | None,
+) -> None:
+    rotated = datetime(2026, 3, 1, tzinfo=UTC)
+    before = rotated - timedelta(days=30)
+    keys = [
+        _stored("ledger", "retiring", made=before, used=None if used is None else rotated + used),
+        _stored("ledger", "active", made=rotated, used=rotated + timedelta(days=30)),
+        # Another name's rotation says nothing of this one, nor does a key without a successor.
+        _stored("reports", "active", made=before, used=rotated),
+        _stored("gone", "retiring", made=before, used=rotated),
+    ]
+    assert retiring_in_use(keys) == (used is not None and used > timedelta(minutes=10))
