@@ -58,9 +58,7 @@ class Spent:
 
     def __init__(self, running: Running, plane: ControlPlane, database: EmbeddedDatabase) -> None:
         servers = [process.pid for process in plane.processes.values()]
-        postmaster = psutil.Process(_backend(database)).parent()
-        assert postmaster is not None
-        self._roots = {"operator": [running.process.pid], "API server": servers, "PostgreSQL": [postmaster.pid]}
+        self._roots = {"operator": [running.process.pid], "API server": servers, "PostgreSQL": [_postmaster(database)]}
         self._before = self._now()
 
     def __str__(self) -> str:
@@ -83,9 +81,11 @@ def _seconds(pid: int) -> float:
     return total
 
 
-def _backend(database: EmbeddedDatabase) -> int:
+def _postmaster(database: EmbeddedDatabase) -> int:
     with psycopg.connect(database.superuser_url) as connection:
-        return connection.info.backend_pid
+        parent = psutil.Process(connection.info.backend_pid).parent()
+    assert parent is not None, "a backend is a child of the server"
+    return parent.pid
 
 
 def memory(running: Running) -> str:
