@@ -12,7 +12,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -266,22 +266,20 @@ def _add_bench(commands: Any) -> None:
     matching.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
 
 
-def _seconds(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= WAIT_SECONDS_MAX):
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to {WAIT_SECONDS_MAX}")
-    return int(text)
+def _number(smallest: int, largest: int) -> Callable[[str], int]:
+    """Return what reads an argument that is a number from ``smallest`` to ``largest``."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and smallest <= int(text) <= largest):
+            raise argparse.ArgumentTypeError(f"must be a number from {smallest} to {largest}")
+        return int(text)
+
+    return read
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MATCHING_ROWS_MAX):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to {MATCHING_ROWS_MAX}")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= PORT_MAX):
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to {PORT_MAX}")
-    return int(text)
+_seconds: Final = _number(0, WAIT_SECONDS_MAX)
+_count: Final = _number(1, MATCHING_ROWS_MAX)
+_port: Final = _number(0, PORT_MAX)
 
 
 def _uuid(text: str) -> UUID:

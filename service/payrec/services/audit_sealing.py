@@ -16,7 +16,7 @@ from payrec.domain.scope import TenantScope
 from payrec.metrics import Metrics
 from payrec.services.work import Unit, Work
 from payrec.storage.audit_seals import AuditSealStore
-from payrec.storage.tenants import TenantStore, scope_of
+from payrec.storage.tenants import TenantStore, standing
 
 ACTOR: Final = "audit-sealer"
 """Who seals."""
@@ -39,7 +39,7 @@ class AuditSealer:
         async with self._work.database.control(readonly=True) as connection:
             rows = await TenantStore(connection).scopes()
         count = 0
-        for scope in (scope_of(row) for row in rows if row["revision"] is not None):
+        for scope in standing(rows):
             try:
                 count += await self.seal(scope, request_id)
             except Exception:

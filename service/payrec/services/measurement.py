@@ -22,7 +22,7 @@ from payrec.services.work import Work
 from payrec.shared_gauges import Figures
 from payrec.storage.census import CensusStore
 from payrec.storage.queues import QueueStore
-from payrec.storage.tenants import TenantStore, scope_of
+from payrec.storage.tenants import TenantStore, standing
 
 
 class Measurement:
@@ -64,7 +64,7 @@ class Measurement:
         async with self._work.database.control(readonly=True) as connection:
             rows = await TenantStore(connection).scopes()
         census = Census(self._work.clock.now())
-        for scope in (scope_of(row) for row in rows if row["revision"] is not None):
+        for scope in standing(rows):
             try:
                 await self._count(scope, census)
             except Exception:

@@ -17,12 +17,13 @@ from payrec.domain.slugs import slug_problem
 from payrec.errors import ConflictError, FieldError, NotFoundError, SlugTakenError, ValidationFailedError
 from payrec.models.tenant_registrations import TenantRegistration
 from payrec.services.tenant_settings import check_settings
+from payrec.services.tenants import environments_of
 from payrec.services.validation import validated
 from payrec.services.work import Work
 from payrec.storage.migrations import is_ahead, upgrade_control
 from payrec.storage.provisioning import Provisioner
 from payrec.storage.tenant_registrations import TenantRegistrationStore, WaitingStore
-from payrec.storage.tenants import TenantStore, scope_of
+from payrec.storage.tenants import TenantStore, standing
 
 
 class TenantRegistrationService:
@@ -132,7 +133,7 @@ class TenantRegistrationService:
         await asyncio.to_thread(upgrade_control, self._admin_url, login=self._login)
         async with self._work.database.control(readonly=True) as connection:
             rows = await TenantStore(connection).scopes()
-        scopes = [scope_of(row) for row in rows if row["revision"] is not None]
+        scopes = standing(rows)
         for scope in scopes:
             await self._provisioner.make_empty(scope)
         return scopes
@@ -146,13 +147,7 @@ class TenantRegistrationService:
         ------
         NotFoundError
         """
-        async with self._work.database.control(readonly=True) as connection:
-            store = TenantStore(connection)
-            tenant = await store.find_by_slug(slug)
-            rows = await store.scopes(tenant["id"]) if tenant is not None else []
-        if tenant is None:
-            raise NotFoundError(f"there is no tenant {slug}")
-        scopes = [scope_of(row) for row in rows if row["revision"] is not None]
+        scopes = standing(await environments_of(self._work, slug))
         for scope in scopes:
             async with self._work.database.tenant(scope) as connection:
                 await WaitingStore(connection).tell(scope.environment_id)

@@ -182,16 +182,25 @@ class TenantService:
         ------
         NotFoundError
         """
-        async with self._work.database.control(readonly=True) as connection:
-            store = TenantStore(connection)
-            tenant = await store.find_by_slug(slug)
-            rows = await store.scopes(tenant["id"]) if tenant is not None else []
-        if tenant is None:
-            raise NotFoundError(f"there is no tenant {slug}")
-        for row in rows:
+        for row in await environments_of(self._work, slug):
             if row["environment"] == environment:
                 return scope_of(row)
         raise NotFoundError(f"the tenant {slug} has no environment {environment}")
+
+
+async def environments_of(work: Work, slug: str) -> list[dict[str, Any]]:
+    """Return the environments of the tenant of a slug, as ``TenantStore.scopes`` does.
+
+    Raises
+    ------
+    NotFoundError
+    """
+    async with work.database.control(readonly=True) as connection:
+        store = TenantStore(connection)
+        tenant = await store.find_by_slug(slug)
+        if tenant is None:
+            raise NotFoundError(f"there is no tenant {slug}")
+        return await store.scopes(tenant["id"])
 
 
 def _visible(caller: Caller, tenant_id: str) -> UUID:

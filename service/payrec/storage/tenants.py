@@ -32,6 +32,11 @@ _SCOPE: Final = """
 """
 
 
+def standing(rows: Iterable[dict[str, Any]]) -> list[TenantScope]:
+    """Return the environments whose tables are there, of rows as ``scopes`` returns them."""
+    return [scope_of(row) for row in rows if row["revision"] is not None]
+
+
 def scope_of(row: dict[str, Any]) -> TenantScope:
     """Return the scope that a row of the registry describes."""
     return TenantScope(
