@@ -9,17 +9,24 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
+from support import failures, tiers
 from support.leaks import SESSION
 from support.postgres import cloned, server
 from support.service import Service, Tenant, make_config, running
-from support.tiers import pytest_addoption, pytest_configure
+from support.tiers import pytest_addoption
 
-__all__ = ["pytest_addoption", "pytest_configure"]
+__all__ = ["pytest_addoption"]
 
 # Property tests: the same examples every time. A busy machine makes an example slow, which is no finding about the
 # code; times are bounded by tests of their own.
 settings.register_profile("payrec", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("payrec")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell failures at once, and take skips for failures where no skip is allowed."""
+    tiers.register(config)
+    failures.register(config)
 
 
 @pytest.fixture(scope="session")

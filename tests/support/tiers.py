@@ -29,7 +29,8 @@ class RequireTiers:
         return _failed((yield))
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def register(config: pytest.Config) -> None:
+    """Fail what is skipped, where the option asks for it."""
     if config.getoption("--require-tiers"):
         config.pluginmanager.register(RequireTiers(), "require-tiers")
 
