@@ -23,7 +23,7 @@ from payrec.main import create_app
 from payrec.services.audit_sealing import AuditSealer
 from support.leaks import SESSION
 
-PEPPER = "p" * 32
+PEPPER = "the-pepper-of-the-keys-in-tests!"
 ENCRYPTION_KEY = "tests-encryption-key-7Hq2Zt9LwXc"
 
 RATE_LIMITS = (

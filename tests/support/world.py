@@ -131,7 +131,7 @@ async def in_production(
             "deployment_environment": "production",
             "idp_issuer_url": "https://issuer.test/realms/payrec",
             "idp_jwks_url": f"https://127.0.0.1:{forwarder.port}{world.provider.jwks_path}",
-            "idp_client_secret": "s" * 32,
+            "idp_client_secret": "of-the-client-32-characters-long",
         }
         async with running(make_config(database, **settings), worker=False) as service:
             yield world.seen_by(service)

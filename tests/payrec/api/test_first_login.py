@@ -25,7 +25,7 @@ from support.wire import COMMAND_LINE, ask, code, in_control, signed
 pytestmark = pytest.mark.anyio
 
 LIST = "/expected-transactions"
-JWT_SECRET = "j" * 32
+JWT_SECRET = "signs-the-tokens-of-the-service!"
 
 
 @pytest.fixture(scope="module")

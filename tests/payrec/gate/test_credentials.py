@@ -261,7 +261,7 @@ async def test_public_endpoints_ignore_whatever_is_sent(service: Service) -> Non
 @pytest.fixture
 async def alone(postgres: EmbeddedPostgres) -> AsyncIterator[Service]:
     """A service whose identity provider does not answer."""
-    provider = {"idp_issuer_url": "http://127.0.0.1:9/realm", "idp_client_secret": "s" * 32}
+    provider = {"idp_issuer_url": "http://127.0.0.1:9/realm", "idp_client_secret": "of-the-client-32-characters-long"}
     with cloned(postgres) as database:
         async with running(make_config(database, **provider), worker=False) as started:
             yield started

@@ -33,7 +33,7 @@ class ToldProvider(Provider):
 
     def __init__(self, fake: FakeProvider) -> None:
         self.fake = fake
-        self.settings = {"idp_issuer_url": fake.url, "idp_client_secret": "s" * 32}
+        self.settings = {"idp_issuer_url": fake.url, "idp_client_secret": "of-the-client-32-characters-long"}
 
     async def add(self, somebody: Person) -> Person:
         """Add a user to payrec."""
