@@ -99,6 +99,13 @@ class AmountExceedsOpenError(UnprocessableError):
     title = "The amount exceeds what is open"
 
 
+class AsOfOutOfRangeError(UnprocessableError):
+    """An instant of which the state cannot be told: in the future, or from before history is kept."""
+
+    code = "as_of_out_of_range"
+    title = "The state at this instant cannot be told"
+
+
 class UrlNotAllowedError(UnprocessableError):
     """The address is one that nothing is sent to."""
 

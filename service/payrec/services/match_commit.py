@@ -14,9 +14,11 @@ from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.rules import Confidence, Uniqueness
 from payrec.domain.scope import TenantScope
 from payrec.services.match_columns import Snapshot
+from payrec.services.match_refusals import refused
 from payrec.services.match_staging import Draft, Stamp, Takes, looked_at, new_reasons
 from payrec.services.work import Unit, Work
 from payrec.storage.match_proposals import MatchProposalStore
+from payrec.storage.match_rejections import MatchRejectionStore
 from payrec.storage.partitions import OWN_MATCHES_MIN, index_own_partitions, make_own_partitions
 
 T = TypeVar("T")
@@ -83,6 +85,7 @@ class MatchCommit:
         await store.begin(looked_at=seen)
         await store.stage(*takes.staged)
         await store.hold()
+        draft, takes = await self._without_refused(draft, takes)
         draft, takes = await self._without_conflicts(draft, takes, written)
         if self._filtered:
             await store.own()
@@ -97,11 +100,10 @@ class MatchCommit:
 
         async def tell() -> None:
             if any(taken.height for taken in takes.accepted):
-                await store.allocate(
-                    await asyncio.to_thread(takes.allocations, await store.allocate_more(at=unit.now), unit.now)
-                )
+                places = await store.allocate_more(change_id=unit.change_id, at=unit.now)
+                await store.allocate(await asyncio.to_thread(takes.allocations, places, stamp))
                 await store.close(expected=takes.accepted[0].height, incoming=takes.accepted[1].height)
-            await store.give_reasons(reasons, filtered=bool(self._filtered))
+            await store.give_reasons(reasons, change_id=unit.change_id, filtered=bool(self._filtered))
             if stored is not None:
                 written.superseded = await store.supersede(
                     kept, change_id=unit.change_id, at=unit.now, filtered=bool(self._filtered)
@@ -117,6 +119,17 @@ class MatchCommit:
     def _staged(self, draft: Draft) -> tuple[Takes, bytes, bytes]:
         seen: bytes = looked_at(self._snapshot) if self._filtered else b""
         return draft.takes(), new_reasons(self._proposals, self._snapshot, filtered=self._filtered), seen
+
+    async def _without_refused(self, draft: Draft, takes: Takes) -> tuple[Draft, Takes]:
+        """Leave out what somebody has rejected, as a set or since the run has read."""
+        rejected = await MatchRejectionStore(self._unit.connection).legs()
+        gone = await asyncio.to_thread(refused, draft, rejected)
+        if gone.is_empty():
+            return draft, takes
+        draft = draft.without(gone)
+        takes = await asyncio.to_thread(draft.takes)
+        await self._store.stage(*takes.staged)
+        return draft, takes
 
     async def _without_conflicts(self, draft: Draft, takes: Takes, written: Written) -> tuple[Draft, Takes]:
         """Leave out the proposals whose transactions are not any more what they were."""

@@ -20,6 +20,7 @@ from payrec.constants.upkeep import (
     EXPORTS_DROPPED_AT_ONCE,
     FILES_DROPPED_AT_ONCE,
     IDEMPOTENCY_KEYS_DROPPED_AT_ONCE,
+    STATES_DROPPED_AT_ONCE,
 )
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
@@ -34,6 +35,7 @@ from payrec.storage.audit_log import AuditLogStore
 from payrec.storage.database import Connection
 from payrec.storage.events import EventStore
 from payrec.storage.exports import ExportStore
+from payrec.storage.history import HistoryStore
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.tenants import TenantStore, scope_of
@@ -194,6 +196,14 @@ async def _drop_audit_records(unit: Unit, before: datetime) -> dict[str, Removed
     return {"audit_records": found}
 
 
+async def _states_wait(connection: Connection, before: datetime) -> bool:
+    return await HistoryStore(connection).begins_before(before)
+
+
+async def _drop_states(unit: Unit, before: datetime) -> dict[str, Removed]:
+    return {"states": await HistoryStore(unit.connection).drop_states(before=before, limit=STATES_DROPPED_AT_ONCE)}
+
+
 async def _events_wait(connection: Connection, before: datetime) -> bool:
     return await EventStore(connection).has_events(before=before)
 
@@ -235,6 +245,14 @@ AUDIT_RECORDS: Final = Kept(
 )
 """What the environment's audit log says; that of tenants, users and keys stays."""
 
+STATES: Final = Kept(
+    name="states",
+    before=lambda settings, now: now - timedelta(days=settings.retention.audit_days),
+    waits=_states_wait,
+    drop=_drop_states,
+)
+"""What transactions and matches were before, for ``asOf``; what they were at the end of that time stays."""
+
 EVENTS: Final = Kept(
     name="events", before=lambda _settings, now: now - EVENT_RETENTION, waits=_events_wait, drop=_drop_events
 )
@@ -248,4 +266,4 @@ KEYS: Final = Kept(
 )
 """Answers that are replayed no longer, also those of the control schema."""
 
-KINDS: Final = (FILES, EXPORTS, AUDIT_RECORDS, EVENTS, KEYS)
+KINDS: Final = (FILES, EXPORTS, AUDIT_RECORDS, STATES, EVENTS, KEYS)

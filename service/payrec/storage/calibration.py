@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.storage.database import Connection
+from payrec.storage.history import matches_logged
 from payrec.storage.rows import columns_of, copy_out, fetch_one, insert
 from payrec.tables.calibration import CalibrationVersion
 
@@ -17,8 +18,6 @@ DECISION_COLUMNS: Final = [
     "rival_milli",
     "is_right",
     "fold_key",
-    "statement_name",
-    "counterparty_name",
 ]
 """Columns of the decisions, in the order of the CSV."""
 
@@ -34,8 +33,7 @@ _READ: Final = f"""
             (SELECT max((a ->> 'score')::integer) FROM jsonb_array_elements(m.alternatives) a),
             m.status = 'accepted',
             hashtextextended(concat_ws('|', e.external_id, e.reference, e.amount_minor, e.due_on,
-                i.booking_on, i.amount_minor, i.remittance, encode(i.identity, 'hex')), 0),
-            i.counterparty_name, e.counterparty_name
+                i.booking_on, i.amount_minor, i.remittance, encode(i.identity, 'hex')), 0)
         FROM (
             SELECT id, levels, uniqueness, alternatives, status FROM match
             WHERE {_BY_PERSONS} AND kind = 'one_to_one' AND levels IS NOT NULL
@@ -49,11 +47,13 @@ _READ: Final = f"""
 """  # noqa: S608 - our own text
 
 _WITHHOLD: Final = """
-    UPDATE match m SET sampled = true, version = version + (run_id IS DISTINCT FROM %(run_id)s)::int
+    UPDATE match m SET sampled = true, version = m.version + (m.run_id IS DISTINCT FROM %(run_id)s)::int,
+        change_id = %(change_id)s
     FROM leg l, unnest(%(expected)s::uuid[], %(incoming)s::uuid[]) AS s (expected_id, incoming_id)
     WHERE l.expected_id = s.expected_id AND l.incoming_id = s.incoming_id AND m.id = l.match_id
         AND m.status = 'proposed' AND m.kind = 'one_to_one' AND NOT m.sampled
 """
+_WITHHELD: Final = "SELECT FROM changed"
 
 
 class CalibrationStore:
@@ -81,10 +81,17 @@ class CalibrationStore:
         row = await fetch_one(self._connection, _COUNT, {"since": since}) or {"count": 0}
         return int(row["count"])
 
-    async def withhold(self, run_id: UUID, *, expected: Sequence[str], incoming: Sequence[str]) -> None:
+    async def withhold(
+        self, run_id: UUID, *, expected: Sequence[str], incoming: Sequence[str], change_id: UUID
+    ) -> None:
         """Mark proposals of one item and one line, named by both in turn, as drawn for a review."""
-        parameters = {"run_id": run_id, "expected": list(expected), "incoming": list(incoming)}
-        await self._connection.execute(_WITHHOLD, parameters)
+        parameters = {
+            "run_id": run_id,
+            "expected": list(expected),
+            "incoming": list(incoming),
+            "change_id": change_id,
+        }
+        await self._connection.execute(matches_logged(_WITHHOLD) + _WITHHELD, parameters)
 
     async def read_decisions(self, *, since: datetime | None, limit: int) -> bytes:
         """Return the newest decisions of persons on proposals of one item and one line, as CSV without header.

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from payrec.domain.identifiers import id_at
 from payrec.storage.database import Connection
+from payrec.storage.filters import CHANGE_TIME_MAX
+from payrec.storage.history import HistoryStore
+from payrec.storage.history_relations import in_arms
 from payrec.storage.rows import fetch_all
 
 
@@ -30,11 +35,20 @@ class Selection:
     id_column: str
     conditions: list[str] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
+    as_of: datetime | None = None
+    tables: tuple[str, ...] = ()
 
     def where(self, condition: str, **parameters: Any) -> None:
         """Narrow the list."""
         self.conditions.append(condition)
         self.parameters.update(parameters)
+
+    def at(self, as_of: datetime | None, *tables: str) -> None:
+        """Read as of an instant, None for the present.
+
+        ``tables`` are what has a history of what is read, first the one that is paged through and has ``id_column``.
+        """
+        self.as_of, self.tables = as_of, tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +64,21 @@ class PageRequest:
 async def select_page(
     connection: Connection, selection: Selection, page: PageRequest
 ) -> tuple[Sequence[dict[str, Any]], bool]:
-    """Return at most ``limit`` rows and whether more follow."""
+    """Return at most ``limit`` rows and whether more follow.
+
+    Raises
+    ------
+    AsOfOutOfRangeError
+        Nothing tells how the list was at that instant.
+    """
+    await HistoryStore(connection).check(selection.as_of)
     key = page.sort
     comparison, direction = ("<", "DESC") if key.descending else (">", "ASC")
     conditions = list(selection.conditions)
     parameters = {**selection.parameters, "row_count": page.limit + 1}
+    if selection.as_of is not None:
+        # Whatever is newer need not be looked at.
+        conditions.append(f"{selection.id_column} <= %(last_id)s")
     if page.after is not None:
         parameters |= {"after_id": page.after["id"], "after_value": page.after["value"]}
         if key.name is not None:
@@ -66,9 +90,18 @@ async def select_page(
     if key.name is not None:
         order = f"{key.expression} {direction}, {order}"
     where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    tail = "LIMIT %(row_count)s"
     # Text, not composed objects: building those took a tenth of a request.
-    parts = ("SELECT", selection.columns, "FROM", selection.source, where, "ORDER BY", order, "LIMIT %(row_count)s")
-    rows = await fetch_all(connection, " ".join(parts), parameters)
+    parts = ("SELECT", selection.columns, "FROM", selection.source, where, "ORDER BY", order, tail)
+    statement = " ".join(parts)
+    if selection.as_of is not None:
+        parameters["as_of"] = selection.as_of
+        parameters["last_id"] = id_at(selection.as_of, CHANGE_TIME_MAX)
+        # By the columns that come out; null stands for the end of time here as well.
+        names = [name for name in (key.name, "id") if name is not None]
+        order = ", ".join(f"{name} {direction}" for name in names)
+        statement = f"{in_arms(statement, *selection.tables)} ORDER BY {order} {tail}"
+    rows = await fetch_all(connection, statement, parameters)
     return rows[: page.limit], len(rows) > page.limit
 
 

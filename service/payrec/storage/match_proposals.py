@@ -13,11 +13,10 @@ from uuid import UUID
 
 from payrec.errors import AlreadyMatchedError
 from payrec.storage.allocations import hold_decisions
+from payrec.storage.changes import EVENT_IDS_MAX
 from payrec.storage.database import Connection
+from payrec.storage.history import allocations_logged, keep_reasons, matches_kept
 from payrec.storage.rows import CopiedRows, copy_in, copy_out_rows, fetch_all, fetch_one
-
-EVENT_IDS_MAX: Final = 1_000
-"""Ids in one event row of a bulk change."""
 
 ANALYZED_ROWS_MIN: Final = 1_000
 """New rows beyond which the statistics of the matches are brought up to date."""
@@ -46,6 +45,7 @@ ALLOCATION_COLUMNS: Final = [
     "version",
     "side",
     "status",
+    "change_id",
 ]
 """Columns of a new allocation, in the order of COPY."""
 
@@ -71,6 +71,7 @@ MATCH_COLUMNS: Final = [
     "adjustments",
     "proof",
     "content_key",
+    "created_change_id",
 ]
 """Columns of a new match, in the order of COPY."""
 
@@ -123,18 +124,21 @@ _STORED: Final = """
     TO STDOUT (FORMAT BINARY)
 """
 # Few have been allocated to before; held by id, as everybody holds them.
-_ALLOCATE_MORE: Final = """
-    WITH held AS (
+_HELD: Final = """
+    held AS (
         SELECT t.transaction_id, t.place, t.minor FROM taken_{side} t
         JOIN allocation a ON a.transaction_id = t.transaction_id AND a.side = {number}
         WHERE t.minor > 0 ORDER BY t.transaction_id FOR UPDATE OF a
     )
+"""
+_ALLOCATE_MORE: Final = """
     UPDATE allocation a SET
         allocated_minor = a.allocated_minor + h.minor,
         status = CASE WHEN a.allocated_minor + h.minor = a.amount_minor THEN 'matched' ELSE 'partially_matched' END,
-        version = a.version + 1, reason_code = NULL, updated_at = %(at)s
-    FROM held h WHERE a.transaction_id = h.transaction_id AND a.side = {number} RETURNING h.place
+        version = a.version + 1, reason_code = NULL, change_id = %(change_id)s, updated_at = %(at)s
+    FROM held h WHERE a.transaction_id = h.transaction_id AND a.side = {number}
 """
+_PLACES: Final = " SELECT place FROM changed"
 # One pass in the order of ids, which a hash join would not keep.
 _CLOSE: Final = """
     MERGE INTO {open} o USING (
@@ -144,16 +148,20 @@ _CLOSE: Final = """
     WHEN MATCHED AND o.open_minor = t.open_minor AND o.revision = t.revision THEN
         UPDATE SET open_minor = o.open_minor - t.minor
 """
-_REASONS: Final = """
-    MERGE INTO open_reason w USING (
-        SELECT s.transaction_id, s.side, s.reason FROM new_reason s WHERE s.side = {number}{unless}
-        ORDER BY s.transaction_id
-    ) s ON w.transaction_id = s.transaction_id AND w.side = s.side
-    WHEN MATCHED AND s.reason IS NULL THEN DELETE
-    WHEN MATCHED THEN UPDATE SET reason = s.reason
-    WHEN NOT MATCHED AND s.reason IS NOT NULL THEN
-        INSERT (transaction_id, side, reason) VALUES (s.transaction_id, s.side, s.reason)
+_NEW_REASONS: Final = """
+    SELECT s.transaction_id, s.side, s.reason FROM new_reason s WHERE s.side = {number}{unless}
+    ORDER BY s.transaction_id
 """
+_ENDED_REASONS: Final = keep_reasons(f"""
+    open_reason w JOIN ({_NEW_REASONS}) s ON w.transaction_id = s.transaction_id AND w.side = s.side
+""")
+_REASONS: Final = f"""
+    MERGE INTO open_reason w USING ({_NEW_REASONS}) s ON w.transaction_id = s.transaction_id AND w.side = s.side
+    WHEN MATCHED AND s.reason IS NULL THEN DELETE
+    WHEN MATCHED THEN UPDATE SET reason = s.reason, change_id = %(change_id)s
+    WHEN NOT MATCHED AND s.reason IS NOT NULL THEN
+        INSERT (transaction_id, side, reason, change_id) VALUES (s.transaction_id, s.side, s.reason, %(change_id)s)
+"""  # noqa: S608 - our own text
 # One question for each column, so that the database may join instead of asking for every row.
 _UNLESS_PROPOSED: Final = """
     AND NOT EXISTS (
@@ -178,16 +186,16 @@ _SUPERSEDE: Final = """
             ), 0)
         ) r GROUP BY match_id
     ), gone AS (
-        SELECT m.id, r.winner FROM {source} LEFT JOIN rival r ON r.match_id = m.id
+        SELECT m.id AS match_id, r.winner FROM {source} LEFT JOIN rival r ON r.match_id = m.id
         WHERE m.status = 'proposed' AND (r.winner IS NOT NULL OR (
             NOT EXISTS (SELECT 1 FROM kept_match k WHERE k.id = m.id) AND {within}
         ))
         ORDER BY m.id FOR UPDATE OF m
     ), done AS (
         UPDATE match m SET status = 'superseded', superseded_by = gone.winner, updated_at = %(at)s,
-            version = m.version + 1
-        FROM gone WHERE m.id = gone.id RETURNING m.id
-    ), announced AS (
+            version = m.version + 1, change_id = %(change_id)s
+        FROM gone WHERE m.id = gone.match_id RETURNING m.id
+    ), {kept}, announced AS (
         INSERT INTO outbox (change_id, ordinal, type, resource_ids)
         SELECT %(change_id)s, %(ordinal)s + chunk, 'match.superseded', array_agg(id ORDER BY id)
         FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / %(ids_max)s AS chunk FROM done) n GROUP BY chunk
@@ -294,7 +302,7 @@ class MatchProposalStore:
         stored = _STORED.format(within=_WITHIN if filtered else "")
         return await copy_out_rows(self._connection, stored) if row is not None and row["found"] else None
 
-    async def allocate_more(self, *, at: datetime) -> tuple[list[int], list[int]]:
+    async def allocate_more(self, *, change_id: UUID, at: datetime) -> tuple[list[int], list[int]]:
         """Allocate what is accepted at once of transactions that have an allocation; return their places by side.
 
         Raises
@@ -304,7 +312,8 @@ class MatchProposalStore:
         """
         places = []
         for side in _SIDES:
-            rows = await fetch_all(self._connection, _ALLOCATE_MORE.format(**side), {"at": at})
+            query = allocations_logged(_ALLOCATE_MORE.format(**side), before=_HELD.format(**side), returning="h.place")
+            rows = await fetch_all(self._connection, query + _PLACES, {"change_id": change_id, "at": at})
             places.append([row["place"] for row in rows])
         return places[0], places[1]
 
@@ -333,7 +342,7 @@ class MatchProposalStore:
                 raise AlreadyMatchedError("what the run would have accepted changed meanwhile")
         await self._connection.execute(b"SET LOCAL enable_hashjoin = on", prepare=False)
 
-    async def give_reasons(self, reasons: bytes, *, filtered: bool) -> None:
+    async def give_reasons(self, reasons: bytes, *, change_id: UUID, filtered: bool) -> None:
         """Write new reasons as ``side, transaction_id, reason``; a null takes back what was said.
 
         Those of a ``filtered`` run stay away from what a proposal of others joins.
@@ -343,7 +352,8 @@ class MatchProposalStore:
         for side in _SIDES if reasons else ():
             columns = (f"{side['side']}_id", f"contra_{side['side']}_id")
             unless = "".join(_UNLESS_PROPOSED.format(column=column) for column in columns) if filtered else ""
-            await self._connection.execute(_REASONS.format(**side, unless=unless))
+            for query in (_ENDED_REASONS, _REASONS):
+                await self._connection.execute(query.format(**side, unless=unless).encode(), {"change_id": change_id})
 
     async def supersede(self, kept: bytes, *, change_id: UUID, at: datetime, filtered: bool) -> int:
         """Supersede the proposals that there are, except ``kept`` ones that nothing accepted competes with.
@@ -355,6 +365,7 @@ class MatchProposalStore:
         await self._connection.execute(b"ANALYZE kept_match", prepare=False)
         query = _SUPERSEDE.format(
             needed=_ALL_NEEDED,
+            kept=matches_kept("gone"),
             source=_OWN_AND_RIVALS if filtered else _ALL_MATCHES,
             within=_WITHIN.removeprefix(" AND ") if filtered else "true",
         )

@@ -37,12 +37,18 @@ _INDEXES: Final = {
         "by_status": "(status, id) WHERE status <> 'accepted'",
         # The matches of a run lie beside each other.
         "by_run": "USING brin (run_id)",
+        # What has changed since an instant.
+        "by_change": "(change_id) WHERE change_id IS NOT NULL",
     },
     "leg": {
         f"by_{name}": f"({name}_id) WHERE {name}_id IS NOT NULL"
         for name in ("expected", "incoming", "contra_expected", "contra_incoming")
     },
 }
+_MAKE_ALONE: Final = b"SELECT pg_advisory_xact_lock(hashtext('match_default'), hashtext(current_schema()))"
+_DEFAULTS: Final = """
+    SELECT relname AS name FROM pg_class WHERE relname = ANY(%s) AND relnamespace = current_schema()::regnamespace
+"""
 _OWN: Final = """
     SELECT c.relname AS name FROM pg_inherits h JOIN pg_class c ON c.oid = h.inhrelid
     WHERE h.inhparent = to_regclass(%s) AND c.relname <> %s ORDER BY c.relname
@@ -51,13 +57,20 @@ _OWN: Final = """
 
 async def ensure_partitions(connection: Connection) -> None:
     """Make the default partitions of the environment's matches and legs unless they are there."""
-    for table in _INDEXES:
-        row = await fetch_one(connection, "SELECT to_regclass(%s) IS NULL AS missing", (f"{table}_default",))
-        if row is not None and row["missing"]:
-            await connection.execute(
-                f'CREATE TABLE IF NOT EXISTS "{table}_default" PARTITION OF "{table}" DEFAULT'.encode()
-            )
-            await _index(connection, table, "default")
+    if not await _missing(connection):
+        return
+    # Whoever makes the first match at the same time waits here, and finds them made.
+    await connection.execute(_MAKE_ALONE)
+    for table in await _missing(connection):
+        await connection.execute(f'CREATE TABLE "{table}_default" PARTITION OF "{table}" DEFAULT'.encode())
+        await _index(connection, table, "default")
+
+
+async def _missing(connection: Connection) -> list[str]:
+    """Return the tables that have no default partition, as the catalogue says now and not as it was remembered."""
+    rows = await fetch_all(connection, _DEFAULTS, ([f"{table}_default" for table in _INDEXES],))
+    made = {row["name"] for row in rows}
+    return [table for table in _INDEXES if f"{table}_default" not in made]
 
 
 async def make_own_partitions(connection: Connection, first: UUID, end: UUID) -> bool:

@@ -216,6 +216,7 @@ class Provisioner:
                 revision = known
             else:
                 await connection.execute(tenant_script().encode(), prepare=False)
+                await connection.execute("INSERT INTO history_span DEFAULT VALUES")
                 revision = head("tenant")
             await connection.execute(sql.SQL("DROP TABLE IF EXISTS alembic_version"))
             await connection.execute(_VERSION_TABLE)

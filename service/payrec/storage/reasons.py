@@ -8,6 +8,8 @@ from uuid import UUID
 
 from payrec.domain.matching.rules import Reason
 from payrec.storage.database import Connection
+from payrec.storage.history import keep_reasons
+from payrec.storage.history_relations import is_open
 
 _CODES: Final = {reason.value: reason.code for reason in Reason}
 
@@ -17,17 +19,31 @@ _SAID: Final = f"ARRAY[{', '.join(repr(_CODES.get(n)) for n in range(1, max(_COD
 if None in map(_CODES.get, range(1, max(_CODES) + 1)):
     raise AssertionError("the numbers of the reasons have a gap")
 
-_NUMBER: Final = "SELECT w.reason FROM open_reason w WHERE w.transaction_id = o.transaction_id AND w.side = {side}"
-_FORGET: Final = """
-    DELETE FROM open_reason WHERE (transaction_id, side) IN (SELECT * FROM unnest(%s::uuid[], %s::smallint[]))
-"""
+_NUMBER: Final = "SELECT w.reason FROM open_reason w WHERE w.transaction_id = {id_column} AND w.side = {side} LIMIT 1"
+_END: Final = f"""
+    WITH w AS (
+        DELETE FROM open_reason
+        WHERE (transaction_id, side) IN (SELECT * FROM unnest(%(ids)s::uuid[], %(sides)s::smallint[]))
+        RETURNING side, transaction_id, change_id, reason
+    )
+    {keep_reasons("w")}
+"""  # noqa: S608 - our own text
 
 
-def reason_code(side: int) -> str:
-    """Return the SQL of the code for which the open row ``o`` is open, null where no run has said any."""
-    return f"({_SAID})[({_NUMBER.format(side=side)})]"
+def reason_code(side: int, id_column: str) -> str:
+    """Return the SQL of the code for which a transaction with the allocation ``a`` is open.
+
+    Null where it is not open, and where no run has said any.
+    """
+    number = _NUMBER.format(side=side, id_column=id_column)
+    return f"CASE WHEN {is_open(side)} THEN {reason_code_of(f'({number})')} END"
 
 
-async def forget_reasons(connection: Connection, ids: Sequence[UUID], sides: Sequence[int]) -> None:
+def reason_code_of(number: str) -> str:
+    """Return the SQL of the code of a reason's number, an expression of ours."""
+    return f"({_SAID})[{number}]"
+
+
+async def end_reasons(connection: Connection, ids: Sequence[UUID], sides: Sequence[int], *, change_id: UUID) -> None:
     """Say no more why transactions are open: they are not, or no longer as the last run has seen them."""
-    await connection.execute(_FORGET, (list(ids), list(sides)))
+    await connection.execute(_END, {"ids": list(ids), "sides": list(sides), "change_id": change_id})

@@ -7,12 +7,19 @@ touches it first inserts the row; everyone after updates it, and the constraint 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint
+from sqlalchemy import CheckConstraint, Index, text
 from sqlmodel import Field
 
 from payrec.tables.base import TenantTable, column, integer
+
+RARE_STATUSES: Final = ("partially_matched", "void", "ignored", "classified", "reversed", "linked")
+"""Statuses of few transactions, which have an index."""
+
+RARE_STATUS: Final = f"status IN ({', '.join(repr(status) for status in RARE_STATUSES)})"
+"""The predicate of that index."""
 
 
 class Allocation(TenantTable, table=True):
@@ -27,6 +34,13 @@ class Allocation(TenantTable, table=True):
             " 'classified', 'reversed', 'linked')",
             name="allocation_status_known",
         ),
+        Index(
+            "allocation_by_status",
+            "side",
+            "status",
+            "transaction_id",
+            postgresql_where=text(RARE_STATUS),
+        ),
     )
 
     transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
@@ -39,3 +53,11 @@ class Allocation(TenantTable, table=True):
     side: int = Field(sa_column=column(int, primary_key=True, small=True))
     status: str = Field(sa_column=column(str))
     reason_code: str | None = Field(sa_column=column(str, nullable=True))
+    change_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The change that made the present state; null for one from before history began."""
+    reason: str | None = Field(sa_column=column(str, nullable=True))
+    """Why it is ``void``, ``ignored`` or ``classified``, in the words of who said so."""
+    category: str | None = Field(sa_column=column(str, nullable=True))
+    """As what a line is ``classified``."""
+    posting_code: str | None = Field(sa_column=column(str, nullable=True))
+    """Where the books have what is classified."""

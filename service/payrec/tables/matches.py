@@ -64,6 +64,10 @@ class Match(TenantTable, table=True):
     """Of a group, how it was found and within what bounds; null for a pair."""
     content_key: int | None = Field(sa_column=column(int, nullable=True))
     """A hash of all that the engine says of a proposal: a later run that says the same keeps it."""
+    created_change_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The change that made it: from when on it is there; null for one from before history began."""
+    change_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The change that made its present state; null while that is its first one, or from before history began."""
 
 
 class Leg(TenantTable, table=True):

@@ -24,3 +24,5 @@ class OpenReason(TenantTable, table=True):
     side: int = Field(sa_column=column(int, primary_key=True, small=True))
     reason: int = Field(sa_column=column(int, small=True))
     """The number of a ``Reason``."""
+    change_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The change that said so; null for what was said before history began."""

@@ -28,6 +28,7 @@ from support.service import Service, Tenant
 pytestmark = pytest.mark.anyio
 
 NOW = datetime(2026, 3, 12, tzinfo=UTC)
+CHANGE = UUID("019ce000-0000-7000-8000-000000000001")
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ def allocation(side: int, transaction: UUID, amount_minor: int, minor: int) -> p
             "version": pl.Series([2], dtype=pl.Int32),
             "side": pl.Series([side], dtype=pl.Int16),
             "status": ["matched" if minor == amount_minor else "partially_matched"],
+            "change_id": [CHANGE.bytes],
         }
     )
 
@@ -93,7 +95,7 @@ async def allocate(world: World, rows: pl.DataFrame) -> None:
 async def allocate_more(world: World, items: bytes) -> None:
     async with committing(world) as (_, store):
         await store.stage(items, b"")
-        await store.allocate_more(at=NOW)
+        await store.allocate_more(change_id=CHANGE, at=NOW)
 
 
 async def superseded(world: World, found: Stored, *, item_minor: int, kept: list[UUID]) -> dict[UUID, UUID | None]:
@@ -104,7 +106,7 @@ async def superseded(world: World, found: Stored, *, item_minor: int, kept: list
         await store.stage(taken(found.expected[0], item_minor, 3_000, winner), line)
         await store.hold()
         assert await store.changed() == ([], [])
-        assert await store.allocate_more(at=NOW) == ([], [])
+        assert await store.allocate_more(change_id=CHANGE, at=NOW) == ([], [])
         new = [allocation(1, found.expected[0], item_minor, 3_000), allocation(2, found.incoming[-1], 3_000, 3_000)]
         await store.allocate(encoded(pl.concat(new)))
         await store.close(expected=1, incoming=1)
@@ -215,7 +217,7 @@ async def test_what_has_an_allocation_gets_more_of_it_and_never_more_than_there_
     async with committing(world) as (_, store):
         await store.allocate(encoded(allocation(1, found.expected[0], 10_000, 4_000)))
         await store.stage(taken(found.expected[0], 6_000, 5_000), taken(found.incoming[0], 10_000, 0))
-        assert await store.allocate_more(at=NOW) == ([7], [])
+        assert await store.allocate_more(change_id=CHANGE, at=NOW) == ([7], [])
     state = "SELECT side, allocated_minor, status, version FROM allocation"
     assert [tuple(row.values()) for row in await world.sql(state)] == [(1, 9_000, "partially_matched", 3)]
     with pytest.raises(AlreadyMatchedError):
@@ -257,7 +259,7 @@ async def test_a_reason_waits_for_nobody_who_works_on_the_row(world: World) -> N
     async with database.tenant(world.scope) as other:
         await other.execute(b"SELECT 1 FROM expected_open WHERE transaction_id = %s FOR UPDATE", (found.expected[0],))
         async with committing(world) as (_, store):
-            await store.give_reasons(reasons(1, dict.fromkeys(found.expected, 1)), filtered=False)
+            await store.give_reasons(reasons(1, dict.fromkeys(found.expected, 1)), change_id=CHANGE, filtered=False)
     assert await said(world) == dict.fromkeys(found.expected, 1)
 
 
@@ -266,25 +268,25 @@ async def test_what_was_said_is_said_otherwise_or_taken_back(world: World) -> No
     first, second, third = found.expected
     for now in ({first: 1, second: 1}, {first: 2, second: None, third: None}):
         async with committing(world) as (_, store):
-            await store.give_reasons(reasons(1, now), filtered=False)
+            await store.give_reasons(reasons(1, now), change_id=CHANGE, filtered=False)
     assert await said(world) == {first: 2}
     # Of the other side, another reason of another transaction.
     async with committing(world) as (_, store):
-        await store.give_reasons(reasons(2, {found.incoming[0]: 4}), filtered=False)
+        await store.give_reasons(reasons(2, {found.incoming[0]: 4}), change_id=CHANGE, filtered=False)
     assert await said(world) == {first: 2, found.incoming[0]: 4}
 
 
 async def test_who_takes_of_a_transaction_takes_back_why_it_was_open(world: World) -> None:
     found = await stored(world, expected=[10_000, 20_000], incoming=[10_000], matches=[])
     async with committing(world) as (_, store):
-        await store.give_reasons(reasons(1, dict.fromkeys(found.expected, 1)), filtered=False)
-        await store.give_reasons(reasons(2, dict.fromkeys(found.incoming, 1)), filtered=False)
+        await store.give_reasons(reasons(1, dict.fromkeys(found.expected, 1)), change_id=CHANGE, filtered=False)
+        await store.give_reasons(reasons(2, dict.fromkeys(found.incoming, 1)), change_id=CHANGE, filtered=False)
     takes = [
         Take(side=Side.EXPECTED, transaction_id=found.expected[0], amount_minor=10_000, taken_minor=4_000),
         Take(side=Side.INCOMING, transaction_id=found.incoming[0], amount_minor=10_000, taken_minor=10_000),
     ]
     async with world.service.factory.context.database.tenant(world.scope) as connection:
-        await AllocationStore(connection).take(takes, at=NOW)
+        await AllocationStore(connection).take(takes, change_id=CHANGE, at=NOW)
     assert await said(world) == {found.expected[1]: 1}
 
 
