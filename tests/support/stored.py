@@ -25,7 +25,10 @@ _CONTENT = f"""
 """  # noqa: S608 - columns of our own tables
 _CLEAR = "; ".join(
     f"DELETE FROM {table}"  # noqa: S608 - same
-    for table in ("incoming_open", "incoming_transaction", "allocation", "statement", "import_problem", "import")
+    for table in (
+        *("incoming_open", "incoming_transaction", "allocation", "page_line"),
+        *("statement", "import_problem", "import"),
+    )
 )
 
 
@@ -34,9 +37,10 @@ async def clear(service: Service, tenant: Tenant) -> None:
     await rows(service, tenant, _CLEAR)
 
 
-async def content(service: Service, tenant: Tenant) -> Counter[str]:
+async def content(service: Service, tenant: Tenant, environment: str = "production") -> Counter[str]:
     """Return what is stored and open, but for ids, times and places."""
-    return Counter(json.dumps(row, sort_keys=True, default=str) for row in await rows(service, tenant, _CONTENT))
+    found = await rows(service, tenant, _CONTENT, environment)
+    return Counter(json.dumps(row, sort_keys=True, default=str) for row in found)
 
 
 async def upload(tenant: Tenant, data: bytes, name: str = "x", /, **options: str) -> dict[str, Any]:

@@ -93,6 +93,8 @@ class Statement:
     sequence_number: str | None = None
     page_number: int | None = None
     last_page: bool | None = None
+    is_page: bool | None = False
+    """Whether it is one page of a statement of several; None while only its end will tell."""
     account: str | None = None
     account_scheme: Literal["iban", "other"] = "other"
     account_name: str | None = None

@@ -92,14 +92,12 @@ class _Open:
 class Accounting:
     """Adds up one file, over all members of its container."""
 
-    __slots__ = ("_budget", "_bytes_read", "_ends", "_open", "_page", "continuity", "counts")
+    __slots__ = ("_budget", "_bytes_read", "_ends", "_open", "continuity", "counts")
 
     def __init__(self, *, budget: TimeBudget, bytes_read: Callable[[], int]) -> None:
         self._budget = budget
         self._bytes_read = bytes_read
         self._open: dict[int, _Open] = {}
-        self._page: _Open | None = None
-        """The statement that ended last, if another page of it is to follow."""
         self._ends: list[Ends] = []
         self.continuity: dict[int, Continuity] = {}
         """How statements of an account follow each other, by index; known once the whole file is."""
@@ -165,9 +163,7 @@ class Accounting:
 
     def _begin(self, statement: Statement) -> None:
         self.counts.statements += 1
-        self._open[statement.index] = opened = _Open(statement)
-        if self._page is not None and _goes_on(self._page.statement, statement):
-            opened.occurrences = self._page.occurrences
+        self._open[statement.index] = _Open(statement)
 
     def _entry(self, entry: Entry, found: list[Problem]) -> bool:
         """Complete and count an entry, and add what there is to tell of it; return whether it is accepted."""
@@ -245,7 +241,6 @@ class Accounting:
 
     def _end(self, statement: Statement) -> Iterator[Problem]:
         opened = self._open.pop(statement.index, None)
-        self._page = opened if statement.last_page is False else None
         opening, closing = statement.balance("opening"), statement.balance("closing")
         if len(self._ends) < CONTINUITY_STATEMENTS_MAX and statement.kind == "statement":
             self._ends.append(ends_of(statement, statement.index))
@@ -271,20 +266,6 @@ class Accounting:
                 detail=f"opening balance and booked entries miss the closing balance by "
                 f"{statement.balance_difference_minor} minor units",
             )
-
-
-def _goes_on(page: Statement, statement: Statement) -> bool:
-    """Tell whether it is the page that follows: what is on both of them is there twice, and no repetition."""
-    if (page.account, page.currency, page.sequence_number) != (
-        statement.account,
-        statement.currency,
-        statement.sequence_number,
-    ):
-        return False
-    if page.page_number is not None and statement.page_number == page.page_number + 1:
-        return True
-    closing, opening = page.balance("closing"), statement.balance("opening")
-    return closing is not None and opening is not None and closing.signed_minor == opening.signed_minor
 
 
 def _add_signed(totals: Totals, sum_minor: int, times: int) -> None:

@@ -98,9 +98,11 @@ class ParseReport:
                         sink.problem(problem_of(item))
                     elif isinstance(item, StatementEnd):
                         del open_statements[item.statement.index]
+                        duplicates.end(item.statement)
                         sink.end(item.statement)
                     else:
                         open_statements[item.index] = item
+                        duplicates.begin(item)
                         sink.begin(item)
             except (UnreadableFileError, PayloadTooLargeError) as error:
                 self.error = error

@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.incoming_transactions import KEY_COLUMNS, STORED_COLUMNS, day_number
+from payrec.domain.pages import PageLine
 from payrec.storage.copy_text import Column, column_texts, copy_line, each, lines_of
 
 _AT: Final = {name: at for at, name in enumerate(STORED_COLUMNS)}
@@ -62,6 +63,8 @@ class Piece:
     """Ids of the rows of nothing."""
     recalled: list[tuple[str, bytes]]
     """Ids of rows that may be stored under another identity, and this."""
+    paged: list[tuple[str, PageLine]]
+    """Ids of rows that stand on a page of a statement, and what they are there."""
 
 
 class PieceWriter:
@@ -107,8 +110,8 @@ class PieceWriter:
             found = zip(each(ids, count), before, strict=True)
             self._recalled += [(row, identity) for row, identity in found if identity is not None]
 
-    def take(self) -> Piece:
-        """Return what was added since the last time."""
+    def take(self, paged: list[tuple[str, PageLine]]) -> Piece:
+        """Return what was added since the last time, and which of it stands on pages."""
         lines, identities = self._transactions, self._identities
         lines.sort()
         piece = Piece(
@@ -120,6 +123,7 @@ class PieceWriter:
             pending=self._pending,
             ignored=self._ignored,
             recalled=self._recalled,
+            paged=paged,
         )
         self._begin()
         return piece

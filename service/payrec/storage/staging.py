@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
 from psycopg import errors
 
-from payrec.domain.identity import FINGERPRINT_BYTES
-from payrec.domain.incoming_transactions import KEY_COLUMNS, STORED_COLUMNS
+from payrec.domain.incoming_transactions import KEY_COLUMNS, STORED_COLUMNS, tie_keys
+from payrec.domain.pages import PageLine
 from payrec.storage.database import Connection
+from payrec.storage.duplicates import DuplicateStore
+from payrec.storage.history import allocations_logged
+from payrec.storage.pages import PageLineStore
 from payrec.storage.pieces import OPEN_COLUMNS, TRANSACTION_COLUMNS, Piece, Stamp
 from payrec.storage.rows import copy_in, fetch_all, fetch_one
 
@@ -44,8 +48,17 @@ _KNOWN: Final = """
     ) AS known
 """
 _IGNORE: Final = """
-    INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at)
-    SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(at)s FROM unnest(%(ids)s::uuid[]) AS id
+    INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at, change_id)
+    SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(at)s, %(change_id)s FROM unnest(%(ids)s::uuid[]) AS id
+"""
+# What orders lines that are otherwise equal is made of the identity.
+_NUMBER: Final = """
+    WITH numbered AS (
+        SELECT * FROM unnest(%(ids)s::uuid[], %(identities)s::bytea[], %(ties)s::bigint[]) AS n (id, identity, tie)
+    ), opened AS (
+        UPDATE staged_open o SET tie_key = n.tie FROM numbered n WHERE o.transaction_id = n.id
+    )
+    UPDATE staged s SET identity = n.identity FROM numbered n WHERE s.id = n.id
 """
 _ANNOUNCED: Final = "SELECT EXISTS (SELECT 1 FROM incoming_transaction WHERE pending) AS announced"
 # The second entry of an id is alone in some other statement, and there it is the first: it is stored under the id.
@@ -65,23 +78,45 @@ _INSERT: Final = f"""
         INSERT INTO incoming_open ({_OPEN})
         SELECT {_OPEN} FROM staged_open WHERE transaction_id IN (SELECT id FROM stored)
     ), ignored AS (
-        INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at)
-        SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(at)s FROM stored WHERE amount_minor = 0
+        INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at, change_id)
+        SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(at)s, %(change_id)s FROM stored WHERE amount_minor = 0
     )
     SELECT count(*) AS count FROM stored
 """  # noqa: S608 - columns of our own tables
 _BOOKED: Final = ", ".join(f'"{n}" = s."{n}"' for n in KEY_COLUMNS)
 _STATED: Final = ", ".join(f'"{n}" = s."{n}"' for n in STORED_COLUMNS if n not in ("id", "identity", "external_id"))
-# All that the booking states, as if it had come first. Neither has a line of 0 an open row, nor does it get one.
-_BOOK: Final = f"""
-    WITH booked AS (
+# All that the booking states, as if it had come first; what was announced is kept.
+_BOOKINGS: Final = f"""
+    announced AS (
+        SELECT t.*, s.id AS staged_id FROM staged s JOIN incoming_transaction t ON t.identity = s.identity
+        WHERE t.pending AND NOT s.pending
+            AND t.direction = s.direction AND t.currency = s.currency AND (s.amount_minor > 0) = (t.amount_minor > 0)
+        ORDER BY t.identity FOR UPDATE OF t
+    ), stated AS (
+        INSERT INTO stated_row (side, transaction_id, until_change_id, revision, stated)
+        SELECT 2, id, %(change_id)s, revision, to_jsonb(announced) - 'staged_id' FROM announced ON CONFLICT DO NOTHING
+    ), booked AS (
         UPDATE incoming_transaction t SET {_STATED}, import_id = %(import_id)s, updated_at = %(at)s,
             revision = t.revision + 1
-        FROM staged s WHERE t.identity = s.identity AND t.pending AND NOT s.pending
-            AND t.direction = s.direction AND t.currency = s.currency AND (s.amount_minor > 0) = (t.amount_minor > 0)
-        RETURNING t.id, t.revision, s.id AS staged_id
-    ), held AS (
+        FROM announced a JOIN staged s ON s.id = a.staged_id WHERE t.id = a.id
+        RETURNING t.id, t.revision, t.amount_minor, s.id AS staged_id
+    ), touched AS (
+        SELECT a.transaction_id, b.amount_minor FROM booked b
+        JOIN allocation a ON a.side = 2 AND a.transaction_id = b.id ORDER BY a.transaction_id FOR UPDATE OF a
+    )
+"""  # noqa: S608 - columns of our own tables
+# What is ignored stays so, and a line of 0 has no open row, nor does it get one.
+_TOUCH: Final = """
+    UPDATE allocation a SET amount_minor = t.amount_minor,
+        status = CASE a.status WHEN 'pending' THEN 'unmatched' ELSE a.status END,
+        version = a.version + 1, updated_at = %(at)s, change_id = %(change_id)s
+    FROM touched t WHERE a.side = 2 AND a.transaction_id = t.transaction_id
+"""
+_OPENED: Final = f"""
+    , held AS (
         SELECT o.transaction_id FROM booked b JOIN incoming_open o ON o.transaction_id = b.id
+        -- After the allocations, as everybody locks.
+        WHERE (SELECT count(*) FROM changed) >= 0
         ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
     ), reopened AS (
         UPDATE incoming_open o SET pending = false, open_minor = s.open_minor, total_minor = s.total_minor,
@@ -91,6 +126,7 @@ _BOOK: Final = f"""
     )
     SELECT count(*) AS count FROM booked
 """  # noqa: S608 - columns of our own tables
+_BOOK: Final = allocations_logged(_TOUCH, before=_BOOKINGS) + _OPENED
 # A bank that uses an id again has made another payment all the same: it is known by its content, as one without an id.
 # The same file again finds it by that identity. What was announced under a known id is never another payment, and its
 # date may change until it is booked.
@@ -111,39 +147,6 @@ _REUSED: Final = """
     WHERE s.id = r.id AND s.identity <> s.fingerprint
     RETURNING s.statement_index, s.line
 """
-# Several of one content, all known by their content or all by their bank's ids, are as many payments: a bank told them
-# apart within one statement. So is everything of one file.
-_FLAG: Final = f"""
-    WITH shared AS (
-        SELECT DISTINCT n.fingerprint FROM incoming_transaction n
-        JOIN incoming_transaction t ON t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id
-        WHERE n.import_id = %(import_id)s AND n.amount_minor > 0
-    ), twin AS (
-        SELECT t.id, t.fingerprint, t.identity, t.import_id, coalesce(a.allocated_minor, 0) > 0 AS settled,
-            CASE WHEN t.external_id IS NOT NULL OR t.import_id IS NULL THEN t.identity
-                WHEN substr(t.identity, 1, {FINGERPRINT_BYTES}) = t.fingerprint THEN 'content'
-                ELSE 'bank' END AS known_by
-        FROM shared JOIN incoming_transaction t ON t.fingerprint = shared.fingerprint
-        LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = t.id
-    ), original AS (
-        -- What has paid already stays the original. Else the identity decides, not which of them came first.
-        SELECT DISTINCT ON (fingerprint) fingerprint, import_id, known_by FROM twin
-        ORDER BY fingerprint, settled DESC, identity
-    ), wrong AS (
-        SELECT o.transaction_id, d.duplicate, (t.import_id IS DISTINCT FROM %(import_id)s)::int AS older
-        FROM twin t JOIN original f ON f.fingerprint = t.fingerprint JOIN incoming_open o ON o.transaction_id = t.id
-        CROSS JOIN LATERAL (
-            SELECT t.import_id IS DISTINCT FROM f.import_id AND t.known_by <> f.known_by AS duplicate
-        ) d
-        WHERE o.duplicate <> d.duplicate
-        ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
-    ), opened AS (
-        UPDATE incoming_open o SET duplicate = w.duplicate, revision = o.revision + w.older
-        FROM wrong w WHERE o.transaction_id = w.transaction_id
-    )
-    UPDATE incoming_transaction t SET revision = t.revision + 1, updated_at = %(at)s
-    FROM wrong w WHERE t.id = w.transaction_id AND w.older = 1
-"""  # noqa: S608 - a number of our own
 
 
 class ContendedError(Exception):
@@ -164,9 +167,11 @@ class Care(IntEnum):
 class Staging:
     """Loads pieces in the transaction of ``connection``. A booked row takes the place of its pending one and is new."""
 
-    def __init__(self, connection: Connection, *, stamp: Stamp, care: Care = Care.DIRECT) -> None:
+    def __init__(self, connection: Connection, *, stamp: Stamp, care: Care = Care.DIRECT, reject: bool = False) -> None:
         self._connection = connection
-        self._parameters = {"at": stamp.at, "import_id": stamp.import_id}
+        self._stamp = stamp
+        self._reject = reject
+        self._parameters = {"at": stamp.at, "import_id": stamp.import_id, "change_id": stamp.change_id}
         self._care = care
         self._locked = False
         self._created = False
@@ -174,6 +179,8 @@ class Staging:
         """Rows that were not there before."""
         self.reused: list[dict[str, Any]] = []
         """Statement and line of rows whose id somebody else has: ``statement_index``, ``line``."""
+        self.rejected: list[dict[str, Any]] = []
+        """The same of rows that are refused: their content is stored under another identity."""
 
     async def add(self, piece: Piece) -> None:
         """Store some rows.
@@ -189,10 +196,11 @@ class Staging:
             self._locked = True
             _widen(self._connection)
         try:
-            if self._care is Care.DIRECT and await self._is_new(piece):
+            moved = await self._moved(piece.paged) if piece.paged else []
+            if self._care is Care.DIRECT and not moved and await self._is_new(piece):
                 await self._copy(piece)
             else:
-                await self._store(piece)
+                await self._store(piece, moved)
         except errors.DeadlockDetected as error:
             raise ContendedError from error
 
@@ -202,6 +210,15 @@ class Staging:
             return False
         found = await fetch_one(self._connection, _KNOWN, (piece.identities,)) or {}
         return not found["known"]
+
+    async def _moved(self, paged: Sequence[tuple[str, PageLine]]) -> list[tuple[str, bytes]]:
+        """Return rows, and their identities, that are not the first equal ones of the pages of their statement."""
+        numbers = await PageLineStore(self._connection).numbers([line for _, line in paged])
+        return [
+            (row, line.identity(number))
+            for (row, line), number in zip(paged, numbers, strict=True)
+            if number != line.occurrence
+        ]
 
     async def _copy(self, piece: Piece) -> None:
         try:
@@ -213,7 +230,7 @@ class Staging:
             await self._connection.execute(_IGNORE.encode(), {**self._parameters, "ids": piece.ignored})
         self.new += piece.rows
 
-    async def _store(self, piece: Piece) -> None:
+    async def _store(self, piece: Piece, moved: Sequence[tuple[str, bytes]]) -> None:
         if self._created:
             await self._connection.execute("TRUNCATE staged, staged_open")
         else:
@@ -221,6 +238,10 @@ class Staging:
             self._created = True
         await copy_in(self._connection, _COPY_STAGED, piece.transactions)
         await copy_in(self._connection, _COPY_STAGED_OPEN, piece.opened)
+        if moved:
+            ids, identities = map(list, zip(*moved, strict=True))
+            parameters = {"ids": ids, "identities": identities, "ties": list(tie_keys(identities))}
+            await self._connection.execute(_NUMBER.encode(), parameters)
         if piece.recalled:
             ids, identities = map(list, zip(*piece.recalled, strict=True))
             await self._connection.execute(_RECALL.encode(), {"ids": ids, "identities": identities})
@@ -235,7 +256,7 @@ class Staging:
         self.new += found
 
     async def finish(self) -> None:
-        """Flag rows whose content is stored under another identity as well, all but the first by identity.
+        """Flag rows whose content is stored under another identity as well, or take them back.
 
         Raises
         ------
@@ -244,8 +265,13 @@ class Staging:
         """
         if not self.new:
             return
+        import_id, change_id = self._stamp.import_id, self._stamp.change_id
+        store = DuplicateStore(self._connection)
         try:
-            await self._connection.execute(_FLAG, self._parameters)
+            if self._reject:
+                self.rejected = await store.reject_import(import_id, change_id=change_id)
+                self.new -= len(self.rejected)
+            await store.flag_import(import_id, change_id=change_id, at=self._stamp.at)
         except errors.DeadlockDetected as error:
             raise ContendedError from error
 

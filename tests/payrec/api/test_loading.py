@@ -42,9 +42,9 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("_copy", "_store"):
         way = getattr(Staging, name)
 
-        async def watched(staging: Staging, piece: Any, name: str = name, way: Any = way) -> None:
+        async def watched(staging: Staging, *given: Any, name: str = name, way: Any = way) -> None:
             taken.append(name)
-            await way(staging, piece)
+            await way(staging, *given)
 
         monkeypatch.setattr(Staging, name, watched)
     return taken

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from payrec.domain.pages import Page
 from payrec.factory import TimeOrderedIds
 from payrec.formats.base import ReadOptions
 from payrec.services import ingestion
@@ -92,3 +93,43 @@ def test_memory_does_not_grow_with_the_file() -> None:
     read(small)
     before = peak_bytes(lambda: read(small))
     assert peak_bytes(lambda: read(large)) - before < GROWTH_BYTES_MAX
+
+
+LINE = ":61:2603100310C1,NTRFNONREF\r\n:86:R1\r\n"
+
+
+def first_page(lines: int, closing: str) -> bytes:
+    head = ":20:X\r\n:25:10020030/1234567\r\n:28C:7/1\r\n:60F:C260310EUR1,\r\n"
+    return f"{head}{LINE * lines}:{closing}:C260310EUR{1 + lines},\r\n-\r\n".encode()
+
+
+def paged(data: bytes, pages: dict[int, Page]) -> tuple[list[int], dict[int, Page]]:
+    """Return how many rows of each piece stand on pages, and what turned out to be a page too late."""
+    with Ingestion(
+        io.BytesIO(data),
+        name="x",
+        options=ReadOptions(),
+        import_id=uuid4(),
+        ids=TimeOrderedIds(),
+        monotonic=lambda: 0.0,
+        pages=pages,
+    ) as reading:
+        found = [len(piece.paged) for piece in reading.pieces(STAMP)]
+        return found, reading.belated_pages
+
+
+def test_a_page_that_is_known_as_one_at_its_end_is_read_again_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingestion, "PIECE_ROWS", 1_000)
+    # So many that a reader has not come to the end when the first rows are taken.
+    page, whole = first_page(4_000, "62M"), first_page(4_000, "62F")
+    found, belated = paged(page, {})
+    assert found[0] == 0
+    assert belated == {0: Page("7", 1, 100)}
+    found, _ = paged(page, belated)
+    assert sum(found) == 4_000
+    assert paged(whole, {}) == ([0] * 4, {})
+
+
+@pytest.mark.parametrize(("lines", "closing", "expected"), [(999, "62M", 999), (999, "62F", 0)])
+def test_a_page_within_a_piece_is_one_at_once(lines: int, closing: str, expected: int) -> None:
+    assert paged(first_page(lines, closing), {}) == ([expected], {})

@@ -190,6 +190,7 @@ class _Message:
         statement.page_number = _number(paging.get("page"))
         last = paging.get("last_page", "").strip()
         statement.last_page = last in ("true", "1") if last else None
+        statement.is_page = statement.last_page is False or (statement.page_number or 0) > 1
         created = head.get("created") or self._header.get("created")
         statement.created_at = text.clean(created) if _is_date(created) else None
         for key, attribute in (("from", "from_on"), ("to", "to_on")):

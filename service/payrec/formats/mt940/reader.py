@@ -235,6 +235,9 @@ class _Messages:
             self._currency = parsed.currency
         if tag in {"62F", "62M"}:
             statement.last_page = tag == "62F"
+        if tag in {"60M", "62M"}:
+            # Another page comes before it, or follows. What begins and ends with final balances is whole.
+            statement.is_page = True
         if parsed.balance is not None and len(statement.balances) < MT940_BALANCES_MAX:
             statement.balances.append(parsed.balance)
         if parsed.flaw is not None:
@@ -312,7 +315,7 @@ class _Messages:
     # Statements ------------------------------------------------------------------------------------------------
 
     def _open_statement(self) -> Statement:
-        self._statement = statement = Statement(self._index)
+        self._statement = statement = Statement(self._index, is_page=None)
         self._index += 1
         self._announced = self._has_reference = self._interim = False
         self._currency = None
@@ -351,6 +354,7 @@ class _Messages:
             self._check_controls(statement)
         if statement.balance("opening") is not None and statement.last_page is None:
             self._problem("incomplete_file", "the statement has no closing balance: the file may be cut off")
+        statement.is_page = bool(statement.is_page)
         self._out.append(StatementEnd(statement))
         self._statement = None
 

@@ -96,6 +96,19 @@ def head_of(inside: str, **options: Any) -> Statement:
     return collected.statements[0]
 
 
+@pytest.mark.parametrize(
+    ("inside", "is_page"),
+    [("", False), ("1 true", False), ("1 false", True), ("2 true", True), ("2 false", True), ("x true", False)],
+)
+@pytest.mark.parametrize("of", ["statement", "message"])
+def test_what_is_a_page_of_several(inside: str, is_page: bool, of: str) -> None:  # noqa: FBT001 - a table
+    number, _, last = inside.partition(" ")
+    told = f"<PgNb>{number}</PgNb><LastPgInd>{last}</LastPgInd>" if inside else ""
+    head = f"<GrpHdr><MsgPgntn>{told}</MsgPgntn></GrpHdr>" if of == "message" else ""
+    statement = f"<Stmt><Id>S</Id>{'' if head else f'<StmtPgntn>{told}</StmtPgntn>'}{ACCOUNT}</Stmt>"
+    assert read(f"{HEAD}{head}{statement}{TAIL}".encode()).statements[0].is_page is is_page
+
+
 def test_statement_head() -> None:
     made = head_of(
         "<Id>S</Id><StmtPgntn><PgNb>2</PgNb><LastPgInd>true</LastPgInd></StmtPgntn><LglSeqNb>9</LglSeqNb>"
@@ -106,6 +119,7 @@ def test_statement_head() -> None:
         "</FinInstnId></Svcr></Acct>" + balance("OPBD", "1") + balance("XXXX", "1")
     )
     assert (made.statement_id, made.sequence_number, made.page_number, made.last_page) == ("S", "9", 2, True)
+    assert made.is_page
     assert made.created_at == "2026-01-02T20:00:00"
     assert (made.from_on, made.to_on) == (date(2026, 1, 1), date(2026, 1, 2))
     assert (made.account, made.account_scheme) == ("1234", "other")

@@ -101,6 +101,16 @@ def test_details_after_the_closing_balance_belong_to_the_statement() -> None:
     assert found.entries[0][0].remittance == "mine"
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing", "is_page"),
+    [("60F", "62F", False), ("60F", "62M", True), ("60M", "62M", True), ("60M", "62F", True), ("60F", None, False)],
+)
+def test_intermediate_balances_make_a_page(opening: str, closing: str | None, is_page: bool) -> None:  # noqa: FBT001
+    lines = [":61:2601020102C1,NTRF", *([f":{closing}:C260102EUR101,"] if closing else [])]
+    text = statement(*lines).replace(":60F:", f":{opening}:")
+    assert read(text).statements[0].is_page is is_page
+
+
 def test_heads_and_balances() -> None:
     found = read(
         statement(":62M:C260102101,", ":64:D260102EUR3,5", ":65:C260103EUR1,", account="DE89 3704 0044 0532 0130 00")
