@@ -52,16 +52,19 @@ _INVARIANTS = {
         SELECT a.transaction_id FROM allocation a
         LEFT JOIN expected_transaction e ON a.side = 1 AND e.id = a.transaction_id
         LEFT JOIN incoming_transaction i ON a.side = 2 AND i.id = a.transaction_id
-        WHERE a.amount_minor IS DISTINCT FROM coalesce(e.amount_minor - e.settled_before_minor, i.amount_minor - (
-            SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r WHERE i.id IN (r.reversal_id, r.incoming_id)
-        ))
+        WHERE a.amount_minor IS DISTINCT FROM CASE a.status WHEN 'void' THEN 0 ELSE
+            coalesce(e.amount_minor - e.settled_before_minor, i.amount_minor - (
+                SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r
+                WHERE i.id IN (r.reversal_id, r.incoming_id)
+            )) END
     """,
     "legs of the expected do not add up to its allocation": f"""
         SELECT e.id FROM expected_transaction e LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id
         WHERE coalesce(a.allocated_minor, 0) <> (SELECT coalesce(sum(l.settled_minor), 0) FROM leg l
             WHERE l.expected_id = e.id AND l.valid_from IS NOT NULL AND l.valid_to IS NULL)
             + {_ADJUSTED.format(side="expected", id="e.id")}
-            - (SELECT coalesce(sum(r.settled_minor), 0) FROM reversal_link r WHERE r.expected_id = e.id)
+            - (SELECT coalesce(sum(r.settled_minor), 0) FROM reversal_link r
+                JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.expected_id = e.id)
     """,  # noqa: S608 - our own text
     "legs of the incoming do not add up to its allocation": f"""
         SELECT i.id FROM incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
@@ -69,20 +72,22 @@ _INVARIANTS = {
             WHERE l.incoming_id = i.id AND l.valid_from IS NOT NULL AND l.valid_to IS NULL)
             + {_ADJUSTED.format(side="incoming", id="i.id")}
             - (SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r
-                WHERE r.incoming_id = i.id AND r.match_id IS NOT NULL)
+                JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.incoming_id = i.id)
     """,  # noqa: S608 - our own text
     "open amount of the expected is not what is left": """
         SELECT e.id FROM expected_transaction e LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id
         FULL JOIN expected_open o ON o.transaction_id = e.id
-        WHERE coalesce(o.open_minor, 0)
-            IS DISTINCT FROM e.amount_minor - e.settled_before_minor - coalesce(a.allocated_minor, 0)
+        WHERE coalesce(o.open_minor, 0) IS DISTINCT FROM CASE a.status WHEN 'void' THEN 0 ELSE
+            e.amount_minor - e.settled_before_minor - coalesce(a.allocated_minor, 0) END
     """,
     "open amount of the incoming is not what is left": """
         SELECT i.id FROM incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
         FULL JOIN incoming_open o ON o.transaction_id = i.id
-        WHERE coalesce(o.open_minor, 0) IS DISTINCT FROM i.amount_minor - coalesce(a.allocated_minor, 0)
-            - (SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r
-                WHERE i.id IN (r.reversal_id, r.incoming_id))
+        WHERE coalesce(o.open_minor, 0) IS DISTINCT FROM CASE WHEN a.status IN ('ignored', 'classified') THEN 0 ELSE
+            i.amount_minor - coalesce(a.allocated_minor, 0) - (
+                SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r
+                WHERE i.id IN (r.reversal_id, r.incoming_id)
+            ) END
     """,
     "an open row with nothing open": """
         SELECT transaction_id FROM expected_open WHERE open_minor <= 0
@@ -90,9 +95,11 @@ _INVARIANTS = {
     """,
     "status of an allocation does not say how much is allocated": """
         SELECT transaction_id FROM allocation
-        WHERE (status IN ('matched', 'reversed', 'linked')) <> (allocated_minor = amount_minor)
+        WHERE status NOT IN ('void', 'ignored', 'classified') AND (
+            (status IN ('matched', 'reversed', 'linked')) <> (allocated_minor = amount_minor)
             OR (status = 'matched') <> (allocated_minor = amount_minor AND amount_minor > 0)
             OR (status = 'partially_matched') <> (allocated_minor BETWEEN 1 AND amount_minor - 1)
+        ) OR (status IN ('void', 'ignored', 'classified') AND allocated_minor <> 0)
     """,
     "more has come back of a match than it has, or not what its links say": """
         SELECT m.id FROM match m WHERE m.returned_minor <> (
@@ -108,7 +115,23 @@ _INVARIANTS = {
     """,
     "superseded by something that was not accepted": """
         SELECT m.id FROM match m LEFT JOIN match w ON w.id = m.superseded_by
-        WHERE m.status = 'superseded' AND m.run_id IS NULL AND w.status IS DISTINCT FROM 'accepted'
+        WHERE m.status = 'superseded' AND coalesce(w.status, '') NOT IN ('accepted', 'reversed') AND NOT (
+            -- A run has seen something better, or there is nothing left that could be matched.
+            w.id IS NULL AND (m.run_id IS NOT NULL OR EXISTS (SELECT FROM job WHERE kind = 'match') OR EXISTS (
+                SELECT FROM leg l JOIN allocation a ON a.transaction_id IN (l.expected_id, l.incoming_id)
+                WHERE l.match_id = m.id AND a.status IN ('void', 'ignored', 'classified')
+            ))
+        )
+    """,
+    "a decision of a person that the audit does not know, or knows twice": """
+        SELECT m.id FROM match m WHERE left(m.decided_by, 7) <> 'engine:' AND (
+            SELECT count(*) FROM audit_record r WHERE r.resource_id = m.id AND r.action = 'match.' || m.status
+        ) <> 1
+    """,
+    "a state that history does not have": """
+        SELECT m.id FROM match m WHERE m.version > 1 AND m.change_id IS NULL AND m.created_change_id IS NULL
+        UNION ALL
+        SELECT a.transaction_id FROM allocation a WHERE a.version > 1 AND a.change_id IS NULL
     """,
 }
 
@@ -142,7 +165,7 @@ async def put(
     at = datetime.now(UTC)
     sides = [
         [
-            {"id": made, "key": made.bytes * 2, "amount": amount, "at": at, "on": date(2024, 3, 4)}
+            {"id": made, "key": made.bytes, "amount": amount, "at": at, "on": date(2024, 3, 4)}
             for made, amount in ((ids.new(), amount) for amount in amounts)
         ]
         for amounts in (expected, incoming)

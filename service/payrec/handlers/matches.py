@@ -8,18 +8,14 @@ from fastapi import APIRouter, Body, Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
-    AlreadyMatchedError,
-    ConflictError,
+    AsOfOutOfRangeError,
     InvalidCursorError,
     MatchRunInProgressError,
     NotFoundError,
-    StaleProposalError,
     ValidationFailedError,
-    VersionMismatchError,
 )
 from payrec.handlers.context import (
     Context,
-    IfMatch,
     ResourceId,
     problems,
     query_of,
@@ -28,10 +24,11 @@ from payrec.handlers.context import (
     respond_page,
 )
 from payrec.handlers.routing import GatedRoute
-from payrec.models.common import Page
-from payrec.models.matches import MatchAccept, MatchPublic, MatchQuery, MatchRunCreate, MatchRunPublic
+from payrec.models.common import AsOfQuery, Page
+from payrec.models.matches import MatchPublic, MatchQuery, MatchRunCreate, MatchRunPublic
 
 MatchList = Annotated[MatchQuery, Depends(query_of(MatchQuery))]
+AsOf = Annotated[AsOfQuery, Depends(query_of(AsOfQuery))]
 
 router = APIRouter(tags=["matches"], route_class=GatedRoute)
 
@@ -56,7 +53,7 @@ async def match(context: Context, given: Annotated[MatchRunCreate | None, Body()
     "/matches",
     summary="List matches",
     response_model=Page[MatchPublic],
-    responses=problems(InvalidCursorError, ValidationFailedError),
+    responses=problems(AsOfOutOfRangeError, InvalidCursorError, ValidationFailedError),
     openapi_extra=query_parameters(MatchQuery),
 )
 async def list_(context: Context, query: MatchList) -> Response:
@@ -65,33 +62,14 @@ async def list_(context: Context, query: MatchList) -> Response:
     return respond_page(context, page, query)
 
 
-@router.get("/matches/{match_id}", summary="Get a match", response_model=MatchPublic, responses=problems(NotFoundError))
-async def get(context: Context, match_id: ResourceId) -> Response:
-    """Return one match and why it was proposed."""
-    found = await context.factory.create_match_service().get(context.caller, match_id)
-    return respond(found, headers={"ETag": found.headers["ETag"]})
-
-
-@router.post(
-    "/matches/{match_id}/accept",
-    summary="Accept a match",
+@router.get(
+    "/matches/{match_id}",
+    summary="Get a match",
     response_model=MatchPublic,
-    responses=problems(
-        NotFoundError,
-        VersionMismatchError,
-        AlreadyMatchedError,
-        StaleProposalError,
-        ConflictError,
-        ValidationFailedError,
-    ),
+    responses=problems(AsOfOutOfRangeError, NotFoundError, ValidationFailedError),
+    openapi_extra=query_parameters(AsOfQuery),
 )
-async def accept(
-    context: Context,
-    match_id: ResourceId,
-    given: Annotated[MatchAccept | None, Body()] = None,
-    if_match: IfMatch = None,
-) -> Response:
-    """Accept a proposal: its amounts are allocated, and what competes for them is superseded."""
-    service = context.factory.create_match_service()
-    accepted = await service.accept(context.caller, match_id, given or MatchAccept(), if_match)
-    return respond(accepted, headers={"ETag": accepted.headers["ETag"]})
+async def get(context: Context, match_id: ResourceId, query: AsOf) -> Response:
+    """Return one match and why it was proposed."""
+    found = await context.factory.create_match_service().get(context.caller, match_id, as_of=query.as_of)
+    return respond(found, headers={"ETag": found.headers["ETag"]})

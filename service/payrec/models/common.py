@@ -18,6 +18,7 @@ from payrec.constants import (
     METADATA_VALUE_LENGTH_MAX,
     PAGE_SIZE_DEFAULT,
     PAGE_SIZE_MAX,
+    REASON_LENGTH_MAX,
     REMITTANCE_LENGTH_MAX,
     TEXT_LENGTH_MAX,
 )
@@ -79,6 +80,15 @@ SearchText = Annotated[str, StringConstraints(min_length=1, max_length=SEARCH_LE
 
 Remittance = Annotated[str, StringConstraints(max_length=REMITTANCE_LENGTH_MAX), AfterValidator(_printable)]
 """A remittance text; may have line breaks."""
+
+Reason = Annotated[str, StringConstraints(max_length=REASON_LENGTH_MAX), AfterValidator(_printable)]
+"""Why somebody decided, in their words."""
+
+GivenReason = Annotated[Reason, StringConstraints(min_length=1)]
+"""The same where it may not be left out."""
+
+GivenId = Annotated[UUID, Field(strict=False)]
+"""The id of something else in a body."""
 
 Currency = Annotated[
     str,
@@ -209,6 +219,14 @@ class ListQuery(BaseModel):
     def filters(self) -> dict[str, Any]:
         """Return what narrows the list: all but limit and cursor, in a stable form."""
         return self.model_dump(mode="json", exclude={"limit", "cursor"}, exclude_none=True)
+
+
+class AsOfQuery(BaseModel):
+    """The parameter of what has a history. None is the present."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
+
+    as_of: Instant | None = None
 
 
 class FieldProblem(Public):

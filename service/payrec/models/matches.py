@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from payrec.models.common import ListQuery, Public, Request, Resource
+from payrec.models.common import AsOfQuery, ListQuery, Public, Request, Resource
 
 MatchStatus = Literal["proposed", "pending_approval", "accepted", "rejected", "superseded", "reversed"]
 MatchKind = Literal["one_to_one", "one_to_many", "many_to_one", "many_to_many", "transfer", "refund", "credit_note"]
@@ -26,6 +26,12 @@ AdjustmentType = Literal[
 Confidence = Literal["exact", "high", "medium", "low"]
 
 
+class RunSettings(Request):
+    """Settings that a dry run goes by instead of the tenant's."""
+
+    matching: dict[str, Any] = Field(description="Merged into `matching` of the settings, as PATCH does.")
+
+
 class MatchRunCreate(Request):
     """What to match; an empty body matches all that is open."""
 
@@ -36,6 +42,8 @@ class MatchRunCreate(Request):
         default=None, description="Filters as the query parameters of GET /incoming-transactions."
     )
     dry_run: bool = False
+    settings: RunSettings | None = None
+    """For a dry run alone: tries thresholds and rules before they go live."""
     wait: Annotated[int, Field(ge=0, le=60)] = 10
     """Seconds to wait for the run's end."""
 
@@ -50,6 +58,8 @@ class MatchRunCounts(Public):
     ambiguous: int
     unmatched: dict[str, int]
     """Incoming transactions without a proposal, by reason."""
+    classified: int | None = Field(default=None, exclude_if=lambda v: v is None)
+    """Of these, what rules have classified; left out where there is no such rule."""
 
 
 class MatchRunPublic(Public):
@@ -60,9 +70,14 @@ class MatchRunPublic(Public):
     counts: MatchRunCounts | None
     duration_ms: int | None
     engine_version: str | None
+    rules_version: int | None
+    """Version of the tenant whose settings and rules it went by."""
     dry_run: bool
     proposals: list[dict[str, Any]] | None = Field(default=None, exclude_if=lambda v: v is None)
     """The first proposals of a dry run."""
+    proposals_url: str | None = Field(default=None, exclude_if=lambda v: v is None)
+    """A file of all of them, where there are more."""
+    proposals_expire_at: datetime | None = Field(default=None, exclude_if=lambda v: v is None)
     error: dict[str, Any] | None = Field(default=None, exclude_if=lambda v: v is None)
 
 
@@ -128,7 +143,7 @@ class MatchPublic(Resource):
     kind: MatchKind
     score: float | None
     """Log-odds that the transactions belong together. Null while a blind review waits, as the confidence and the
-    explanation; evidence and alternatives are empty then."""
+    explanation; evidence and alternatives are empty then. Null, as the confidence, of what was matched by hand."""
     confidence: Confidence | None
     currency: str
     amount_minor: int
@@ -151,7 +166,7 @@ class MatchPublic(Resource):
     decision_reason: str | None
 
 
-class MatchQuery(ListQuery):
+class MatchQuery(ListQuery, AsOfQuery):
     """Filters of the matches."""
 
     sort: Literal["createdAt", "-createdAt"] = "-createdAt"
@@ -161,9 +176,3 @@ class MatchQuery(ListQuery):
     expected_transaction_id: UUID | None = None
     incoming_transaction_id: UUID | None = None
     run_id: UUID | None = None
-
-
-class MatchAccept(Request):
-    """An optional reason."""
-
-    reason: Annotated[str, Field(max_length=500)] | None = None

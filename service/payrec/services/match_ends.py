@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.money import format_minor
 from payrec.storage.allocations import Side
 
 ENDS: Final = (("expected", "settled_minor"), ("incoming", "amount_minor"))
@@ -46,6 +47,11 @@ class Taken:
     def currency(self) -> str:
         """Its currency."""
         return str(self.leg[f"{self.end}_currency"])
+
+    @property
+    def left(self) -> str:
+        """What is left of it now, in words."""
+        return f"{format_minor(self.left_minor, self.currency)} {self.currency}"
 
     @property
     def name(self) -> str:

@@ -14,7 +14,6 @@ import structlog
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
-from payrec.domain.expected_transactions import open_row
 from payrec.domain.matching.returns import Line, Linked, linked
 from payrec.domain.matching.rules import ENGINE_VERSION, Reason
 from payrec.domain.money import format_minor
@@ -34,10 +33,11 @@ from payrec.models.incoming_transactions import (
     ReversalLinkCreate,
 )
 from payrec.services.incoming_transactions import public_of
+from payrec.services.match_rivals import supersede_rivals
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
 from payrec.storage.incoming_transactions import IncomingTransactionStore
-from payrec.storage.matches import MatchStore
+from payrec.storage.open_rows import reopen
 from payrec.storage.returns import ReturnStore
 
 RETURNS_PER_RUN_MAX: Final = 1_000
@@ -214,7 +214,9 @@ async def _hold(unit: Unit, payment_ids: Sequence[UUID], return_ids: Sequence[UU
     """Hold the allocations of lines and of what the payments settle."""
     store = ReturnStore(unit.connection)
     items = await store.items(payment_ids)
-    lines = await store.lock(items=sorted(items), lines=[*payment_ids, *return_ids], at=unit.now)
+    lines = await store.lock(
+        items=sorted(items), lines=[*payment_ids, *return_ids], change_id=unit.change_id, at=unit.now
+    )
     if not await store.items(payment_ids) <= items:
         raise _MovedError
     return lines
@@ -335,20 +337,17 @@ async def _write(unit: Unit, takes: list[dict[str, Any]], *, actor: str) -> None
     store = ReturnStore(unit.connection)
     changed = await store.link(takes, change_id=unit.change_id, actor=actor, at=unit.now)
     items = [row["id"] for row in changed if row["side"] == 1 and row["status"] != "void"]
-    stated = await store.stated(items)
-    await store.reopen(
-        [{**open_row(row), "open_minor": row["open_minor"], "revision": row["revision"]} for row in stated]
-    )
+    await reopen(unit.connection, expected=items, change_id=unit.change_id)
     opened = [(t["return_id"], t["amount_minor"]) for t in takes]
     opened += [(t["payment_id"], t["amount_minor"]) for t in takes if t["match_id"] is None]
-    await store.close([line for line, _ in opened], [amount for _, amount in opened])
+    await store.close([line for line, _ in opened], [amount for _, amount in opened], change_id=unit.change_id)
     matched = [(t["match_id"], t["amount_minor"]) for t in takes if t["match_id"] is not None]
     lines = [row["id"] for row in changed if row["side"] != 1]
-    proposals = MatchStore(unit.connection)
-    superseded = await proposals.lock_with_rivals(None, expected=[], incoming=lines)
-    await proposals.supersede(superseded, by=None, at=unit.now)
-    matches = await store.return_matches([m for m, _ in matched], [minor for _, minor in matched], at=unit.now)
-    _tell(unit, takes, changed, matches, superseded)
+    await supersede_rivals(unit, expected=[], incoming=lines)
+    matches = await store.return_matches(
+        [m for m, _ in matched], [minor for _, minor in matched], change_id=unit.change_id, at=unit.now
+    )
+    _tell(unit, takes, changed, matches)
 
 
 def _tell(
@@ -356,7 +355,6 @@ def _tell(
     takes: list[dict[str, Any]],
     changed: list[dict[str, Any]],
     matches: list[dict[str, Any]],
-    superseded: list[UUID],
 ) -> None:
     """Record what became of each transaction and match."""
     of_returns: dict[UUID, list[dict[str, Any]]] = defaultdict(list)
@@ -379,5 +377,3 @@ def _tell(
         after = {"returnedAmountMinor": row["returned_minor"]}
         before = {"returnedAmountMinor": row["returned_minor"] - row["minor"]}
         unit.record(Record(action="match.returned", resource_id=row["id"], before=before, after=after))
-    for match_id in superseded:
-        unit.record(Record(action="match.superseded", resource_id=match_id))

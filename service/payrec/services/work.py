@@ -6,7 +6,7 @@ answer last, in the transaction of the effect.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from uuid import UUID
@@ -45,12 +45,17 @@ class Unit:
         self.now = now
         self.change_id = change_id
         self.records: list[Record] = []
+        self.told: list[tuple[str, Sequence[UUID]]] = []
         self.discarded: list[UUID] = []
         self._answer: tuple[int, str, dict[str, str]] | None = None
 
     def record(self, record: Record) -> None:
         """Add what was done to the audit, and to the events where others are told."""
         self.records.append(record)
+
+    def tell(self, event: str, resource_ids: Sequence[UUID]) -> None:
+        """Add an event that is true of many resources, whose reason is recorded with something else."""
+        self.told.append((event, resource_ids))
 
     def discard(self, *object_ids: UUID | None) -> None:
         """Have stored objects deleted after the commit, by which no row names them any more."""
@@ -107,6 +112,7 @@ class Work:
                 actor=caller.principal.actor,
                 request_id=caller.request_id,
                 records=unit.records,
+                told=unit.told,
             )
         if unit.discarded:
             await self.blobs.discard(scope, unit.discarded)

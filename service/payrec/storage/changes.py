@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,22 +11,23 @@ from psycopg.types.json import Jsonb
 
 from payrec.domain.changes import Record
 from payrec.storage.database import Connection
+from payrec.storage.rows import array_text
 
 _FINISH: Final = """
     WITH record AS (
-        SELECT * FROM unnest(
-            %(actions)s::text[], %(resources)s::uuid[], %(reasons)s::text[], %(befores)s::jsonb[], %(afters)s::jsonb[],
-            %(data)s::jsonb[]
-        ) WITH ORDINALITY AS r (action, resource_id, reason, before, after, data, ordinal)
+        SELECT * FROM ROWS FROM (
+            jsonb_to_recordset(%(records)s) AS (action text, resource_id uuid, reason text, before jsonb, after jsonb)
+        ) WITH ORDINALITY AS r (action, resource_id, reason, before, after, ordinal)
     ), audited AS (
         INSERT INTO audit_record (change_id, ordinal, actor, action, resource_id, reason, before, after, request_id)
         SELECT %(id)s, ordinal, %(actor)s, action, resource_id, reason, before, after, %(request_id)s FROM record
     ), unsealed AS (
-        INSERT INTO audit_unsealed (change_id) SELECT %(id)s WHERE cardinality(%(actions)s::text[]) > 0
+        INSERT INTO audit_unsealed (change_id) SELECT %(id)s WHERE EXISTS (SELECT FROM record)
     ), announced AS (
         INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
-        SELECT %(id)s, ordinal, action, ARRAY[resource_id], coalesce(data, '{}') FROM record
-        WHERE resource_id IS NOT NULL AND action = ANY(%(events)s)
+        SELECT %(id)s, ordinal, type, resource_ids::uuid[], data
+        FROM unnest(%(types)s::text[], %(resources)s::text[], %(data)s::jsonb[])
+            WITH ORDINALITY AS t (type, resource_ids, data, ordinal)
         ORDER BY ordinal RETURNING ordinal
     ), changed AS (
         INSERT INTO change (id) VALUES (%(id)s)
@@ -35,12 +37,25 @@ _FINISH: Final = """
     WHERE EXISTS (SELECT FROM announced) OR EXISTS (SELECT FROM outbox WHERE change_id = %(id)s)
 """
 
+EVENT_IDS_MAX: Final = 1_000
+"""Ids in one event row of a change that is about many."""
+
 EVENT_TYPES: Final = frozenset(
     {
         "expected_transaction.created",
+        "expected_transaction.matched",
+        "expected_transaction.updated",
+        "expected_transaction.voided",
         "expected_transaction.overdue",
+        "expected_transaction.partially_matched",
         "expected_transaction.reopened",
+        "incoming_transaction.classified",
         "incoming_transaction.created",
+        "incoming_transaction.ignored",
+        "incoming_transaction.matched",
+        "incoming_transaction.partially_matched",
+        "incoming_transaction.reopened",
+        "incoming_transaction.restored",
         "incoming_transaction.reversed",
         "incoming_transaction.updated",
         "import.completed",
@@ -48,6 +63,8 @@ EVENT_TYPES: Final = frozenset(
         "import.statement_gap",
         "match.proposed",
         "match.accepted",
+        "match.rejected",
+        "match.reversed",
         "match.superseded",
         "job.succeeded",
         "job.failed",
@@ -73,6 +90,45 @@ _TAKE_OVER: Final = """
 """
 
 
+@dataclass(slots=True)
+class _Event:
+    """A row of the outbox."""
+
+    type: str
+    resource_ids: list[UUID]
+    data: dict[str, Any] | None
+
+
+def _audited(record: Record) -> dict[str, Any]:
+    return {
+        "action": record.action,
+        "resource_id": str(record.resource_id) if record.resource_id is not None else None,
+        "reason": record.reason,
+        "before": record.before,
+        "after": record.after,
+    }
+
+
+def _events(records: Sequence[Record], told: Sequence[tuple[str, Sequence[UUID]]]) -> list[_Event]:
+    """Return the rows of the outbox, in order: what follows each other and says no more than its type shares one."""
+    found: list[_Event] = []
+
+    def add(kind: str, resource_id: UUID, data: dict[str, Any] | None) -> None:
+        last = found[-1] if found else None
+        if last and last.type == kind and not (last.data or data) and len(last.resource_ids) < EVENT_IDS_MAX:
+            last.resource_ids.append(resource_id)
+        else:
+            found.append(_Event(kind, [resource_id], data))
+
+    for record in records:
+        if record.resource_id is not None and record.action in EVENT_TYPES:
+            add(record.action, record.resource_id, record.data)
+    for kind, resource_ids in told:
+        for resource_id in resource_ids:
+            add(kind, resource_id, None)
+    return found
+
+
 class ChangeStore:
     """``change``, ``audit_record`` with what waits for its seal, and ``outbox`` of one tenant environment."""
 
@@ -80,24 +136,30 @@ class ChangeStore:
         self._connection = connection
 
     async def finish(
-        self, change_id: UUID, *, environment_id: UUID, actor: str, request_id: str, records: Sequence[Record]
+        self,
+        change_id: UUID,
+        *,
+        environment_id: UUID,
+        actor: str,
+        request_id: str,
+        records: Sequence[Record],
+        told: Sequence[tuple[str, Sequence[UUID]]] = (),
     ) -> None:
         """Write all records and the change; the change's clock is the instant of the transaction.
 
-        Where there are events, the sealer is told when the transaction commits.
+        ``told`` are events beside those of the records: a type, and the resources that it is true of. Where there are
+        events, the sealer is told when the transaction commits.
         """
+        events = _events(records, told)
         parameters: dict[str, Any] = {
             "id": change_id,
             "environment_id": environment_id,
             "actor": actor,
             "request_id": request_id,
-            "actions": [r.action for r in records],
-            "resources": [r.resource_id for r in records],
-            "reasons": [r.reason for r in records],
-            "befores": [Jsonb(r.before) if r.before is not None else None for r in records],
-            "afters": [Jsonb(r.after) if r.after is not None else None for r in records],
-            "data": [Jsonb(r.data) if r.data is not None else None for r in records],
-            "events": list(EVENT_TYPES),
+            "records": Jsonb([_audited(record) for record in records]),
+            "types": [event.type for event in events],
+            "resources": [array_text(event.resource_ids) for event in events],
+            "data": [Jsonb(event.data or {}) for event in events],
         }
         await self._connection.execute(_FINISH, parameters)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from psycopg import sql
-
 from payrec.models.matches import MatchQuery
 from payrec.storage.database import Connection
-from payrec.storage.filters import Condition, equalities, ranges
+from payrec.storage.filters import Condition, created, equalities
+from payrec.storage.history import HistoryStore
+from payrec.storage.history_relations import at_instant
 from payrec.storage.listing import PageRequest, Selection, select_page
+from payrec.storage.match_parts import PARTS
 from payrec.storage.rows import columns_of, fetch_all, fetch_one
 from payrec.tables.matches import Match
 
@@ -68,16 +69,19 @@ _OF_ENDS: Final = """
 """
 _LEGS: Final = f"""
     SELECT l.match_id, l.ordinal, l.expected_id, l.incoming_id, l.amount_minor, l.settled_minor, l.settled_currency,
-           l.expected_revision, l.incoming_revision, {_ENDS}
+           l.expected_revision, l.incoming_revision, l.counts, {_ENDS}
     FROM (
         SELECT match_id, ordinal, amount_minor, settled_minor, settled_currency,
             coalesce(expected_id, contra_incoming_id) AS expected_id, expected_id IS NULL AS expected_contra,
             CASE WHEN expected_id IS NULL THEN contra_revision ELSE expected_revision END AS expected_revision,
             coalesce(incoming_id, contra_expected_id) AS incoming_id, incoming_id IS NULL AS incoming_contra,
-            CASE WHEN incoming_id IS NULL THEN contra_revision ELSE incoming_revision END AS incoming_revision
-        FROM leg WHERE match_id = ANY(%s)
+            CASE WHEN incoming_id IS NULL THEN contra_revision ELSE incoming_revision END AS incoming_revision,
+            valid_from IS NOT NULL AND valid_to IS NULL AS counts
+        FROM leg WHERE match_id = ANY(%(match_ids)s)
     ) l {_OF_ENDS} ORDER BY l.match_id, l.ordinal
 """  # noqa: S608 - our own text
+_OF_LEGS: Final = ("expected_transaction", "incoming_transaction", "allocation")
+"""What has a history of what the legs join."""
 _PAIRS: Final = f"""
     SELECT l.expected_id, l.incoming_id, {_ENDS}
     FROM (
@@ -85,59 +89,14 @@ _PAIRS: Final = f"""
         FROM unnest(%s::uuid[], %s::uuid[]) WITH ORDINALITY u (expected_id, incoming_id, place)
     ) l {_OF_ENDS} ORDER BY l.place
 """  # noqa: S608 - our own text
-_ACCEPT: Final = """
-    WITH decided AS (
-        UPDATE match SET status = 'accepted', decided_by = %(actor)s, decided_at = %(at)s, decision_reason = %(reason)s,
-            effective_on = %(effective_on)s, updated_at = %(at)s, version = version + 1
-        WHERE id = %(id)s AND status = 'proposed' RETURNING id
-    )
-    UPDATE leg SET valid_from = %(change_id)s FROM decided WHERE match_id = decided.id
-"""
-# What matches take of some transactions: legs at either end, and what is adjusted.
-_PARTS: Final = """
-    legs AS (
-        SELECT match_id, 1 AS side, expected_id AS id, settled_minor AS minor, valid_from, valid_to
-        FROM leg WHERE expected_id = ANY(%(expected)s)
-        UNION ALL
-        SELECT match_id, 1, contra_expected_id, amount_minor, valid_from, valid_to
-        FROM leg WHERE contra_expected_id = ANY(%(expected)s)
-        UNION ALL
-        SELECT match_id, 2, incoming_id, amount_minor, valid_from, valid_to
-        FROM leg WHERE incoming_id = ANY(%(incoming)s)
-        UNION ALL
-        SELECT match_id, 2, contra_incoming_id, settled_minor, valid_from, valid_to
-        FROM leg WHERE contra_incoming_id = ANY(%(incoming)s)
-    ), parts AS (
-        SELECT match_id, side, id, minor FROM legs WHERE {which}
-        UNION ALL
-        SELECT l.match_id, l.side, l.id, a.minor
-        FROM (SELECT DISTINCT match_id, side, id FROM legs WHERE {which}) l JOIN match m ON m.id = l.match_id
-        CROSS JOIN LATERAL jsonb_to_recordset(m.adjustments) AS a (side text, id uuid, minor bigint)
-        WHERE a.id = l.id AND a.side = CASE l.side WHEN 1 THEN 'expected' ELSE 'incoming' END
-    )
-"""
-_LOCK: Final = f"""
-    WITH {_PARTS.format(which="valid_from IS NULL")}
-    SELECT m.id FROM match m WHERE m.status = 'proposed' AND (m.id = %(id)s OR m.id IN (
-        SELECT p.match_id FROM parts p
-        LEFT JOIN expected_open e ON p.side = 1 AND e.transaction_id = p.id
-        LEFT JOIN incoming_open i ON p.side = 2 AND i.transaction_id = p.id
-        GROUP BY p.match_id, p.side, p.id, e.open_minor, i.open_minor
-        HAVING sum(p.minor) > coalesce(e.open_minor, i.open_minor, 0)
-    )) ORDER BY m.id FOR UPDATE
-"""  # noqa: S608 - our own text
-_SUPERSEDE: Final = """
-    UPDATE match SET status = 'superseded', superseded_by = %s, updated_at = %s, version = version + 1
-    WHERE id = ANY(%s)
-"""
 # A return releases what a match settled; what it takes of an open amount is as little left as what is matched.
 _STANDING: Final = f"""
-    WITH {_PARTS.format(which="valid_from IS NOT NULL AND valid_to IS NULL")}, returned AS (
-        SELECT 1 AS side, expected_id AS id, settled_minor AS minor FROM reversal_link
-        WHERE expected_id = ANY(%(expected)s) AND match_id IS NOT NULL
+    WITH {PARTS.format(which="valid_from IS NOT NULL AND valid_to IS NULL")}, returned AS (
+        SELECT 1 AS side, r.expected_id AS id, r.settled_minor AS minor FROM reversal_link r
+        JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.expected_id = ANY(%(expected)s)
         UNION ALL
-        SELECT 2, incoming_id, amount_minor FROM reversal_link
-        WHERE incoming_id = ANY(%(incoming)s) AND match_id IS NOT NULL
+        SELECT 2, r.incoming_id, r.amount_minor FROM reversal_link r
+        JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.incoming_id = ANY(%(incoming)s)
     )
     SELECT p.side, p.id, sum(p.minor)::bigint - coalesce((
             SELECT sum(r.minor) FROM returned r WHERE r.side = p.side AND r.id = p.id
@@ -175,10 +134,10 @@ def conditions(query: MatchQuery) -> list[Condition]:
     found = equalities(
         query, {"status": "m.status", "kind": "m.kind", "confidence": "m.confidence", "run_id": "m.run_id"}
     )
-    found += ranges(query, {"created_from": "m.created_at >=", "created_to": "m.created_at <="})
+    found += created(query, "m")
     if query.confidence is not None:
-        # What is withheld cannot be asked for either.
-        found.append(("NOT (m.sampled AND m.status = 'proposed')", {}))
+        # What is withheld cannot be asked for either, and what a person has stated has none.
+        found.append(("NOT (m.sampled AND m.status = 'proposed') AND m.levels IS NOT NULL", {}))
     for name, column in (("expected_transaction_id", "expected_id"), ("incoming_transaction_id", "incoming_id")):
         value = getattr(query, name)
         if value is not None:
@@ -193,72 +152,42 @@ class MatchStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def get(self, match_id: UUID) -> dict[str, Any] | None:
-        """Return a match with its legs and what they join."""
-        query = sql.SQL("SELECT {} FROM match m WHERE m.id = %s").format(sql.SQL(_COLUMNS))
-        row = await fetch_one(self._connection, query, (match_id,))
+    async def get(self, match_id: UUID, *, as_of: datetime | None = None) -> dict[str, Any] | None:
+        """Return a match with its legs and what they join, now or as of an instant.
+
+        Raises
+        ------
+        AsOfOutOfRangeError
+        """
+        await HistoryStore(self._connection).check(as_of)
+        begin = at_instant("match") if as_of is not None else ""
+        query = f"{begin}SELECT {_COLUMNS} FROM match m WHERE m.id = %(id)s"  # noqa: S608 - our own text
+        row = await fetch_one(self._connection, query, {"id": match_id, "as_of": as_of})
         if row is None:
             return None
-        row["legs"] = await self.legs([match_id])
+        row["legs"] = await self.legs([match_id], as_of=as_of)
         return row
 
     async def page(self, page: PageRequest, query: MatchQuery) -> tuple[list[dict[str, Any]], bool]:
         """Return a page of matches with their legs."""
         selection = Selection(columns=_COLUMNS, source="match m", id_column="m.id")
+        selection.at(query.as_of, "match")
         for condition, parameters in conditions(query):
             selection.where(condition, **parameters)
         rows, more = await select_page(self._connection, selection, page)
         legs: dict[UUID, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
-        for leg in await self.legs(list(legs)):
+        for leg in await self.legs(list(legs), as_of=query.as_of):
             legs[leg["match_id"]].append(leg)
         return [{**row, "legs": legs[row["id"]]} for row in rows], more
 
-    async def legs(self, match_ids: Sequence[UUID]) -> list[dict[str, Any]]:
-        """Return the legs of matches, each with both of its transactions and their state."""
-        return await fetch_all(self._connection, _LEGS, (list(match_ids),))
+    async def legs(self, match_ids: Sequence[UUID], *, as_of: datetime | None = None) -> list[dict[str, Any]]:
+        """Return the legs of matches, each with both of its transactions and their state, now or as of an instant."""
+        begin = at_instant(*_OF_LEGS) if as_of is not None else ""
+        return await fetch_all(self._connection, begin + _LEGS, {"match_ids": list(match_ids), "as_of": as_of})
 
     async def pairs(self, expected: Sequence[UUID], incoming: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return what ``legs`` tells of both of its transactions, of pairs that no match joins, in the order given."""
         return await fetch_all(self._connection, _PAIRS, (list(expected), list(incoming)))
-
-    async def accept(
-        self,
-        match_id: UUID,
-        *,
-        change_id: UUID,
-        actor: str,
-        at: datetime,
-        reason: str | None,
-        effective_on: date | None,
-    ) -> bool:
-        """Mark a proposal as accepted; its legs count from this change on. Return whether it still was one."""
-        cursor = await self._connection.execute(
-            _ACCEPT,
-            {
-                "id": match_id,
-                "change_id": change_id,
-                "actor": actor,
-                "at": at,
-                "reason": reason,
-                "effective_on": effective_on,
-            },
-        )
-        return cursor.rowcount > 0
-
-    async def lock_with_rivals(
-        self, match_id: UUID | None, *, expected: Sequence[UUID], incoming: Sequence[UUID]
-    ) -> list[UUID]:
-        """Lock a proposal, if there is one, and those for which too little is left on one of their sides.
-
-        In one order for everybody. Called when the amounts are allocated. A match that is no proposal any more is not
-        among the ids returned.
-        """
-        parameters = {"id": match_id, "expected": list(expected), "incoming": list(incoming)}
-        return [row["id"] for row in await fetch_all(self._connection, _LOCK, parameters)]
-
-    async def supersede(self, match_ids: Sequence[UUID], *, by: UUID | None, at: datetime) -> None:
-        """Supersede proposals that were locked before, by the match that has taken their amounts, if one has."""
-        await self._connection.execute(_SUPERSEDE, (by, at, list(match_ids)))
 
     async def standing(
         self, match_id: UUID, *, expected: Sequence[UUID], incoming: Sequence[UUID]

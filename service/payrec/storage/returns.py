@@ -1,7 +1,8 @@
 """Returns: what they could take back, and what they took, as sets.
 
 Everybody who decides locks in one order: decisions, allocations, open rows, then matches, each by side and id. ``lock``
-takes the first two; ``reopen`` and ``close`` the open rows, ``return_matches`` the matches that were accepted.
+takes the first two; ``payrec.storage.open_rows`` and ``close`` the open rows, ``return_matches`` the matches that were
+accepted.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage import incoming_transactions
 from payrec.storage.allocations import hold_decisions
 from payrec.storage.database import Connection
-from payrec.storage.reasons import forget_reasons
-from payrec.storage.rows import adapt, column_names, fetch_all
-from payrec.tables.expected_transactions import ExpectedOpen
+from payrec.storage.history import allocations_logged, matches_logged
+from payrec.storage.reasons import end_reasons
+from payrec.storage.rows import fetch_all
 
 _LINE: Final = """
     i.id, i.amount_minor, i.currency, i.direction, i.booking_on - date '1970-01-01' AS booking_day, i.account,
@@ -68,9 +69,10 @@ _LOCK_ITEMS: Final = """
     ORDER BY transaction_id FOR UPDATE
 """
 _LOCK_LINES: Final = """
-    INSERT INTO allocation AS a (side, transaction_id, amount_minor, status, version, updated_at)
-    SELECT 2, id, amount_minor, CASE WHEN pending THEN 'pending' ELSE 'unmatched' END, 1, %s
-    FROM incoming_transaction WHERE id = ANY(%s) ORDER BY id
+    INSERT INTO allocation AS a (side, transaction_id, amount_minor, status, version, updated_at, change_id)
+    SELECT 2, id, amount_minor, CASE WHEN pending THEN 'pending' ELSE 'unmatched' END, 1, %(at)s, %(change_id)s
+    FROM incoming_transaction WHERE id = ANY(%(ids)s) ORDER BY id
+    -- What was there already is held and not changed.
     ON CONFLICT (transaction_id, side) DO UPDATE SET version = a.version
     RETURNING transaction_id AS id, amount_minor AS left_minor, allocated_minor, status, version
 """
@@ -102,8 +104,12 @@ _LINK: Final = """
     ) t LEFT JOIN reversal_link r ON r.reversal_id = t.reversal_id
     GROUP BY t.reversal_id, t.place, t.incoming_id, t.expected_id, t.match_id, t.amount_minor, t.settled_minor
 """
+_TAKEN_ROWS: Final = """
+    unnest(%(returns)s::uuid[], %(payments)s::uuid[], %(items)s::uuid[], %(matches)s::uuid[], %(amounts)s::bigint[],
+        %(settled)s::bigint[]) AS u (return, payment, item, match, amount, settled)
+"""
 # By what is taken and not to what is left, so that the constraint decides whatever was read before.
-_ALLOCATE: Final = """
+_TAKE_BACK: Final = """
     UPDATE allocation a SET amount_minor = a.amount_minor - t.taken, allocated_minor = a.allocated_minor - t.released,
         status = CASE
             WHEN a.status = 'void' THEN 'void'
@@ -111,7 +117,7 @@ _ALLOCATE: Final = """
             WHEN a.allocated_minor - t.released = a.amount_minor - t.taken THEN 'matched'
             WHEN a.allocated_minor > t.released THEN 'partially_matched'
             WHEN a.side = 1 THEN 'open' ELSE 'unmatched' END,
-        version = a.version + 1, reason_code = NULL, updated_at = %(at)s
+        version = a.version + 1, reason_code = NULL, change_id = %(change_id)s, updated_at = %(at)s
     FROM (
         SELECT side, id, sum(taken)::bigint AS taken, sum(released)::bigint AS released, bool_or(returns) AS returns
         FROM (
@@ -123,18 +129,12 @@ _ALLOCATE: Final = """
             SELECT 2, return, amount, 0, true FROM {rows}
         ) n GROUP BY side, id
     ) t WHERE a.side = t.side AND a.transaction_id = t.id
-    RETURNING a.side, a.transaction_id AS id, a.status, a.amount_minor - a.allocated_minor AS open_minor,
-        t.taken, t.released, t.returns
-""".replace(
-    "{rows}",
-    "unnest(%(returns)s::uuid[], %(payments)s::uuid[], %(items)s::uuid[], %(matches)s::uuid[], %(amounts)s::bigint[],"
-    " %(settled)s::bigint[]) AS u (return, payment, item, match, amount, settled)",
-)
-_STATED: Final = """
-    SELECT e.*, e.amount_minor - e.settled_before_minor - a.allocated_minor AS open_minor
-    FROM expected_transaction e JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id WHERE e.id = ANY(%s)
-    ORDER BY e.id
+""".replace("{rows}", _TAKEN_ROWS)
+_TAKEN_BACK: Final = """
+    SELECT side, transaction_id AS id, status, amount_minor - allocated_minor AS open_minor, taken, released, returns
+    FROM changed
 """
+_ALLOCATE: Final = allocations_logged(_TAKE_BACK, returning="t.taken, t.released, t.returns") + _TAKEN_BACK
 _HOLD: Final = """
     SELECT transaction_id FROM incoming_open WHERE transaction_id = ANY(%s) ORDER BY transaction_id FOR UPDATE
 """
@@ -148,11 +148,15 @@ _CLOSE: Final = """
     FROM wanted w WHERE o.transaction_id = w.id AND o.open_minor <> w.minor
 """
 _LOCK_MATCHES: Final = "SELECT 1 FROM match WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-_RETURNED: Final = """
-    UPDATE match m SET returned_minor = m.returned_minor + t.minor, updated_at = %s, version = m.version + 1
-    FROM (SELECT id, sum(minor)::bigint AS minor FROM unnest(%s::uuid[], %s::bigint[]) AS u (id, minor) GROUP BY id) t
-    WHERE m.id = t.id RETURNING m.id, m.returned_minor, t.minor
+_RETURN: Final = """
+    UPDATE match m SET returned_minor = m.returned_minor + t.minor, updated_at = %(at)s, version = m.version + 1,
+        change_id = %(change_id)s
+    FROM (
+        SELECT id, sum(minor)::bigint AS minor FROM unnest(%(ids)s::uuid[], %(minors)s::bigint[]) AS u (id, minor)
+        GROUP BY id
+    ) t WHERE m.id = t.id
 """
+_RETURNED: Final = "SELECT match_id AS id, returned_minor, minor FROM changed"
 
 
 class ReturnStore:
@@ -184,14 +188,17 @@ class ReturnStore:
         """Return the items that payments settle."""
         return {row["id"] for row in await fetch_all(self._connection, _ITEMS, (list(payment_ids),))}
 
-    async def lock(self, *, items: Sequence[UUID], lines: Sequence[UUID], at: datetime) -> dict[UUID, dict[str, Any]]:
+    async def lock(
+        self, *, items: Sequence[UUID], lines: Sequence[UUID], change_id: UUID, at: datetime
+    ) -> dict[UUID, dict[str, Any]]:
         """Hold the allocations of items and lines until the commit; return those of the lines by id.
 
         ``left_minor`` is what may still be taken back, ``allocated_minor`` what is matched of it.
         """
         await hold_decisions(self._connection, alone=False)
         await self._connection.execute(_LOCK_ITEMS, (list(items),))
-        rows = await fetch_all(self._connection, _LOCK_LINES, (at, list(lines)))
+        parameters = {"at": at, "change_id": change_id, "ids": list(lines)}
+        rows = await fetch_all(self._connection, _LOCK_LINES, parameters)
         return {row["id"]: row for row in rows}
 
     async def parts(self, payment_ids: Sequence[UUID]) -> list[dict[str, Any]]:
@@ -224,32 +231,16 @@ class ReturnStore:
         await self._connection.execute(_LINK, parameters)
         return await fetch_all(self._connection, _ALLOCATE, parameters)
 
-    async def stated(self, item_ids: Sequence[UUID]) -> list[dict[str, Any]]:
-        """Return what items say, in the order of their ids, with ``open_minor``."""
-        return await fetch_all(self._connection, _STATED, (list(item_ids),))
-
-    async def reopen(self, open_rows: Sequence[dict[str, Any]]) -> None:
-        """Put items back among what is open, in the order given: that of their ids."""
-        if not open_rows:
-            return
-        names = [name for name in column_names(ExpectedOpen) if name in open_rows[0]]
-        query = (
-            f"INSERT INTO expected_open ({', '.join(names)}) VALUES ({', '.join(f'%({n})s' for n in names)})"  # noqa: S608 - columns of our own
-            " ON CONFLICT (transaction_id) DO UPDATE SET open_minor = EXCLUDED.open_minor"
-        )
-        async with self._connection.cursor() as cursor:
-            await cursor.executemany(query.encode(), [adapt(ExpectedOpen, row) for row in open_rows])
-        await forget_reasons(self._connection, [row["transaction_id"] for row in open_rows], [1] * len(open_rows))
-
-    async def close(self, line_ids: Sequence[UUID], amounts_minor: Sequence[int]) -> None:
+    async def close(self, line_ids: Sequence[UUID], amounts_minor: Sequence[int], *, change_id: UUID) -> None:
         """Take amounts of lines out of what is open."""
         await self._connection.execute(_HOLD, (list(line_ids),))
         await self._connection.execute(_CLOSE, (list(line_ids), list(amounts_minor)))
-        await forget_reasons(self._connection, line_ids, [2] * len(line_ids))
+        await end_reasons(self._connection, line_ids, [2] * len(line_ids), change_id=change_id)
 
     async def return_matches(
-        self, match_ids: Sequence[UUID], amounts_minor: Sequence[int], *, at: datetime
+        self, match_ids: Sequence[UUID], amounts_minor: Sequence[int], *, change_id: UUID, at: datetime
     ) -> list[dict[str, Any]]:
         """Add amounts to what has come back of matches; return these with ``returned_minor`` and what was added."""
         await self._connection.execute(_LOCK_MATCHES, (list(match_ids),))
-        return await fetch_all(self._connection, _RETURNED, (at, list(match_ids), list(amounts_minor)))
+        parameters = {"ids": list(match_ids), "minors": list(amounts_minor), "change_id": change_id, "at": at}
+        return await fetch_all(self._connection, matches_logged(_RETURN, returning="t.minor") + _RETURNED, parameters)

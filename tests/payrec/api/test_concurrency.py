@@ -106,8 +106,8 @@ async def test_overlapping_matches_never_give_an_amount_away_twice(arena: Arena)
 @pytest.fixture
 def nothing_superseded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let who accepts overlook what competes: superseding it would keep it from being accepted as well."""
-    alone = "SELECT m.id FROM match m WHERE m.status = 'proposed' AND m.id = %(id)s FOR UPDATE"
-    monkeypatch.setattr("payrec.storage.matches._LOCK", alone)
+    alone = "SELECT id, NULL AS ids FROM match WHERE status = 'proposed' AND id = ANY(%(ids)s) FOR UPDATE"
+    monkeypatch.setattr("payrec.storage.match_decisions._LOCK", alone)
 
 
 @pytest.mark.usefixtures("nothing_superseded")

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from payrec.domain.changes import Record
 from payrec.domain.events import EVENT_TYPES
 from payrec.domain.scope import TenantScope
 from payrec.storage import changes, control_outbox
+from payrec.storage.changes import ChangeStore
 from support.service import Service, Tenant
 from support.tenant_data import scope_of_tenant
 from support.wire import fields, rows, until
@@ -84,21 +86,12 @@ async def commit(service: Service, scope: TenantScope, *, gate: asyncio.Event, b
     ids = service.factory.context.ids
     resource = ids.new()
     async with service.factory.context.database.tenant(scope) as connection:
-        await connection.execute(
-            changes._FINISH,
-            {
-                "id": ids.new(),
-                "environment_id": scope.environment_id,
-                "actor": "test",
-                "request_id": "test",
-                "actions": ["match.accepted"],
-                "resources": [resource],
-                "reasons": [None],
-                "befores": [None],
-                "afters": [None],
-                "data": [None],
-                "events": ["match.accepted"],
-            },
+        await ChangeStore(connection).finish(
+            ids.new(),
+            environment_id=scope.environment_id,
+            actor="test",
+            request_id="test",
+            records=[Record(action="match.accepted", resource_id=resource)],
         )
         began.set()
         await gate.wait()

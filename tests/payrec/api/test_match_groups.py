@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -132,7 +133,7 @@ async def test_a_group_of_which_one_member_is_taken_is_not_accepted_at_all(
     )
     if not checked:
         # What the database alone makes of it.
-        monkeypatch.setattr("payrec.services.matches._check_acceptable", lambda _row: None)
+        monkeypatch.setattr("payrec.services.match_decisions.check_acceptable", AsyncMock())
     before = await world.digest(*DECISIONS, "expected_open", "incoming_open")
     answer = await world.accept(match)
     assert (answer.status_code, answer.json()["code"]) == (409, "already_matched")

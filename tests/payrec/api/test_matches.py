@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -196,7 +197,7 @@ async def test_the_database_refuses_what_the_check_before_it_would_let_pass(
         " VALUES (1, %s, 10000, 1, 'partially_matched', 2, now())",
         expected,
     )
-    monkeypatch.setattr("payrec.services.matches._check_acceptable", lambda _row: None)
+    monkeypatch.setattr("payrec.services.match_decisions.check_acceptable", AsyncMock())
     answer = await world.accept(match)
     assert (answer.status_code, answer.json()["code"]) == (409, "already_matched")
     assert await world.sql("SELECT allocated_minor FROM allocation") == [{"allocated_minor": 1}]

@@ -1,0 +1,24 @@
+"""What else would fit, beside a match."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from payrec.errors import NotFoundError
+from payrec.handlers.context import Context, ResourceId, problems, respond
+from payrec.handlers.routing import GatedRoute
+from payrec.models.match_alternatives import MatchAlternativeList
+
+router = APIRouter(tags=["matches"], route_class=GatedRoute)
+
+
+@router.get(
+    "/matches/{match_id}/alternatives",
+    summary="What else would fit",
+    response_model=MatchAlternativeList,
+    responses=problems(NotFoundError),
+)
+async def of_match(context: Context, match_id: ResourceId) -> Response:
+    """Return what would fit in the place of the match's transactions: what its run has seen, and what is near."""
+    return respond(await context.factory.create_match_alternative_service().of_match(context.caller, match_id))

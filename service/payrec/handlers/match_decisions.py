@@ -1,0 +1,123 @@
+"""Decisions about ``/matches``: what people state, accept, reject and take back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from fastapi.responses import Response
+
+from payrec.errors import (
+    AlreadyMatchedError,
+    AmountExceedsOpenError,
+    ConflictError,
+    NotFoundError,
+    StaleProposalError,
+    ValidationFailedError,
+    VersionMismatchError,
+)
+from payrec.handlers.context import Context, IfMatch, ResourceId, problems, respond
+from payrec.handlers.routing import GatedRoute
+from payrec.models.common import BulkResults
+from payrec.models.match_decisions import (
+    MatchAccept,
+    MatchCreate,
+    MatchesAccept,
+    MatchesReject,
+    MatchReject,
+    MatchReverse,
+)
+from payrec.models.matches import MatchPublic
+
+router = APIRouter(tags=["matches"], route_class=GatedRoute)
+
+
+@router.post(
+    "/matches",
+    summary="Match by hand",
+    status_code=201,
+    response_model=MatchPublic,
+    responses=problems(AlreadyMatchedError, AmountExceedsOpenError, ConflictError, ValidationFailedError),
+)
+async def create(context: Context, given: MatchCreate) -> Response:
+    """State which transactions settle each other: accepted at once, and what competes for them is superseded."""
+    stated = await context.factory.create_manual_match_service().create(context.caller, given)
+    return respond(stated, 201, stated.headers)
+
+
+@router.post(
+    "/matches/accept",
+    summary="Accept many matches",
+    response_model=BulkResults,
+    responses=problems(ValidationFailedError),
+)
+async def accept_many(context: Context, given: MatchesAccept) -> Response:
+    """Accept proposals, each by itself; of those that compete with each other, the first one in the request."""
+    return respond(await context.factory.create_bulk_match_service().accept(context.caller, given))
+
+
+@router.post(
+    "/matches/reject",
+    summary="Reject many matches",
+    response_model=BulkResults,
+    responses=problems(ValidationFailedError),
+)
+async def reject_many(context: Context, given: MatchesReject) -> Response:
+    """Reject proposals, each by itself."""
+    return respond(await context.factory.create_bulk_match_service().reject(context.caller, given))
+
+
+@router.post(
+    "/matches/{match_id}/accept",
+    summary="Accept a match",
+    response_model=MatchPublic,
+    responses=problems(
+        NotFoundError,
+        VersionMismatchError,
+        AlreadyMatchedError,
+        StaleProposalError,
+        ConflictError,
+        ValidationFailedError,
+    ),
+)
+async def accept(
+    context: Context,
+    match_id: ResourceId,
+    given: Annotated[MatchAccept | None, Body()] = None,
+    if_match: IfMatch = None,
+) -> Response:
+    """Accept a proposal: its amounts are allocated, and what competes for them is superseded."""
+    service = context.factory.create_match_decision_service()
+    accepted = await service.accept(context.caller, match_id, given or MatchAccept(), if_match)
+    return respond(accepted, headers={"ETag": accepted.headers["ETag"]})
+
+
+@router.post(
+    "/matches/{match_id}/reject",
+    summary="Reject a match",
+    response_model=MatchPublic,
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+)
+async def reject(
+    context: Context,
+    match_id: ResourceId,
+    given: Annotated[MatchReject | None, Body()] = None,
+    if_match: IfMatch = None,
+) -> Response:
+    """Reject a proposal: what it joins is not proposed again."""
+    service = context.factory.create_match_decision_service()
+    rejected = await service.reject(context.caller, match_id, given or MatchReject(), if_match)
+    return respond(rejected, headers={"ETag": rejected.headers["ETag"]})
+
+
+@router.post(
+    "/matches/{match_id}/reverse",
+    summary="Reverse a match",
+    response_model=MatchPublic,
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+)
+async def reverse(context: Context, match_id: ResourceId, given: MatchReverse, if_match: IfMatch = None) -> Response:
+    """Take an accepted match back: what it still has of its transactions is open again."""
+    service = context.factory.create_match_decision_service()
+    reversed_ = await service.reverse(context.caller, match_id, given, if_match)
+    return respond(reversed_, headers={"ETag": reversed_.headers["ETag"]})
