@@ -9,7 +9,7 @@ from payrec.domain.matching.keys import expected_keys, tie_key
 
 
 def open_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what matching reads of an expected transaction, all of which is open."""
+    """Return what matching reads of an expected transaction of which nothing is matched."""
     keys = expected_keys(
         reference=row["reference"],
         end_to_end_id=row["end_to_end_id"],
@@ -20,7 +20,7 @@ def open_row(row: dict[str, Any]) -> dict[str, Any]:
     )
     return {
         "transaction_id": row["id"],
-        "open_minor": row["amount_minor"],
+        "open_minor": row["amount_minor"] - row["settled_before_minor"],
         "total_minor": row["amount_minor"],
         "min_minor": row["min_amount_minor"],
         "max_minor": row["max_amount_minor"],

@@ -47,6 +47,11 @@ def is_creditor_reference(text: str) -> bool:
     return _CREDITOR_REFERENCE.fullmatch(compact) is not None and _mod_97(compact) == 1
 
 
+def creditor_reference(body: str) -> str:
+    """Return the ISO 11649 reference of 1 to 21 digits and capitals, its check digits computed."""
+    return f"RF{98 - _mod_97(f'RF00{body}'):02}{body}"
+
+
 def find_creditor_reference(text: str) -> str | None:
     """Return the first valid ISO 11649 reference in free text, without blanks.
 

@@ -7,10 +7,11 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import Request
+from pydantic import BaseModel
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from payrec.domain.disk import disk_room
@@ -18,6 +19,8 @@ from payrec.errors import BadRequestError, FieldError, ValidationFailedError
 from payrec.models.imports import UploadOptions
 from payrec.services.imports import UploadedFile
 from payrec.services.validation import validated
+
+M = TypeVar("M", bound=BaseModel)
 
 FORM_FIELDS_MAX: Final = 20
 """Fields of a form."""
@@ -32,6 +35,28 @@ SPOOL_MEMORY_BYTES: Final = 1024 * 1024
 """Bytes of an upload that stay in memory; more goes to a file that is deleted with it."""
 
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def upload_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Return what the OpenAPI document says of an upload whose options are those of a model."""
+    options = model.model_json_schema(by_alias=True)["properties"]
+    binary = {"type": "string", "format": "binary"}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {
+                    "schema": {"type": "object", "required": ["file"], "properties": {"file": binary, **options}}
+                },
+                "application/octet-stream": {"schema": binary},
+                "application/x-ndjson": {"schema": binary},
+                "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
+            },
+        },
+        "parameters": [
+            {"name": name, "in": "query", "required": False, "schema": schema} for name, schema in options.items()
+        ],
+    }
 
 
 async def form_or_json(request: Request) -> Any:
@@ -77,7 +102,20 @@ class _Spool:
 
 @asynccontextmanager
 async def uploaded(request: Request) -> AsyncIterator[tuple[UploadedFile, UploadOptions]]:
-    """Receive an upload whole; what was received is gone when the context ends, however it ends.
+    """Receive an upload of transactions; as ``received``."""
+    async with received(request, UploadOptions) as (file, given):
+        media_type, _ = parse_options_header(request.headers.get("content-type", ""))
+        options = given
+        if media_type == b"application/json" and given.format == "auto":
+            options = given.model_copy(update={"format": "json"})
+        elif media_type == b"application/x-ndjson" and given.format == "auto":
+            options = given.model_copy(update={"format": "jsonl"})
+        yield file, options
+
+
+@asynccontextmanager
+async def received(request: Request, model: type[M]) -> AsyncIterator[tuple[UploadedFile, M]]:
+    """Receive a file and its options whole; what was received is gone when the context ends, however it ends.
 
     Raises
     ------
@@ -102,11 +140,7 @@ async def uploaded(request: Request) -> AsyncIterator[tuple[UploadedFile, Upload
             else:
                 async for chunk in request.stream():
                     spool.write(chunk)
-            given = validated(UploadOptions, options)
-            if media_type == b"application/json" and given.format == "auto":
-                given = given.model_copy(update={"format": "json"})
-            elif media_type == b"application/x-ndjson" and given.format == "auto":
-                given = given.model_copy(update={"format": "jsonl"})
+            given = validated(model, options)
             yield spool.file(name), given
         finally:
             spool.stream.close()

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
+from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX
+from payrec.domain.issued_references import ReferenceKind
 from payrec.models.common import (
+    AmountMinor,
+    AsOfQuery,
     BoundedMinor,
     Currency,
     Date,
     DecimalAmount,
     Direction,
+    GivenReason,
     ListQuery,
     Metadata,
+    MetadataKey,
+    MetadataValue,
     MoneyGiven,
+    Request,
     Resource,
     SearchText,
     Text,
@@ -42,6 +52,72 @@ class ExpectedTransactionCreate(MoneyGiven):
     group_key: Text | None = None
     description: Text | None = None
     metadata: Metadata = Field(default_factory=dict)
+    open_amount_minor: Annotated[int, Field(ge=1, le=AMOUNT_MINOR_MAX)] | None = None
+    """What of it is still open where something was settled before; all of it unless given."""
+    issue_reference: ReferenceKind | None = None
+    """Which kind of reference to make for it, in the place of one that is given."""
+
+
+class ExpectedTransactionsBulk(Request):
+    """Expected transactions to create; each one that is right is, whatever is wrong with others."""
+
+    items: Annotated[
+        list[dict[str, Any]],
+        Field(
+            min_length=1,
+            max_length=BULK_ITEMS_MAX,
+            json_schema_extra={"items": {"$ref": "#/components/schemas/ExpectedTransactionCreate"}},
+        ),
+    ]
+
+
+class ExpectedTransactionPatch(Request):
+    """A merge patch (RFC 7396): what is left out stays, null removes what need not be there."""
+
+    direction: Direction | None = None
+    amount_minor: AmountMinor | None = None
+    amount: DecimalAmount | None = None
+    currency: Currency | None = None
+    external_id: Text | None = None
+    min_amount_minor: BoundedMinor | None = None
+    max_amount_minor: BoundedMinor | None = None
+    due_date: Date | None = None
+    expected_from: Date | None = None
+    expected_to: Date | None = None
+    reference: Text | None = None
+    end_to_end_id: Text | None = None
+    counterparty_name: Text | None = None
+    counterparty_account: Text | None = None
+    account: Text | None = None
+    group_key: Text | None = None
+    description: Text | None = None
+    metadata: dict[MetadataKey, MetadataValue | None] | None = None
+    """Merged into what there is: null removes a member, or all of them."""
+
+    @field_validator("direction", "amount_minor", "amount", "currency")
+    @classmethod
+    def _kept(cls, value: object) -> object:
+        if value is None:
+            raise PydanticCustomError("not_removable", "cannot be removed")
+        return value
+
+
+class ExpectedTransactionVoid(Request):
+    """Why something is not expected any more."""
+
+    reason: GivenReason
+
+
+class ExpectedUploadOptions(BaseModel):
+    """What the uploader knows about a file of expected transactions: query parameters, or fields of a form."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
+
+    format: Literal["auto", "csv", "json", "jsonl"] = "auto"
+    account: Text | None = None
+    currency: Currency | None = None
+    direction: Direction | None = None
+    mode: Literal["all_or_nothing", "valid_rows"] = "valid_rows"
 
 
 class ExpectedTransactionPublic(Resource):
@@ -73,14 +149,16 @@ class ExpectedTransactionPublic(Resource):
     settled_before_minor: int
     matched_amount_minor: int
     open_amount_minor: int
+    void_reason: str | None
 
 
-class ExpectedTransactionQuery(ListQuery):
+class ExpectedTransactionQuery(ListQuery, AsOfQuery):
     """Filters of the expected transactions; amounts need the currency."""
 
     sort: Literal["createdAt", "-createdAt", "dueDate", "-dueDate", "amountMinor", "-amountMinor"] = "-createdAt"
     status: ExpectedStatus | None = None
     overdue: bool | None = None
+    reason_code: Text | None = None
     direction: Direction | None = None
     currency: Currency | None = None
     amount_min: DecimalAmount | None = None

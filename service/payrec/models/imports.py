@@ -15,6 +15,7 @@ from payrec.domain.statements import StatementKind
 from payrec.models.common import Currency, ListQuery, Public, Resource, Text
 
 ImportStatus = Literal["processing", "completed", "failed"]
+ImportResource = Literal["incoming-transactions", "expected-transactions"]
 # fmt: off
 UploadFormat = Literal[
     "auto", "camt", "camt.052", "camt.053", "camt.054", "mt940", "mt942", "bai2", "ofx", "csv", "xlsx", "json",
@@ -102,6 +103,8 @@ class ImportPublic(Resource):
 
     job_id: UUID
     data_source_id: UUID | None
+    resource: ImportResource
+    """The collection that the records of the file are of."""
     status: ImportStatus
     name: str
     bytes: int
@@ -144,6 +147,7 @@ class ImportQuery(ListQuery):
 
     sort: Literal["createdAt", "-createdAt"] = "-createdAt"
     status: ImportStatus | None = None
+    resource: ImportResource | None = None
     format: Text | None = None
     data_source_id: UUID | None = None
 

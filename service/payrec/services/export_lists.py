@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any, Final
 
 from payrec.constants import EXPORT_PAGE_ROWS
-from payrec.domain.scope import TenantScope
+from payrec.domain.scope import TenantScope, today
 from payrec.models.audit_log import AuditLogQuery, AuditRecordPublic
 from payrec.models.common import ListQuery, Public
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
@@ -19,7 +19,7 @@ from payrec.models.incoming_transactions import IncomingTransactionPublic, Incom
 from payrec.models.jobs import JobPublic, JobQuery
 from payrec.models.matches import MatchPublic, MatchQuery
 from payrec.services.audit_log import Rows, control_page, merged
-from payrec.services.expected_transactions import public_of as expected_public
+from payrec.services.expected_rows import public_of as expected_public
 from payrec.services.fx_rates import public_of as fx_rate_public
 from payrec.services.import_rendering import rendered_imports
 from payrec.services.incoming_transactions import public_of as incoming_public
@@ -91,7 +91,8 @@ def _each(
 
 
 async def _expected(reading: Reading, page: PageRequest, query: ExpectedTransactionQuery) -> Rows:
-    return await ExpectedTransactionStore(reading.connection).page(page, query, today=reading.day)
+    day = reading.day if query.as_of is None else today(reading.scope, query.as_of)
+    return await ExpectedTransactionStore(reading.connection).page(page, query, today=day)
 
 
 async def _incoming(reading: Reading, page: PageRequest, query: IncomingTransactionQuery) -> Rows:

@@ -12,6 +12,10 @@ from payrec.storage.statements import StatementStore
 
 COLLECTION: Final = "/imports"
 
+INCOMING: Final = "incoming-transactions"
+EXPECTED: Final = "expected-transactions"
+"""What a file may be of, as ``import.resource`` says it."""
+
 ERRORS_SHOWN_MAX: Final = 100
 """Errors in the import itself; all of them are at ``errorsUrl``."""
 

@@ -17,12 +17,13 @@ from payrec.domain.caller import Caller
 from payrec.domain.progress import Progress
 from payrec.errors import NotFoundError, UnavailableError
 from payrec.models.common import Page
+from payrec.models.expected_transactions import ExpectedUploadOptions
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
 from payrec.services.blobs import begun
 from payrec.services.csv_text import csv_rows
 from payrec.services.data_sources import with_source
 from payrec.services.import_processing import ImportProcessor
-from payrec.services.import_rendering import COLLECTION, rendered_imports
+from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, rendered_imports
 from payrec.services.jobs import end_cancelled, queued_job
 from payrec.services.paging import Pager
 from payrec.services.read_options import profile_of
@@ -34,6 +35,10 @@ from payrec.storage.listing import BY_CREATION, PageRequest
 
 INLINE_BYTES_MAX: Final = 1024 * 1024
 """Bytes of a file that is read within the request; a larger one is a job, because others wait while it is read."""
+
+
+Options = UploadOptions | ExpectedUploadOptions
+"""What is said of a file; which of them tells what the file is of."""
 
 
 class UploadedFile:
@@ -54,7 +59,7 @@ class ImportService:
         self._pager = pager
         self._processor = processor
 
-    async def upload(self, caller: Caller, file: UploadedFile, options: UploadOptions) -> tuple[ImportPublic, int]:
+    async def upload(self, caller: Caller, file: UploadedFile, options: Options) -> tuple[ImportPublic, int]:
         """Store a file and read it, within the request when it is small; return the import and the status.
 
         The status is 201 for a new import that is completed, 200 for an earlier one of the same bytes and options,
@@ -69,7 +74,8 @@ class ImportService:
         NotFoundError, ConflictError
             As ``with_source``.
         """
-        profile_of(options)
+        if isinstance(options, UploadOptions):
+            profile_of(options)
         if caller.idempotency is not None:
             given = caller.idempotency
             asked = _content_key(file, options)
@@ -80,7 +86,8 @@ class ImportService:
         written = self._work.blobs.written(caller.tenant, file.stream)
         async with written as blob, self._work.tenant(caller) as unit:
             # What the source says now is kept with the import: a later change of it changes nothing that came before.
-            options = await with_source(unit.connection, options)
+            if isinstance(options, UploadOptions):
+                options = await with_source(unit.connection, options)
             content_key = _content_key(file, options)
             row = self._row(file, options, content_key, import_id=import_id, job_id=job_id, unit=unit)
             row["object_id"] = blob.object_id
@@ -223,7 +230,7 @@ class ImportService:
     def _row(
         self,
         file: UploadedFile,
-        options: UploadOptions,
+        options: Options,
         content_key: bytes,
         *,
         import_id: UUID,
@@ -242,7 +249,8 @@ class ImportService:
             "name": file.name,
             "sha256": file.sha256.hex(),
             "options": options.model_dump(mode="json", exclude_none=True),
-            "data_source_id": options.data_source_id,
+            "data_source_id": options.data_source_id if isinstance(options, UploadOptions) else None,
+            "resource": _resource(options),
             "version": 1,
         }
 
@@ -255,10 +263,16 @@ class ImportService:
         await jobs.wake(caller.tenant.environment_id, "import", delay=INLINE_LEASE if inline else timedelta())
 
 
-def _content_key(file: UploadedFile, options: UploadOptions) -> bytes:
+def _resource(options: Options) -> str:
+    return INCOMING if isinstance(options, UploadOptions) else EXPECTED
+
+
+def _content_key(file: UploadedFile, options: Options) -> bytes:
     """Return what two uploads have in common that are the same: bytes, options, and whose file it is."""
     said = options.model_dump(mode="json")
-    if options.data_source_id is None:
+    if not isinstance(options, UploadOptions):
+        said["resource"] = EXPECTED
+    elif options.data_source_id is None:
         # As it was before there were data sources, so that what came then is still known.
         del said["data_source_id"]
     return hashlib.sha256(file.sha256 + json.dumps(said, sort_keys=True).encode()).digest()

@@ -96,7 +96,7 @@ class ImportStore:
     async def page(self, page: PageRequest, query: ImportQuery) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of imports."""
         selection = Selection(columns=_COLUMNS, source="import", id_column="id")
-        found = equalities(query, {"status": "status", "format": "format", "data_source_id": "data_source_id"})
+        found = equalities(query, {name: name for name in ("status", "resource", "format", "data_source_id")})
         found += ranges(query, {"created_from": "created_at >=", "created_to": "created_at <="})
         for condition, parameters in found:
             selection.where(condition, **parameters)

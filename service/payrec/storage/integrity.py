@@ -12,6 +12,7 @@ from payrec.errors import (
     DuplicateExternalIdError,
     MatchRunInProgressError,
     PayrecError,
+    ReferenceTakenError,
     SlugTakenError,
     UsernameTakenError,
 )
@@ -21,6 +22,7 @@ ERRORS_BY_CONSTRAINT: Final[dict[str, type[PayrecError]]] = {
     "allocation_within_amount": AlreadyMatchedError,
     "data_source_name_unique": DataSourceNameTakenError,
     "expected_transaction_external_id_unique": DuplicateExternalIdError,
+    "expected_transaction_issued_reference_unique": ReferenceTakenError,
     "incoming_transaction_external_id_unique": DuplicateExternalIdError,
     "incoming_transaction_identity_unique": DuplicateExternalIdError,
     "job_match_run_unique": MatchRunInProgressError,

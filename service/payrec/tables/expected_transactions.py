@@ -26,9 +26,16 @@ class ExpectedTransaction(TenantTable, table=True):
             unique=True,
             postgresql_where=text("external_id IS NOT NULL"),
         ),
+        Index(
+            "expected_transaction_issued_reference_unique",
+            "reference",
+            unique=True,
+            postgresql_where=text("reference_issued"),
+        ),
         Index("expected_transaction_by_due", text("(COALESCE(due_on, 'infinity'::date))"), "id"),
         Index("expected_transaction_by_amount", "amount_minor", "id"),
         Index("expected_transaction_by_group", "group_key", "id", postgresql_where=text("group_key IS NOT NULL")),
+        Index("expected_transaction_by_reference", "reference", "id", postgresql_where=text("reference IS NOT NULL")),
     )
 
     id: UUID = Field(sa_column=column(UUID, primary_key=True))
@@ -58,6 +65,8 @@ class ExpectedTransaction(TenantTable, table=True):
     description: str | None = Field(sa_column=column(str, nullable=True))
     labels: dict[str, Any] = Field(sa_column=column(dict, default="'{}'", name="metadata"))
     """The interface's ``metadata``; SQLAlchemy keeps that name for itself."""
+    reference_issued: bool = Field(sa_column=column(bool, default="false"))
+    """Its reference was made here, and no other one that was has the same."""
 
 
 class ExpectedOpen(TenantTable, table=True):
@@ -106,7 +115,7 @@ class CounterpartyName(TenantTable, table=True):
 
 
 class OverdueNotice(TenantTable, table=True):
-    """An expected transaction of which it was told that it is overdue. It is not told again."""
+    """An expected transaction of which it was told that it is overdue. It is told again if it was not meanwhile."""
 
     __tablename__ = "overdue_notice"
 

@@ -86,6 +86,41 @@ async def test_what_is_settled_is_not_overdue(world: World) -> None:
     assert await told(world, paid) == [0]
 
 
+async def patched(world: World, item: str, **fields: Any) -> None:
+    answer = await world.tenant.request("PATCH", f"/expected-transactions/{item}", json=fields)
+    assert answer.status_code == 200, answer.text
+
+
+async def test_what_is_due_later_after_all_is_told_when_it_is_overdue_again(world: World) -> None:
+    moved = await world.expect(dueDate="2026-03-01")
+    by_period = await world.expect(dueDate=None, expectedTo="2026-03-01")
+    late = await world.expect(dueDate="2026-03-01")
+    void = await world.expect(dueDate="2026-03-09")
+    ids = (moved, by_period, late, void)
+    await world.tenant.post(f"/expected-transactions/{void}/void", {"reason": "a mistake"})
+    assert await at(world).announce() == 7
+    assert await told(world, *ids) == [1, 1, 1, 0]
+    # The same dates, others that are over as well, and others that are not.
+    await patched(world, late, dueDate="2026-03-02", expectedTo="2999-01-01")
+    await patched(world, moved, dueDate="2999-01-10", description="by agreement")
+    await patched(world, by_period, expectedTo="2999-01-20")
+    assert await at(world).announce() == 0
+    assert await at(world, TODAY.replace(year=2999, month=1, day=15)).announce() == 1
+    assert await told(world, *ids) == [2, 1, 1, 0]
+    assert await at(world, TODAY.replace(year=2999, month=1, day=25)).announce() == 1
+    assert await told(world, *ids) == [2, 2, 1, 0]
+
+
+async def test_what_somebody_changes_at_the_moment_is_left_for_the_next_time(world: World) -> None:
+    item = await world.expect(dueDate="2026-03-01")
+    async with world.service.factory.context.database.tenant(world.scope) as connection:
+        await connection.execute("UPDATE expected_open SET due_day = due_day + 100000")
+        # That of the other tenant alone.
+        assert await at(world).announce() == 1
+    assert await at(world).announce() == 0
+    assert await told(world, item) == [0]
+
+
 async def test_what_is_announced_at_the_same_time_is_announced_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

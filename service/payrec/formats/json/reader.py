@@ -66,7 +66,7 @@ class JsonReader:
 
         """
         decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
-        records = _lines(source, decoder) if detected.format == "jsonl" else _Envelope(source, decoder).records()
+        records = records_of(source, decoder, detected)
         statements: dict[tuple[str | None, str], Statement] = {}
         for line, record in records:
             if isinstance(record, Problem):
@@ -118,6 +118,11 @@ def _statement(index: int, account: str | None, currency: str) -> Statement:
 
 Record = tuple[int, Any]
 """Line of the file, and a decoded value, the ``RecordError`` for which it is rejected, or a ``Problem`` to pass on."""
+
+
+def records_of(source: Source, decoder: Decoder, detected: Detected) -> Iterator[Record]:
+    """Yield the records of a file, whatever they are of; raises as ``JsonReader.read``."""
+    return _lines(source, decoder) if detected.format == "jsonl" else _Envelope(source, decoder).records()
 
 
 def _lines(source: Source, decoder: Decoder) -> Iterator[Record]:

@@ -1,0 +1,96 @@
+"""Many expected transactions in one request: each is created or refused by itself, all that are right at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import structlog
+
+from payrec.domain.caller import Caller
+from payrec.errors import DuplicateExternalIdError, PayrecError, UnavailableError
+from payrec.models.common import BulkResults
+from payrec.models.expected_transactions import ExpectedTransactionCreate, ExpectedTransactionsBulk
+from payrec.services.auto_runs import match_soon
+from payrec.services.bulk_results import Results
+from payrec.services.expected_rows import Stated, creation, rows_of, stated
+from payrec.services.validation import validated
+from payrec.services.work import Work
+from payrec.storage.expected_loading import LOADING_ATTEMPTS_MAX, ExpectedContendedError, ExpectedLoadingStore
+from payrec.storage.expected_transactions import ExpectedTransactionStore
+
+
+class ExpectedBulkService:
+    """Creates expected transactions of the caller's tenant environment, thousands at once."""
+
+    def __init__(self, *, work: Work) -> None:
+        self._work = work
+        self._logger = structlog.get_logger("payrec.expected_transactions")
+
+    async def create(self, caller: Caller, given: ExpectedTransactionsBulk) -> BulkResults:
+        """Create each item that is right; of those with one externalId the first.
+
+        Raises
+        ------
+        UnavailableError
+            Others store the same, again and again.
+        """
+        # Thousands of items take a while: others are answered meanwhile.
+        right, wrong = await asyncio.to_thread(_read, given.items)
+        for attempt in range(1, LOADING_ATTEMPTS_MAX + 1):
+            try:
+                results, count = await self._create(caller, right, wrong, alone=attempt == LOADING_ATTEMPTS_MAX)
+            except ExpectedContendedError:
+                continue
+            self._logger.info("expected_transactions.created", count=count, refused=len(given.items) - count)
+            return results
+        raise UnavailableError("somebody else changes the same rows")
+
+    async def _create(
+        self, caller: Caller, right: dict[int, Stated], wrong: dict[int, PayrecError], *, alone: bool
+    ) -> tuple[BulkResults, int]:
+        results = Results(caller)
+        results.refuse_all(wrong)
+        async with self._work.tenant(caller) as unit:
+            store = ExpectedLoadingStore(unit.connection)
+            await store.begin(alone=alone)
+            names = [item.given.external_id for item in right.values() if item.given.external_id is not None]
+            known = await ExpectedTransactionStore(unit.connection).known(names)
+            taken = {name: row["id"] for name, row in known.items()}
+            new: list[Stated] = []
+            first_id = self._work.ids.block(len(right) or 1)
+            for index, item in right.items():
+                name = item.given.external_id
+                if name is not None and name in taken:
+                    results.refuse(index, DuplicateExternalIdError(existingId=str(taken[name])))
+                    continue
+                transaction_id = UUID(int=first_id + len(new))
+                new.append(item)
+                if name is not None:
+                    taken[name] = transaction_id
+                results.succeed(index, 201, transaction_id)
+            rows, opened = await asyncio.to_thread(
+                rows_of, new, first_id=first_id, at=unit.now, change_id=unit.change_id
+            )
+            await store.add(rows, opened)
+            for row in rows:
+                unit.record(creation(row))
+            told = results.told()
+            unit.answer(200, told)
+            if rows:
+                await match_soon(unit, self._work.ids.new())
+        return told, len(rows)
+
+
+def _read(items: Sequence[Any]) -> tuple[dict[int, Stated], dict[int, PayrecError]]:
+    """Return by their place the items that can be stored as they are, and what is wrong with the others."""
+    right: dict[int, Stated] = {}
+    wrong: dict[int, PayrecError] = {}
+    for index, item in enumerate(items):
+        try:
+            right[index] = stated(validated(ExpectedTransactionCreate, item))
+        except PayrecError as error:
+            wrong[index] = error
+    return right, wrong
