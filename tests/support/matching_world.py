@@ -18,10 +18,13 @@ from support.tenant_data import scope_of_tenant
 DEADLINE_SECONDS = 20.0
 ENVIRONMENT = "production"
 DECISIONS = ("allocation", "leg", "match")
+HISTORY = ("allocation_state", "match_state", "open_reason_state", "stated_row")
 TABLES = (
     "outbox",  # first: the sealer reads it before it writes the feed
     *DECISIONS,
+    *HISTORY,
     "alias",
+    "alias_lesson",
     "audit_commitment",
     "audit_record",
     "audit_seal",
@@ -37,6 +40,7 @@ TABLES = (
     "expected_transaction",
     "export",
     "fx_rate",
+    "fx_rate_state",
     "idempotency",
     "import_problem",
     "statement",
@@ -44,7 +48,9 @@ TABLES = (
     "incoming_open",
     "incoming_transaction",
     "job",
+    "learning_mark",
     "overdue_notice",
+    "rejection_forgotten",
     "reversal_link",
     "webhook",
     "webhook_delivery",
@@ -64,6 +70,8 @@ class World:
     bystander: Tenant
     scope: TenantScope
     bystander_scope: TenantScope
+    received: int = 0
+    """Lines that were stored one by one."""
 
     async def expect(self, amount: str = "100.00", **fields: Any) -> str:
         """Store an expected transaction and return its id."""
@@ -71,8 +79,10 @@ class World:
         return await self._store("/expected-transactions", body)
 
     async def receive(self, amount: str = "100.00", **fields: Any) -> str:
-        """Store an incoming transaction and return its id."""
-        body = {"direction": "credit", "currency": "EUR", "bookingDate": "2026-03-12", "amount": amount, **fields}
+        """Store an incoming transaction and return its id; as at a bank, each has a reference of its own."""
+        body = {"direction": "credit", "currency": "EUR", "bookingDate": "2026-03-12", "amount": amount}
+        self.received += 1
+        body = {**body, "bankReference": f"booking-{self.received:06}", **fields}
         return await self._store("/incoming-transactions", body)
 
     async def upload(self, records: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 from uuid import UUID
@@ -58,6 +58,13 @@ KEY_COLUMNS: Final = (
     "reversal",
 )  # fmt: skip
 """Columns of ``incoming_open`` that are computed; the others repeat the transaction."""
+
+
+_OPENING: Final = (
+    "currency", "direction", "account", "remittance", "structured_reference", "end_to_end_id", "counterparty_name",
+    "counterparty_account", "bank_transaction_code", "return_reason", "reversal",
+)  # fmt: skip
+"""Fields of an entry that its open row is made of, and that a stored transaction calls the same."""
 
 
 def stored_columns(
@@ -116,7 +123,7 @@ def key_columns(entries: Sequence[Entry], *, identities: Sequence[bytes]) -> tup
         [account_key(e.counterparty_account) if e.counterparty_account else None for e in entries],
         [account_key(e.account) if e.account else None for e in entries],
         [None if e.batch is None else reference_key(e.batch.group_key) for e in entries],
-        _ties(identities),
+        tie_keys(identities),
         [
             takes_back(
                 reversal=e.reversal, bank_transaction_code=e.bank_transaction_code, return_reason=e.return_reason
@@ -128,7 +135,7 @@ def key_columns(entries: Sequence[Entry], *, identities: Sequence[bytes]) -> tup
     )
 
 
-def _ties(identities: Sequence[bytes]) -> Sequence[int]:
+def tie_keys(identities: Sequence[bytes]) -> Sequence[int]:
     """Return what orders lines that are otherwise equal.
 
     The identity is a hash of content already: half of it, and which of several it is.
@@ -160,6 +167,32 @@ def open_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str
         "pending": entry.status != "booked",
         "currency": entry.currency,
     }
+
+
+def open_row_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of ``incoming_open`` of a stored transaction of which everything is open, as it was at first.
+
+    ``row`` has the columns of ``incoming_transaction``.
+    """
+    entry = Entry(
+        amount_minor=row["amount_minor"],
+        booking_on=row["booking_on"],
+        value_on=row["value_on"],
+        status="pending" if row["pending"] else "booked",
+        batch=None if row["group_key"] is None else Batch(row["group_key"], None, itemised=False),
+        **{name: row[name] for name in _OPENING},
+    )
+    identity = tie_identity(row["identity"], row["fingerprint"], declared=row["external_id"] or row["import_id"])
+    opened = open_row(entry, transaction_id=row["id"], identity=identity)
+    return {**opened, "revision": row["revision"], "duplicate": row["duplicate"]}
+
+
+def tie_identity(identity: bytes, fingerprint: bytes, *, declared: object) -> bytes:
+    """Return what orders a transaction among equal ones, given what says who it is: its externalId or its file.
+
+    An identity made of our own id says nothing: what is equal otherwise must look equal to matching.
+    """
+    return fingerprint if declared is None else identity
 
 
 def _money(money: Money) -> dict[str, Any]:

@@ -23,6 +23,8 @@ class TenantScope:
     """IANA name; says which day it is for the tenant."""
     auto_run: bool = False
     """Whether what arrives is matched at once (``matching.autoRun``)."""
+    reject_duplicates: bool = False
+    """Whether content that is stored under another identity is refused (``ingestion.duplicatePolicy``)."""
 
 
 def today(scope: TenantScope, now: datetime) -> date:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Body, Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
     AmountExceedsOpenError,
+    AsOfOutOfRangeError,
     ConflictError,
     DuplicateExternalIdError,
     InvalidCursorError,
@@ -18,7 +19,7 @@ from payrec.errors import (
     ValidationFailedError,
     VersionMismatchError,
 )
-from payrec.handlers.bodies import uploaded
+from payrec.handlers.bodies import upload_body, uploaded
 from payrec.handlers.context import (
     Context,
     IfMatch,
@@ -30,35 +31,23 @@ from payrec.handlers.context import (
     respond_page,
 )
 from payrec.handlers.routing import GatedRoute
-from payrec.models.common import Page
+from payrec.models.common import AsOfQuery, BulkResults, Page
 from payrec.models.imports import ImportPublic, UploadOptions
 from payrec.models.incoming_transactions import (
+    IncomingTransactionClassify,
     IncomingTransactionCreate,
+    IncomingTransactionIgnore,
     IncomingTransactionPublic,
     IncomingTransactionQuery,
+    IncomingTransactionRestore,
+    IncomingTransactionsCreate,
     ReversalLinkCreate,
 )
 
-_OPTIONS = UploadOptions.model_json_schema(by_alias=True)["properties"]
-_BINARY = {"type": "string", "format": "binary"}
-UPLOAD_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {"type": "object", "required": ["file"], "properties": {"file": _BINARY, **_OPTIONS}}
-            },
-            "application/octet-stream": {"schema": _BINARY},
-            "application/x-ndjson": {"schema": _BINARY},
-            "application/json": {"schema": {"type": "array", "items": {"type": "object"}}},
-        },
-    },
-    "parameters": [
-        {"name": name, "in": "query", "required": False, "schema": schema} for name, schema in _OPTIONS.items()
-    ],
-}
+UPLOAD_BODY = upload_body(UploadOptions)
 
 IncomingTransactionList = Annotated[IncomingTransactionQuery, Depends(query_of(IncomingTransactionQuery))]
+AsOf = Annotated[AsOfQuery, Depends(query_of(AsOfQuery))]
 
 router = APIRouter(tags=["incoming transactions"], route_class=GatedRoute)
 
@@ -80,7 +69,7 @@ async def create(context: Context, given: IncomingTransactionCreate) -> Response
     "/incoming-transactions",
     summary="List incoming transactions",
     response_model=Page[IncomingTransactionPublic],
-    responses=problems(InvalidCursorError, ValidationFailedError),
+    responses=problems(AsOfOutOfRangeError, InvalidCursorError, ValidationFailedError),
     openapi_extra=query_parameters(IncomingTransactionQuery),
 )
 async def list_(context: Context, query: IncomingTransactionList) -> Response:
@@ -109,16 +98,78 @@ async def upload(context: Context) -> Response:
     return respond(created, status, headers)
 
 
+@router.post(
+    "/incoming-transactions/bulk",
+    summary="Create many incoming transactions",
+    response_model=BulkResults,
+    responses=problems(ValidationFailedError),
+)
+async def create_many(context: Context, given: IncomingTransactionsCreate) -> Response:
+    """State up to 10,000 at once; each item succeeds or fails by itself."""
+    return respond(await context.factory.create_incoming_bulk_service().create(context.caller, given))
+
+
 @router.get(
     "/incoming-transactions/{transaction_id}",
     summary="Get an incoming transaction",
     response_model=IncomingTransactionPublic,
-    responses=problems(NotFoundError),
+    responses=problems(AsOfOutOfRangeError, NotFoundError, ValidationFailedError),
+    openapi_extra=query_parameters(AsOfQuery),
 )
-async def get(context: Context, transaction_id: ResourceId) -> Response:
+async def get(context: Context, transaction_id: ResourceId, query: AsOf) -> Response:
     """Return one incoming transaction and what became of it."""
-    found = await context.factory.create_incoming_transaction_service().get(context.caller, transaction_id)
+    found = await context.factory.create_incoming_transaction_service().get(
+        context.caller, transaction_id, as_of=query.as_of
+    )
     return respond(found, headers={"ETag": found.headers["ETag"]})
+
+
+@router.post(
+    "/incoming-transactions/{transaction_id}/ignore",
+    summary="Ignore an incoming transaction",
+    response_model=IncomingTransactionPublic,
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+)
+async def ignore(
+    context: Context, transaction_id: ResourceId, given: IncomingTransactionIgnore, if_match: IfMatch = None
+) -> Response:
+    """Have nothing done about it until somebody restores it. Proposals that join it are superseded."""
+    service = context.factory.create_incoming_state_service()
+    ignored = await service.ignore(context.caller, transaction_id, given, if_match)
+    return respond(ignored, headers={"ETag": ignored.headers["ETag"]})
+
+
+@router.post(
+    "/incoming-transactions/{transaction_id}/classify",
+    summary="Classify an incoming transaction",
+    response_model=IncomingTransactionPublic,
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+)
+async def classify(
+    context: Context, transaction_id: ResourceId, given: IncomingTransactionClassify, if_match: IfMatch = None
+) -> Response:
+    """Say what it is that nobody expected: a fee, interest, payroll, tax. Proposals that join it are superseded."""
+    service = context.factory.create_incoming_state_service()
+    classified = await service.classify(context.caller, transaction_id, given, if_match)
+    return respond(classified, headers={"ETag": classified.headers["ETag"]})
+
+
+@router.post(
+    "/incoming-transactions/{transaction_id}/restore",
+    summary="Restore an incoming transaction",
+    response_model=IncomingTransactionPublic,
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+)
+async def restore(
+    context: Context,
+    transaction_id: ResourceId,
+    given: Annotated[IncomingTransactionRestore | None, Body()] = None,
+    if_match: IfMatch = None,
+) -> Response:
+    """Take back that it is ignored or classified; or, where it is open, say that it is no duplicate."""
+    service = context.factory.create_incoming_state_service()
+    restored = await service.restore(context.caller, transaction_id, given or IncomingTransactionRestore(), if_match)
+    return respond(restored, headers={"ETag": restored.headers["ETag"]})
 
 
 @router.post(

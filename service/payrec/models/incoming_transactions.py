@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX
 from payrec.domain.returns import ReturnKind
 from payrec.models.common import (
+    AsOfQuery,
     BoundedMinor,
     Currency,
     Date,
     DecimalAmount,
     Direction,
+    GivenReason,
     ListQuery,
     Metadata,
     MoneyGiven,
     Public,
+    Reason,
     Remittance,
     Request,
     Resource,
@@ -38,6 +41,21 @@ class ChargeGiven(Request):
     amount_minor: BoundedMinor
     currency: Currency
     direction: Direction
+
+
+CATEGORY_LENGTH_MAX: Final = 64
+"""Characters of what a line is classified as."""
+
+POSTING_CODE_LENGTH_MAX: Final = 64
+"""Characters of an account or code of the books."""
+
+Category = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=CATEGORY_LENGTH_MAX)]
+"""What a line that nobody expected is: ``fee``, ``interest``, ``payroll``, ``tax``, or a word of the tenant's own."""
+
+PostingCode = Annotated[
+    str, StringConstraints(pattern=r"^[!-~]([ -~]*[!-~])?$", min_length=1, max_length=POSTING_CODE_LENGTH_MAX)
+]
+"""An account or code of the books, in printable ASCII."""
 
 
 class IncomingTransactionCreate(MoneyGiven):
@@ -74,6 +92,13 @@ class MoneyPublic(Public):
     amount_minor: int
     currency: str
     direction: Direction | None = None
+
+
+class ClassificationPublic(Public):
+    """What a line that nobody expected is."""
+
+    category: str
+    posting_code: str | None = Field(default=None, exclude_if=lambda v: v is None)
 
 
 class ReversalOf(Public):
@@ -127,6 +152,8 @@ class IncomingTransactionPublic(Resource):
     matched_amount_minor: int
     open_amount_minor: int
     reason_code: str | None
+    ignored_reason: str | None
+    classification: ClassificationPublic | None = Field(default=None, exclude_if=lambda v: v is None)
 
 
 class ReversalLinkCreate(Request):
@@ -139,7 +166,41 @@ class ReversalLinkCreate(Request):
     """All that is open of the return, unless less is given."""
 
 
-class IncomingTransactionQuery(ListQuery):
+class IncomingTransactionIgnore(Request):
+    """Why nothing is to be done about a line."""
+
+    reason: GivenReason
+
+
+class IncomingTransactionRestore(Request):
+    """Why what was decided about a line is taken back."""
+
+    reason: Reason | None = None
+
+
+class IncomingTransactionClassify(Request):
+    """What a line that nobody expected is."""
+
+    category: Category
+    posting_code: PostingCode | None = None
+    """Where the books have it, if not where they have all of its category."""
+    reason: Reason | None = None
+
+
+class IncomingTransactionsCreate(Request):
+    """Movements to store; each one that is right is stored, whatever is wrong with others."""
+
+    items: Annotated[
+        list[dict[str, Any]],
+        Field(
+            min_length=1,
+            max_length=BULK_ITEMS_MAX,
+            json_schema_extra={"items": {"$ref": "#/components/schemas/IncomingTransactionCreate"}},
+        ),
+    ]
+
+
+class IncomingTransactionQuery(ListQuery, AsOfQuery):
     """Filters of the incoming transactions; amounts need the currency."""
 
     sort: Literal["createdAt", "-createdAt", "bookingDate", "-bookingDate", "amountMinor", "-amountMinor"] = (

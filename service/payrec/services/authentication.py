@@ -135,6 +135,7 @@ class Authenticator:
             role_name=row["role_name"],
             timezone=row["timezone"],
             auto_run=row["auto_run"],
+            reject_duplicates=row["reject_duplicates"],
         )
 
     async def _identify(self, credentials: Credentials, request_id: str) -> Identified:

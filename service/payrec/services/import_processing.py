@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import structlog
 
@@ -15,6 +15,7 @@ from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.disk import disk_room
+from payrec.domain.pages import Page
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.domain.statements import Problem
@@ -31,8 +32,9 @@ from payrec.metrics import Metrics
 from payrec.models.imports import ImportPublic, UploadOptions
 from payrec.services.auto_runs import match_soon
 from payrec.services.data_source_status import follow_import
-from payrec.services.import_rendering import ERRORS_SHOWN_MAX, rendered_imports
-from payrec.services.ingestion import Ingestion
+from payrec.services.expected_uploads import ExpectedUploads
+from payrec.services.import_rendering import ERRORS_SHOWN_MAX, EXPECTED, rendered_imports
+from payrec.services.ingestion import BelatedPagesError, Ingestion
 from payrec.services.jobs import end_without_effect
 from payrec.services.read_options import read_options
 from payrec.services.statements import store_statements
@@ -50,6 +52,7 @@ class ImportProcessor:
     def __init__(self, *, work: Work, metrics: Metrics) -> None:
         self._work = work
         self._metrics = metrics
+        self._expected = ExpectedUploads(work=work, metrics=metrics)
         self._logger = structlog.get_logger("payrec.imports")
 
     async def process(
@@ -76,11 +79,21 @@ class ImportProcessor:
             It cannot be loaded now: a worker tries again.
         """
         try:
-            for care in Care:
-                with suppress(ContendedError), disk_room(), self._ingestion(row, stream) as ingestion:
+            if row["resource"] == EXPECTED:
+                with disk_room():
+                    return await self._expected.load(
+                        caller, scope, row, attempt=attempt, stream=stream, progress=progress or Progress()
+                    )
+            pages: dict[int, Page] = {}
+            cares = list(Care)
+            # The last one once more: that something is a page may turn out as late as that.
+            for care in (*cares, cares[-1]):
+                again = suppress(ContendedError, BelatedPagesError)
+                with again, disk_room(), self._ingestion(row, stream, pages) as ingestion:
                     return await self._load(
                         caller, scope, row, ingestion, attempt=attempt, progress=progress or Progress(), care=care
                     )
+                pages |= ingestion.belated_pages
             raise UnavailableError("somebody else changes the same rows")
         except (UnprocessableError, PayloadTooLargeError) as refusal:
             await self._fail(caller, scope, row, refusal, attempt=attempt)
@@ -106,7 +119,7 @@ class ImportProcessor:
                 stream.write(data)
             await self.process(caller, scope, row, attempt=job["attempts"], stream=stream, progress=progress)
 
-    def _ingestion(self, row: dict[str, Any], stream: BinaryIO) -> Ingestion:
+    def _ingestion(self, row: dict[str, Any], stream: BinaryIO, pages: Mapping[int, Page]) -> Ingestion:
         options = UploadOptions.model_validate(row["options"], by_name=True)
         return Ingestion(
             stream,
@@ -115,6 +128,7 @@ class ImportProcessor:
             import_id=row["id"],
             ids=self._work.ids,
             monotonic=self._work.clock.monotonic,
+            pages=pages,
         )
 
     async def _load(
@@ -130,20 +144,37 @@ class ImportProcessor:
     ) -> ImportPublic:
         async with self._work.tenant(caller, scope, resumed=True) as unit:
             stamp = Stamp(at=unit.now, change_id=unit.change_id, import_id=row["id"])
-            staging = Staging(unit.connection, stamp=stamp, care=care)
+            staging = Staging(unit.connection, stamp=stamp, care=care, reject=scope.reject_duplicates)
             async with aclosing(_ahead(ingestion.pieces(stamp))) as pieces:
                 async for piece in pieces:
                     await staging.add(piece)
                     progress.reach(ingestion.transactions)
+            if ingestion.belated_pages:
+                raise BelatedPagesError
             if row["options"].get("mode") == "all_or_nothing" and ingestion.file.counts.rejected:
-                raise _refusal(ingestion)
+                raise _refusal(ingestion.file.problems, ingestion.file.counts.rejected)
             await staging.finish()
             for reused in staging.reused:
                 detail = "its id belongs to a stored record of another amount, direction or date: known by its content"
                 ingestion.tell(
                     Problem("identity_reused", statement=reused["statement_index"], line=reused["line"], detail=detail)
                 )
-            values = await self._complete(unit, row, ingestion, new=staging.new)
+            repeated = [
+                Problem(
+                    "duplicate",
+                    "error",
+                    rejects=True,
+                    statement=of["statement_index"],
+                    line=of["line"],
+                    detail=_REPEATED,
+                )
+                for of in staging.rejected
+            ]
+            if row["options"].get("mode") == "all_or_nothing" and repeated:
+                raise _refusal(repeated, len(repeated))
+            for problem in repeated:
+                ingestion.tell(problem)
+            values = await self._complete(unit, row, ingestion, new=staging.new, repeated=len(repeated))
             result = {"importId": str(row["id"]), "accepted": values["accepted"], "duplicates": values["duplicates"]}
             jobs = JobStore(unit.connection)
             done = values["records"]
@@ -161,18 +192,20 @@ class ImportProcessor:
         self._logger.info("import.completed", import_id=str(row["id"]), **values)
         return public
 
-    async def _complete(self, unit: Unit, row: dict[str, Any], ingestion: Ingestion, *, new: int) -> dict[str, Any]:
+    async def _complete(
+        self, unit: Unit, row: dict[str, Any], ingestion: Ingestion, *, new: int, repeated: int
+    ) -> dict[str, Any]:
         file = ingestion.file
-        duplicates = ingestion.transactions - new
+        duplicates = ingestion.transactions - new - repeated
         values: dict[str, Any] = {
             "format": file.format,
             "format_version": file.version,
             "encoding": file.encoding,
             "records": file.counts.records,
-            "accepted": file.counts.accepted - duplicates,
+            "accepted": file.counts.accepted - duplicates - repeated,
             "duplicates": duplicates,
             "skipped": file.counts.skipped,
-            "rejected": file.counts.rejected,
+            "rejected": file.counts.rejected + repeated,
         }
         store = ImportStore(unit.connection)
         if not await store.complete(row["id"], values, at=unit.now):
@@ -209,9 +242,10 @@ async def _ahead(pieces: Iterator[Piece]) -> AsyncGenerator[Piece, None]:
             coming.exception()
 
 
-def _refusal(ingestion: Ingestion) -> ValidationFailedError:
-    rejected = [p for p in ingestion.file.problems if p.rejects][:ERRORS_SHOWN_MAX]
+_REPEATED: Final = "its content is stored under another identity"
+
+
+def _refusal(problems: Sequence[Problem], count: int) -> ValidationFailedError:
+    rejected = [p for p in problems if p.rejects][:ERRORS_SHOWN_MAX]
     errors = [FieldError(pointer=f"/line/{p.line}", code=p.code, detail=p.detail) for p in rejected]
-    return ValidationFailedError(
-        f"{ingestion.file.counts.rejected} records were rejected, so nothing is stored", errors=errors
-    )
+    return ValidationFailedError(f"{count} records were rejected, so nothing is stored", errors=errors)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 from payrec.domain.caller import Caller
-from payrec.domain.changes import Record
-from payrec.domain.identity import fingerprint
-from payrec.domain.incoming_transactions import identity_of, open_row, stored_row
+from payrec.domain.incoming_transactions import identity_of
 from payrec.domain.money import format_minor
 from payrec.domain.returns import return_kind
-from payrec.domain.statements import Batch, Entry, Money
-from payrec.errors import NotFoundError
+from payrec.domain.statements import Entry
+from payrec.errors import DuplicateContentError, NotFoundError
 from payrec.models.common import Page
 from payrec.models.incoming_transactions import (
     IncomingTransactionCreate,
@@ -19,35 +18,14 @@ from payrec.models.incoming_transactions import (
     IncomingTransactionQuery,
 )
 from payrec.services.auto_runs import match_soon
+from payrec.services.incoming_rows import creation, named, repeats, rows_of, stated
 from payrec.services.paging import Pager
-from payrec.services.validation import amount_of, check_amount_filters, identifier
-from payrec.services.work import Work
+from payrec.services.validation import check_amount_filters, identifier
+from payrec.services.work import Unit, Work
+from payrec.storage.duplicates import DuplicateStore
 from payrec.storage.incoming_transactions import SORTS, IncomingTransactionStore
 
 COLLECTION: Final = "/incoming-transactions"
-
-_SAME: Final = [
-    "direction",
-    "currency",
-    "external_id",
-    "account",
-    "remittance",
-    "structured_reference",
-    "end_to_end_id",
-    "bank_reference",
-    "counterparty_name",
-    "counterparty_account",
-    "bank_transaction_code",
-    "reversal",
-    "mandate_id",
-    "instruction_id",
-    "transaction_id",
-    "uetr",
-    "purpose_code",
-    "return_reason",
-    "metadata",
-]
-"""Fields that a request and an entry of a statement call the same."""
 
 
 class IncomingTransactionService:
@@ -63,52 +41,35 @@ class IncomingTransactionService:
         Raises
         ------
         DuplicateExternalIdError, AmountOutOfRangeError, ValidationFailedError
+        DuplicateContentError
+            Its content is stored already, and the tenant's setting ``duplicatePolicy`` is ``reject``.
         """
-        entry = _entry(given, amount_of(given, least=0))
         transaction_id = self._work.ids.new()
-        # Without an externalId, every request is a transaction of its own.
-        entry.identity_kind = "bank"
-        entry.identity_value = str(transaction_id)
-        entry.fingerprint = fingerprint(entry)
+        entry = named(stated(given), transaction_id)
         identity = identity_of(entry)
         async with self._work.tenant(caller) as unit:
             store = IncomingTransactionStore(unit.connection)
-            row = {
-                **stored_row(entry, transaction_id=transaction_id, identity=identity),
-                "statement_index": None,
-                "created_at": unit.now,
-                "updated_at": unit.now,
-                "change_id": unit.change_id,
-            }
-            # An identity made of our own id says nothing: what is equal otherwise must look equal to matching.
-            content = identity if entry.external_id is not None else entry.fingerprint
-            await store.add(row, open_row(entry, transaction_id=transaction_id, identity=content))
+            row, opened = rows_of(entry, transaction_id=transaction_id, identity=identity, unit=unit)
+            await store.add(row, opened)
+            await _compare(unit, entry, identity)
             stored = await store.get(transaction_id)
             public = public_of(stored or {})
-            unit.record(
-                Record(
-                    action="incoming_transaction.created",
-                    resource_id=transaction_id,
-                    after={
-                        "amountMinor": entry.amount_minor,
-                        "currency": entry.currency,
-                        "externalId": entry.external_id,
-                    },
-                )
-            )
+            unit.record(creation(entry, transaction_id))
             unit.answer(201, public, public.headers)
             await match_soon(unit, self._work.ids.new())
         return public
 
-    async def get(self, caller: Caller, transaction_id: str) -> IncomingTransactionPublic:
-        """Return one incoming transaction.
+    async def get(
+        self, caller: Caller, transaction_id: str, *, as_of: datetime | None = None
+    ) -> IncomingTransactionPublic:
+        """Return one incoming transaction, now or as of an instant.
 
         Raises
         ------
-        NotFoundError
+        AsOfOutOfRangeError, NotFoundError
         """
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            row = await IncomingTransactionStore(connection).get(identifier(transaction_id))
+            row = await IncomingTransactionStore(connection).get(identifier(transaction_id), as_of=as_of)
         if row is None:
             raise NotFoundError
         return public_of(row)
@@ -118,7 +79,7 @@ class IncomingTransactionService:
 
         Raises
         ------
-        InvalidCursorError, ValidationFailedError
+        InvalidCursorError, ValidationFailedError, AsOfOutOfRangeError
         """
         listing = self._pager.listing(COLLECTION, query, SORTS, caller.scope)
         check_amount_filters(query)
@@ -142,6 +103,8 @@ def _shaped(row: dict[str, Any]) -> dict[str, Any]:
     row["charges"] = row["charges"] or []
     row["return_kind"] = return_kind(row["bank_transaction_code"], row["return_reason"])
     row["reversal_of"] = row["reversal_of"] or []
+    category = row["category"]
+    row["classification"] = None if category is None else {"category": category, "posting_code": row["posting_code"]}
     net, original = row["net_minor"], row["original_minor"]
     row["net"] = (
         None
@@ -152,13 +115,12 @@ def _shaped(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _entry(given: IncomingTransactionCreate, amount_minor: int) -> Entry:
-    return Entry(
-        amount_minor=amount_minor,
-        booking_on=given.booking_date,
-        value_on=given.value_date,
-        status="pending" if given.status == "pending" else "booked",
-        charges=[Money(c.amount_minor, c.currency, c.direction) for c in given.charges],
-        batch=Batch(given.group_key, None, itemised=False) if given.group_key is not None else None,
-        **{name: getattr(given, name) for name in _SAME},
-    )
+async def _compare(unit: Unit, entry: Entry, identity: bytes) -> None:
+    """Flag an entry that was just stored where its content is stored under another identity, or refuse it."""
+    store = DuplicateStore(unit.connection)
+    await store.hold([entry.fingerprint])
+    if unit.caller.tenant.reject_duplicates:
+        twins = await store.twins([entry.fingerprint], [identity])
+        if twins and repeats(entry, twins[0]):
+            raise DuplicateContentError(existingId=str(twins[0]["id"]))
+    await store.flag([entry.fingerprint], change_id=unit.change_id, at=unit.now)

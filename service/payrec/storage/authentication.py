@@ -11,6 +11,7 @@ from payrec.storage.rows import fetch_one
 _PLACE: Final = """
     t.slug, t.status AS tenant_status, coalesce(t.settings->>'timezone', 'UTC') AS timezone,
     coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run,
+    coalesce(t.settings->'ingestion'->>'duplicatePolicy', 'flag') = 'reject' AS reject_duplicates,
     e.id AS environment_id, e.environment, e.schema_name, e.role_name,
     e.status AS environment_status, e.revision
 """

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from psycopg import sql
-
 from payrec.errors import DuplicateExternalIdError
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage.database import Connection
-from payrec.storage.filters import Condition, amount_range, equalities, ranges, texts
+from payrec.storage.filters import Condition, amount_range, created, equalities, frequent, ranges, status_is, texts
+from payrec.storage.history import HistoryStore
+from payrec.storage.history_relations import at_instant, had_status, is_open
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
 from payrec.storage.reasons import reason_code
 from payrec.storage.rows import adapt, fetch_one, paired_insert
+from payrec.tables.allocations import RARE_STATUSES
 from payrec.tables.incoming_transactions import IncomingOpen, IncomingTransaction
 
 _STATUS: Final = "coalesce(a.status, CASE WHEN i.pending THEN 'pending' ELSE 'unmatched' END)"
-_REASON: Final = f"CASE WHEN o.duplicate THEN 'duplicate' ELSE coalesce(a.reason_code, {reason_code(2)}) END"
+_REASON: Final = f"""
+    CASE WHEN i.duplicate AND {is_open(2)} THEN 'duplicate' ELSE coalesce(a.reason_code, {reason_code(2, "i.id")}) END
+"""
 """What keeps it open: what was found when it came, what was decided about it, or why the last run proposed nothing."""
 _VERSION: Final = "i.revision + coalesce(a.version, 1) - 1"
 """Grows with every change of what it says and of what became of it."""
@@ -32,20 +36,21 @@ COLUMNS: Final = f"""
     i.end_to_end_id, i.bank_reference, i.counterparty_name, i.counterparty_account, i.bank_transaction_code,
     i.group_key, i.reversal, i.mandate_id, i.instruction_id, i.transaction_id, i.uetr, i.purpose_code, i.return_reason,
     i.charges, i.net_minor, i.net_currency, i.original_minor, i.original_currency, i.exchange_rate, i.batch,
-    i.metadata, {_REASON} AS reason_code, coalesce(a.allocated_minor, 0) AS matched_amount_minor,
+    i.metadata, {_REASON} AS reason_code,
+    CASE WHEN a.status = 'ignored' THEN coalesce(a.reason, a.reason_code) END AS ignored_reason,
+    a.category, a.posting_code, coalesce(a.allocated_minor, 0) AS matched_amount_minor,
     CASE WHEN a.status IN ('ignored', 'classified') THEN 0
          ELSE coalesce(a.amount_minor - a.allocated_minor, i.amount_minor) END AS open_amount_minor,
     (SELECT jsonb_agg(jsonb_build_object('incoming_transaction_id', r.incoming_id,
          'expected_transaction_id', r.expected_id, 'amount_minor', r.amount_minor) ORDER BY r.ordinal)
      FROM reversal_link r WHERE r.reversal_id = i.id) AS reversal_of"""  # noqa: S608 - our own text
-_JOINED: Final = (
-    "incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
-    " LEFT JOIN incoming_open o ON o.transaction_id = i.id"
-)
+_JOINED: Final = "incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
 _JOINED_OPEN: Final = (
     "incoming_open o JOIN incoming_transaction i ON i.id = o.transaction_id"
     " LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id"
 )
+_TABLES: Final = ("incoming_transaction", "ever", "allocation", "open_reason", "reversal_link")
+"""What has a history of what is read of an incoming transaction."""
 _AMOUNT: Final = "i.amount_minor"
 _BOOKED: Final = "i.booking_on"
 _BOOKED_AFTER: Final = "%(after_value)s::date"
@@ -59,16 +64,15 @@ SORTS: Final = {
 }
 """The orders that the interface names, each with its index."""
 
-_OPEN_STATUSES: Final = frozenset({"pending", "unmatched", "partially_matched"})
-
 _INSERT: Final = """
     WITH stored AS (
         INSERT INTO incoming_transaction ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING RETURNING id
     ), opened AS (
         INSERT INTO incoming_open ({open_columns}) SELECT {open_values} FROM stored WHERE %(amount_minor)s > 0
     ), ignored AS (
-        INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at)
-        SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(created_at)s FROM stored WHERE %(amount_minor)s = 0
+        INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at, change_id)
+        SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(created_at)s, %(change_id)s
+        FROM stored WHERE %(amount_minor)s = 0
     )
     SELECT id FROM stored
 """
@@ -86,26 +90,28 @@ def conditions(query: IncomingTransactionQuery) -> list[Condition]:
             "external_id": "i.external_id",
             "end_to_end_id": "i.end_to_end_id",
             "group_key": "i.group_key",
-            "reason_code": _REASON,
         },
     )
     found += ranges(
         query,
         {
-            "created_from": "i.created_at >=",
-            "created_to": "i.created_at <=",
             "booking_from": "i.booking_on >=",
             "booking_to": "i.booking_on <=",
             "value_from": "i.value_on >=",
             "value_to": "i.value_on <=",
         },
     )
+    found += created(query, "i")
     found += amount_range(query, "i.amount_minor")
     if query.data_source_id is not None:
         condition = "i.import_id IN (SELECT id FROM import WHERE data_source_id = %(data_source_id)s)"
         found.append((condition, {"data_source_id": query.data_source_id}))
     if query.status is not None:
-        found.append((f"{_STATUS} = %(status)s", {"status": query.status}))
+        if query.status == "pending":
+            found.append(("i.pending", {}))
+        found.append(status_is(query.status, _STATUS, ("pending", "unmatched")))
+    if query.reason_code is not None:
+        found.append((frequent(f"{_REASON} = %(reason_code)s"), {"reason_code": query.reason_code}))
     found += texts(
         query,
         counterparty=("i.counterparty_name", "i.counterparty_account"),
@@ -138,16 +144,27 @@ class IncomingTransactionStore:
             )
             raise DuplicateExternalIdError(existingId=str(found["id"]) if found else None)
 
-    async def get(self, transaction_id: UUID) -> dict[str, Any] | None:
-        """Return one incoming transaction with its state."""
-        query = sql.SQL("SELECT {} FROM {} WHERE i.id = %(id)s").format(sql.SQL(COLUMNS), sql.SQL(_JOINED))
-        return await fetch_one(self._connection, query, {"id": transaction_id})
+    async def get(self, transaction_id: UUID, *, as_of: datetime | None = None) -> dict[str, Any] | None:
+        """Return one incoming transaction with its state, now or as of an instant.
+
+        Raises
+        ------
+        AsOfOutOfRangeError
+        """
+        await HistoryStore(self._connection).check(as_of)
+        begin = at_instant(*_TABLES) if as_of is not None else ""
+        query = f"{begin}SELECT {COLUMNS} FROM {_JOINED} WHERE i.id = %(id)s"  # noqa: S608 - our own text
+        return await fetch_one(self._connection, query, {"id": transaction_id, "as_of": as_of})
 
     async def page(self, page: PageRequest, query: IncomingTransactionQuery) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of what the query asks for."""
-        open_only = query.status in _OPEN_STATUSES
+        # Of what was open then there is no narrow set; what is pending or matched in part has an index of its own.
+        open_only = query.status == "unmatched" and query.as_of is None
         source, id_column = (_JOINED_OPEN, "o.transaction_id") if open_only else (_JOINED, "i.id")
         selection = Selection(columns=COLUMNS, source=source, id_column=id_column)
+        selection.at(query.as_of, *_TABLES)
+        if query.as_of is not None and query.status in RARE_STATUSES:
+            selection.where(had_status(query.status, 2, "i.id"))
         for condition, parameters in conditions(query):
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)

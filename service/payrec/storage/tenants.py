@@ -26,7 +26,9 @@ _COLUMNS: Final = """t.id, t.slug, t.name, t.status, t.settings, t.version, t.cr
 _SCOPE: Final = """
     SELECT t.id AS tenant_id, t.slug, t.status AS tenant_status, t.resource_name,
            coalesce(t.settings->>'timezone', 'UTC') AS timezone,
-           coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run, e.id AS environment_id,
+           coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run,
+           coalesce(t.settings->'ingestion'->>'duplicatePolicy', 'flag') = 'reject' AS reject_duplicates,
+           e.id AS environment_id,
            e.environment, e.schema_name, e.role_name, e.status, e.revision
     FROM tenant_environment e JOIN tenant t ON t.id = e.tenant_id
 """
@@ -48,6 +50,7 @@ def scope_of(row: dict[str, Any]) -> TenantScope:
         role_name=row["role_name"],
         timezone=row["timezone"],
         auto_run=row["auto_run"],
+        reject_duplicates=row["reject_duplicates"],
     )
 
 
@@ -128,6 +131,12 @@ class TenantStore:
     async def scope(self, environment_id: UUID) -> dict[str, Any] | None:
         """Return one environment by its id."""
         return await fetch_one(self._connection, f"{_SCOPE} WHERE e.id = %s", (environment_id,))
+
+    async def versioned_settings(self, tenant_id: UUID) -> tuple[dict[str, Any], int]:
+        """Return the stored settings, and the version of the tenant that has them."""
+        query = "SELECT settings, version FROM tenant WHERE id = %s"
+        row = await fetch_one(self._connection, query, (tenant_id,))
+        return (row["settings"], row["version"]) if row is not None else ({}, 0)
 
     async def settings(self, tenant_id: UUID) -> dict[str, Any]:
         """Return the stored settings; empty where all are defaults."""

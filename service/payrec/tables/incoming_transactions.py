@@ -37,6 +37,7 @@ class IncomingTransaction(TenantTable, table=True):
         ),
         Index("incoming_transaction_pending", "id", postgresql_where=text("pending")),
         Index("incoming_transaction_by_import", "import_id", "id", postgresql_where=text("import_id IS NOT NULL")),
+        Index("incoming_transaction_by_group", "group_key", "id", postgresql_where=text("group_key IS NOT NULL")),
     )
 
     id: UUID = Field(sa_column=column(UUID, primary_key=True))
@@ -87,6 +88,10 @@ class IncomingTransaction(TenantTable, table=True):
     batch: dict[str, Any] | None = Field(sa_column=column(dict, nullable=True))
     labels: dict[str, Any] = Field(sa_column=column(dict, default="'{}'", name="metadata"))
     """The interface's ``metadata``; SQLAlchemy keeps that name for itself."""
+    duplicate: bool = Field(sa_column=column(bool, default="false"))
+    """Its content is stored under another identity as well, and that one is the original. Open or not."""
+    single: bool = Field(sa_column=column(bool, default="false"))
+    """Somebody has said that it is no duplicate, whatever else has its content."""
 
 
 class IncomingOpen(TenantTable, table=True):
@@ -111,6 +116,7 @@ class IncomingOpen(TenantTable, table=True):
     pending: bool = Field(sa_column=column(bool, default="false"))
     reversal: bool = Field(sa_column=column(bool, default="false"))
     duplicate: bool = Field(sa_column=column(bool, default="false"))
+    """That of the transaction."""
     currency: str = Field(sa_column=column(str))
     reference_keys: list[int] = Field(sa_column=array(int))
     """Keys of the references that the line quotes, the structured one first."""

@@ -174,6 +174,32 @@ async def test_a_filter_narrows_to_what_it_names(filled: Tenant, given: dict[str
         assert "".join(sorted(row["externalId"] for row in answer.json()["data"])) == expected
 
 
+async def test_the_rows_of_one_data_source_can_be_listed(filled: Tenant) -> None:
+    line = b'{"direction":"credit","amount":"%d.00","currency":"SEK","bookingDate":"2025-01-02","externalId":"s%d"}\n'
+    sources = []
+    for n in (1, 2):
+        source = {"name": f"bank {n}", "kind": "upload", "format": "jsonl"}
+        sources.append((await filled.post("/data-sources", source, "test")).json()["id"])
+        options = {"headers": {"Content-Type": "application/octet-stream"}, "params": {"dataSourceId": sources[-1]}}
+        answer = await filled.post(f"{PATH}/upload", None, "test", content=line % (n, n), **options)
+        assert answer.status_code == 201, answer.text
+    for n, source_id in enumerate(sources, start=1):
+        [row] = (await filled.get(PATH, "test", params={"dataSourceId": source_id})).json()["data"]
+        assert (row["externalId"], row["dataSourceId"]) == (f"s{n}", source_id)
+    assert (await filled.get(PATH, params={"dataSourceId": sources[0]})).json()["data"] == []
+
+
+async def test_what_was_decided_is_a_filter_too(filled: Tenant) -> None:
+    made = [
+        (await filled.post(PATH, {**MONEY, "currency": "NOK", "externalId": f"n{n}"}, "test")).json() for n in (1, 2)
+    ]
+    for line, verb, body in zip(made, ("ignore", "classify"), ({"reason": "x"}, {"category": "fee"}), strict=True):
+        assert (await filled.post(f"{PATH}/{line['id']}/{verb}", body, "test")).status_code == 200
+    for status, name in (("ignored", "n1"), ("classified", "n2"), ("unmatched", None)):
+        found = (await filled.get(PATH, "test", params={"status": status, "currency": "NOK"})).json()["data"]
+        assert [row["externalId"] for row in found] == ([name] if name else [])
+
+
 async def test_the_rows_of_one_import_can_be_listed(filled: Tenant) -> None:
     line = b'{"direction":"credit","amount":"%d.00","currency":"CHF","bookingDate":"2025-01-02","externalId":"i%d"}\n'
     headers = {"Content-Type": "application/x-ndjson"}

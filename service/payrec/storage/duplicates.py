@@ -1,0 +1,153 @@
+"""Lines whose content is stored under another identity as well: one rule, whatever way they came.
+
+A delivery is an import, or a request. Several of one content in one delivery are as many payments, and so are those
+that are all known by their content or all by their bank's ids: a bank told them apart within one statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.domain.identity import FINGERPRINT_BYTES
+from payrec.storage.database import Connection
+from payrec.storage.rows import fetch_all
+
+_LOCK_SPACE: Final = 0x7477_0000
+"""First of the keys of the advisory locks by which requests that state the same content wait for each other."""
+
+_LOCKS: Final = 64
+"""How many there are: so few that a request of ten thousand lines may take all of them."""
+
+_LOCK: Final = "SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))"
+
+_KNOWN_BY: Final = f"""
+    CASE WHEN {{row}}.external_id IS NOT NULL OR {{row}}.import_id IS NULL THEN {{row}}.identity
+        WHEN substr({{row}}.identity, 1, {FINGERPRINT_BYTES}) = {{row}}.fingerprint THEN 'content' ELSE 'bank' END
+"""
+"""By what a line is known: by itself, by its content, or by its bank's id."""
+
+_FLAG: Final = f"""
+    WITH shared AS ({{shared}}), twin AS (
+        SELECT t.id, t.fingerprint, t.identity, t.import_id, t.change_id, t.duplicate, t.single,
+            coalesce(a.allocated_minor, 0) > 0 AS settled,
+            {_KNOWN_BY.format(row="t")} AS known_by
+        FROM shared JOIN incoming_transaction t ON t.fingerprint = shared.fingerprint
+        LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = t.id
+        WHERE t.amount_minor > 0
+    ), original AS (
+        -- What has paid already stays the original. Else the identity decides, not which of them came first.
+        SELECT DISTINCT ON (fingerprint) fingerprint, import_id, change_id, known_by FROM twin
+        ORDER BY fingerprint, settled DESC, identity
+    ), wrong AS (
+        SELECT t.id, d.duplicate, {{older}} AS older
+        FROM twin t JOIN original f ON f.fingerprint = t.fingerprint
+        CROSS JOIN LATERAL (
+            SELECT NOT t.single AND t.known_by <> f.known_by AND (
+                t.import_id IS DISTINCT FROM f.import_id OR (t.import_id IS NULL AND t.change_id <> f.change_id)
+            ) AS duplicate
+        ) d
+        WHERE t.duplicate <> d.duplicate AND NOT t.settled
+    ), held AS (
+        SELECT t.* FROM incoming_transaction t JOIN wrong w ON w.id = t.id ORDER BY t.id FOR UPDATE OF t
+    ), kept AS (
+        INSERT INTO stated_row (side, transaction_id, until_change_id, revision, stated)
+        SELECT 2, held.id, %(change_id)s, held.revision, to_jsonb(held) FROM held JOIN wrong w ON w.id = held.id
+        WHERE w.older ON CONFLICT DO NOTHING
+    ), stated AS (
+        UPDATE incoming_transaction t SET duplicate = w.duplicate, revision = t.revision + w.older::int,
+            updated_at = CASE WHEN w.older THEN %(at)s ELSE t.updated_at END
+        FROM held JOIN wrong w ON w.id = held.id WHERE t.id = held.id
+        RETURNING t.id, t.revision, t.duplicate
+    ), open_held AS (
+        SELECT o.transaction_id, s.revision, s.duplicate FROM stated s JOIN incoming_open o ON o.transaction_id = s.id
+        ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
+    )
+    UPDATE incoming_open o SET duplicate = h.duplicate, revision = h.revision
+    FROM open_held h WHERE o.transaction_id = h.transaction_id
+"""  # noqa: S608 - a number of our own
+_FLAG_IMPORT: Final = _FLAG.format(
+    shared="""
+        SELECT DISTINCT n.fingerprint FROM incoming_transaction n
+        JOIN incoming_transaction t ON t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id
+        WHERE n.import_id = %(import_id)s AND n.amount_minor > 0
+    """,
+    older="t.import_id IS DISTINCT FROM %(import_id)s",
+)
+_FLAG_GIVEN: Final = _FLAG.format(
+    shared="SELECT DISTINCT u.fingerprint FROM unnest(%(fingerprints)s::bytea[]) AS u (fingerprint)",
+    older="t.change_id <> %(change_id)s",
+)
+# The rows go in the transaction that has stored them, so nobody else has ever seen them.
+_REJECT: Final = f"""
+    WITH twice AS (
+        SELECT DISTINCT n.id FROM incoming_transaction n
+        JOIN incoming_transaction t ON t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id
+        WHERE n.import_id = %(import_id)s AND n.change_id = %(change_id)s AND n.amount_minor > 0 AND t.amount_minor > 0
+            AND {_KNOWN_BY.format(row="t")} <> {_KNOWN_BY.format(row="n")} AND (n.pending OR NOT t.pending)
+    ), closed AS (
+        DELETE FROM incoming_open o USING twice WHERE o.transaction_id = twice.id
+    )
+    DELETE FROM incoming_transaction i USING twice WHERE i.id = twice.id RETURNING i.statement_index, i.line
+"""  # noqa: S608 - our own text
+_TWINS: Final = """
+    SELECT DISTINCT ON (u.place) u.place, t.id, t.pending
+    FROM unnest(%(fingerprints)s::bytea[], %(identities)s::bytea[]) WITH ORDINALITY
+        AS u (fingerprint, identity, place)
+    JOIN incoming_transaction t ON t.fingerprint = u.fingerprint AND t.identity <> u.identity
+    WHERE t.amount_minor > 0 ORDER BY u.place, t.pending, t.identity
+"""
+_KEEP: Final = """
+    WITH stated AS (
+        UPDATE incoming_transaction SET duplicate = false, single = true, revision = revision + 1, updated_at = %(at)s
+        WHERE id = %(id)s RETURNING id, revision
+    )
+    UPDATE incoming_open o SET duplicate = false, revision = s.revision FROM stated s WHERE o.transaction_id = s.id
+"""
+
+
+class DuplicateStore:
+    """The flag of ``incoming_transaction`` and ``incoming_open``, and what it rests on."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def hold(self, fingerprints: Iterable[bytes]) -> None:
+        """Wait, until the end of the transaction, for whoever states the same content by a request.
+
+        Called before ``twins`` and ``flag``, so that of two at once the second sees what the first has stored. Uploads
+        take no part: their rows are too many, and they look at the end of what they store.
+        """
+        for lock in sorted({fingerprint[0] % _LOCKS for fingerprint in fingerprints}):
+            await self._connection.execute(_LOCK, (_LOCK_SPACE + lock,))
+
+    async def reject_import(self, import_id: UUID, *, change_id: UUID) -> list[dict[str, Any]]:
+        """Take back those new lines of an import whose content is stored already: ``statement_index, line`` of each.
+
+        A booking is never refused for what was only announced.
+        """
+        return await fetch_all(self._connection, _REJECT, {"import_id": import_id, "change_id": change_id})
+
+    async def flag_import(self, import_id: UUID, *, change_id: UUID, at: datetime) -> None:
+        """Flag lines of an import, and others of their content: all but the first by identity."""
+        parameters = {"import_id": import_id, "change_id": change_id, "at": at}
+        await self._connection.execute(_FLAG_IMPORT.encode(), parameters)
+
+    async def flag(self, fingerprints: Sequence[bytes], *, change_id: UUID, at: datetime) -> None:
+        """Flag lines of these contents, as ``flag_import``, of which ``change_id`` has stored some."""
+        parameters = {"fingerprints": list(fingerprints), "change_id": change_id, "at": at}
+        await self._connection.execute(_FLAG_GIVEN.encode(), parameters)
+
+    async def twins(self, fingerprints: Sequence[bytes], identities: Sequence[bytes]) -> dict[int, dict[str, Any]]:
+        """Return by its place, of each content that is stored under another identity, that line: ``id, pending``.
+
+        A booked one, if there is any.
+        """
+        parameters = {"fingerprints": list(fingerprints), "identities": list(identities)}
+        return {row["place"] - 1: row for row in await fetch_all(self._connection, _TWINS, parameters)}
+
+    async def keep(self, transaction_id: UUID, *, at: datetime) -> None:
+        """Take a line for no duplicate from now on, whatever comes; called after ``keep_stated``."""
+        await self._connection.execute(_KEEP.encode(), {"id": transaction_id, "at": at})

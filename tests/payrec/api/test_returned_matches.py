@@ -1,0 +1,142 @@
+"""What a return takes back of a match that a person has stated, adjusted or reversed: amounts agree in any order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from support.events import TOLD
+from support.matching_world import World, matching_world
+from support.service import Service, Tenant
+from support.wire import code
+
+pytestmark = pytest.mark.anyio
+
+RETURN = {"direction": "debit", "bookingDate": "2026-03-20", "bankTransactionCode": "PMNT-RCDT-RRTN"}
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        yield made
+
+
+async def stated(world: World, item: str, line: str, minor: int, *adjustments: dict[str, Any]) -> str:
+    """State a match by hand and return its id."""
+    leg = {"expectedTransactionId": item, "incomingTransactionId": line, "amountMinor": minor}
+    body: dict[str, Any] = {"legs": [leg], "reason": "by hand"}
+    if adjustments:
+        body["adjustments"] = list(adjustments)
+    answer = await world.tenant.post("/matches", body)
+    assert answer.status_code in {200, 201}, answer.text
+    return str(answer.json()["id"])
+
+
+async def link(world: World, line: str, payment: str, **given: Any) -> httpx2.Response:
+    return await world.tenant.post(
+        f"/incoming-transactions/{line}/link-reversal", {"incomingTransactionId": payment, **given}
+    )
+
+
+async def reverse(world: World, match: str) -> None:
+    answer = await world.tenant.post(f"/matches/{match}/reverse", {"reason": "wrong"})
+    assert answer.status_code == 200, answer.text
+
+
+def state(found: dict[str, Any]) -> tuple[str, int, int]:
+    return found["status"], found["matchedAmountMinor"], found["openAmountMinor"]
+
+
+async def told(world: World, kind: str) -> list[str]:
+    rows = await world.sql(f"SELECT resource_id::text AS id FROM {TOLD} WHERE type = %s", kind)  # noqa: S608
+    return [row["id"] for row in rows]
+
+
+async def open_minor(world: World) -> dict[str, tuple[int, int]]:
+    """Return the open and the whole amount of each open line."""
+    rows = await world.sql("SELECT transaction_id::text AS id, open_minor, total_minor FROM incoming_open")
+    return {row["id"]: (row["open_minor"], row["total_minor"]) for row in rows}
+
+
+async def test_a_return_reopens_what_a_person_has_matched(world: World) -> None:
+    item, payment = await world.expect(reference="INV-2026-001"), await world.receive(endToEndId="E2E-4711")
+    match = await stated(world, item, payment, 10_000)
+    back = await world.receive(**RETURN, endToEndId="E2E-4711")
+    await world.run()
+    assert state(await world.incoming(back)) == ("linked", 0, 0)
+    assert state(await world.incoming(payment)) == ("reversed", 0, 0)
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    [found] = await world.matches()
+    assert (found["id"], found["status"], found["returnedAmountMinor"]) == (match, "accepted", 10_000)
+    assert await told(world, "expected_transaction.reopened") == [item]
+    await reverse(world, match)
+    assert state(await world.incoming(payment)) == ("reversed", 0, 0)
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert await open_minor(world) == {}
+
+
+async def test_a_match_is_reversed_of_which_a_part_came_back(world: World) -> None:
+    item, payment = await world.expect(reference="INV-2026-001"), await world.receive()
+    match = await stated(world, item, payment, 10_000)
+    back = await world.receive("30.00", **RETURN)
+    assert (await link(world, back, payment)).status_code == 200
+    assert state(await world.expected(item)) == ("partially_matched", 7_000, 3_000)
+    await reverse(world, match)
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert state(await world.incoming(payment)) == ("unmatched", 0, 7_000)
+    assert await open_minor(world) == {payment: (7_000, 7_000)}
+    # What is left pays again, and comes back again.
+    await stated(world, item, payment, 7_000)
+    more = await world.receive("70.00", **RETURN)
+    assert (await link(world, more, payment)).status_code == 200
+    assert state(await world.incoming(payment)) == ("reversed", 0, 0)
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert Counter(await told(world, "expected_transaction.reopened")) == {item: 3}
+
+
+async def test_a_return_after_the_reversal_takes_of_what_is_open(world: World) -> None:
+    item, payment = await world.expect(reference="INV-2026-001"), await world.receive()
+    match = await stated(world, item, payment, 10_000)
+    await reverse(world, match)
+    back = await world.receive("40.00", **RETURN)
+    answer = await link(world, back, payment, expectedTransactionId=item)
+    assert (answer.status_code, code(answer)) == (422, "validation_failed")
+    assert (await link(world, back, payment)).status_code == 200
+    assert state(await world.incoming(payment)) == ("unmatched", 0, 6_000)
+    assert await open_minor(world) == {payment: (6_000, 6_000)}
+    [found] = await world.matches()
+    assert (found["status"], found["returnedAmountMinor"]) == ("reversed", 0)
+
+
+async def test_what_was_adjusted_stays_until_the_match_is_reversed(world: World) -> None:
+    item, payment = await world.expect(reference="INV-2026-001"), await world.receive("98.00")
+    fee = {"type": "fee", "expectedTransactionId": item, "amountMinor": 200, "currency": "EUR"}
+    match = await stated(world, item, payment, 9_800, fee)
+    assert state(await world.expected(item)) == ("matched", 10_000, 0)
+    back = await world.receive("98.00", **RETURN)
+    assert (await link(world, back, payment)).status_code == 200
+    assert state(await world.expected(item)) == ("partially_matched", 200, 9_800)
+    assert state(await world.incoming(payment)) == ("reversed", 0, 0)
+    await reverse(world, match)
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert state(await world.incoming(payment)) == ("reversed", 0, 0)
+    assert await open_minor(world) == {}
+
+
+async def test_what_was_paid_over_comes_back_with_the_rest(world: World) -> None:
+    item, payment = await world.expect(reference="INV-2026-001"), await world.receive("105.00")
+    over = {"type": "over_payment", "incomingTransactionId": payment, "amountMinor": 500, "currency": "EUR"}
+    match = await stated(world, item, payment, 10_000, over)
+    assert state(await world.incoming(payment)) == ("matched", 10_500, 0)
+    back = await world.receive("5.00", **RETURN)
+    assert (await link(world, back, payment)).status_code == 200
+    assert state(await world.incoming(payment)) == ("matched", 10_000, 0)
+    assert state(await world.expected(item)) == ("matched", 10_000, 0)
+    await reverse(world, match)
+    assert state(await world.incoming(payment)) == ("unmatched", 0, 10_000)
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert await open_minor(world) == {payment: (10_000, 10_000)}
