@@ -46,7 +46,7 @@ _LINKS: Final = """
     ) TO STDOUT (FORMAT CSV)
 """
 
-_LEARNED: Final = ("calibration", "alias")
+_LEARNED: Final = ("calibration", "alias", "alias_lesson")
 _TRUE_PAIRS: Final = b"CREATE TEMPORARY TABLE true_pair (expected_id uuid, incoming_id uuid) ON COMMIT DROP"
 _DECIDE: Final = b"""
     ANALYZE true_pair;

@@ -31,6 +31,10 @@ F = TypeVar("F", bound=BaseFactory)
 BACKLOG: Final = 2048
 """Connections that may wait to be accepted."""
 
+KEEP_ALIVE_SECONDS: Final = 75
+"""How long a connection is kept without a request. Proxies keep theirs for 60 seconds and more: who ends it first must
+not be the server, because a request may be on its way."""
+
 DRAIN_SECONDS_MAX: Final = 3.0
 """How long kept connections may be used, each for one request more, after the process was asked to end."""
 
@@ -137,6 +141,7 @@ async def served(
             lifespan="on" if lifespan else "off",
             proxy_headers=bool(proxies),
             forwarded_allow_ips=proxies or None,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
     )

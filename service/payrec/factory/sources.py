@@ -11,10 +11,12 @@ from payrec.connectors.registry import connector_of
 from payrec.metrics import Metrics
 from payrec.services.data_source_syncs import DataSourceSyncService
 from payrec.services.data_sources import DataSourceService
+from payrec.services.ecb_rates import EcbRateService
 from payrec.services.imports import ImportService
 from payrec.services.paging import Pager
 from payrec.services.secret_box import SecretBox
 from payrec.services.source_configs import SourceConfigs
+from payrec.services.source_files import SourceFiles
 from payrec.services.source_secrets import SourceSecrets
 from payrec.services.source_sync import SourceSyncer
 from payrec.services.work import Work
@@ -31,6 +33,7 @@ class SourceFactory:
         pager: Pager,
         metrics: Metrics,
         imports: Callable[[], ImportService],
+        rates: Callable[[], EcbRateService],
         key: bytes,
     ) -> None:
         self._config = config
@@ -38,6 +41,7 @@ class SourceFactory:
         self._work = work
         self._pager = pager
         self._imports = imports
+        self._rates = rates
         self._key = key
 
     def create_data_source_service(self) -> DataSourceService:
@@ -58,7 +62,7 @@ class SourceFactory:
         """Make what pulls data sources, for jobs."""
         return SourceSyncer(
             work=self._work,
-            imports=self._imports(),
+            files=SourceFiles(imports=self._imports(), rates=self._rates()),
             secrets=self._secrets,
             destinations=self._config.webhook_destinations,
             connector_of=connector_of,

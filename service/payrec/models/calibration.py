@@ -15,6 +15,11 @@ class CorrectionPublic(Public):
     weight: float
     """By hand."""
     correction: float
+    decisions: int
+    """Decided proposals that had this evidence."""
+    right: int
+    """How many of them were accepted."""
+    explanation: str
 
 
 class CalibrationPublic(Public):
@@ -34,3 +39,4 @@ class CalibrationPublic(Public):
     threshold: float | None
     """The certified score, from which on a proposal with text evidence needs no person; null when there is none."""
     corrections: list[CorrectionPublic]
+    explanation: str

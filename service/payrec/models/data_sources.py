@@ -29,6 +29,8 @@ def _below(value: str) -> str:
     return value
 
 
+DataSourceFormat = UploadFormat | Literal["ecb_fx_rates"]
+"""What its files are: statements, or the exchange rates of the European Central Bank."""
 DataSourceKind = Literal["upload", "s3", "gcs", "azure", "http", "sftp"]
 DataSourceStatus = Literal["ok", "failing", "disabled"]
 Profile = Annotated[
@@ -67,7 +69,7 @@ class DataSourceCreate(Request):
 
     name: Text
     kind: DataSourceKind
-    format: UploadFormat = "auto"
+    format: DataSourceFormat = "auto"
     profile: Profile = Field(default_factory=dict)
     account: Text | None = None
     enabled: bool = True
@@ -81,7 +83,7 @@ class DataSourceUpdate(Request):
     """A merge patch (RFC 7396): null goes back to the default, and a profile is merged member by member."""
 
     name: Text | None = None
-    format: UploadFormat | None = None
+    format: DataSourceFormat | None = None
     profile: Profile | None = None
     account: Text | None = None
     enabled: bool | None = None
@@ -99,7 +101,7 @@ class DataSourcePublic(Resource):
 
     name: str
     kind: DataSourceKind
-    format: UploadFormat
+    format: DataSourceFormat
     profile: dict[str, Any]
     account: str | None
     schedule: str | None

@@ -7,7 +7,8 @@ import datetime as dt
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from payrec.constants import BULK_ITEMS_MAX, FX_RATE_DIGITS_MAX, FX_RATE_PLACES_MAX
@@ -85,3 +86,30 @@ class FxRateQuery(ListQuery):
     quote: Currency | None = None
     date_from: Date | None = None
     date_to: Date | None = None
+
+
+class FxRateFileOptions(BaseModel):
+    """What of a file is stored: query parameters of a raw body, fields of a form."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
+
+    date_from: Date | None = None
+    """Rates of earlier days are left out."""
+    date_to: Date | None = None
+
+
+class FxRatesUploaded(Public):
+    """What became of a file of the European Central Bank. What it says of a day and currency counts from now on."""
+
+    format: Literal["ecb_csv", "ecb_xml"]
+    sha256: str
+    first_date: dt.date
+    last_date: dt.date
+    rates: int
+    """In the file, of the days that were asked for."""
+    created: int
+    updated: int
+    """There was another rate of the day, which this one has replaced."""
+    unchanged: int
+    currencies_left_out: list[str]
+    """Codes in which nothing can be stored."""

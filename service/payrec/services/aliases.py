@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -41,11 +41,12 @@ class AliasService:
         return listing.page(
             AliasPublic,
             rows,
+            data=[_public(row) for row in rows],
             more=more,
         )
 
     async def forget(self, caller: Caller, alias_id: str) -> None:
-        """Forget an alias, for good: matches do not teach it again. Again is the same.
+        """Forget an alias, for good: matches do not teach it again, and the next run does without. Again is the same.
 
         Raises
         ------
@@ -54,9 +55,31 @@ class AliasService:
         wanted = identifier(alias_id)
         async with self._work.tenant(caller) as unit:
             store = AliasStore(unit.connection)
-            if await store.get(wanted) is None:
+            if not await store.exists(wanted):
                 raise NotFoundError
-            before = await store.forget(wanted, at=unit.now)
+            before = await store.forget(wanted, change_id=unit.change_id, at=unit.now)
             if before is not None:
-                unit.record(Record(action="alias.forgotten", resource_id=wanted))
+                unit.record(Record(action="alias.forgotten", resource_id=wanted, before=before))
         self._logger.info("alias.forgotten", alias_id=str(wanted))
+
+
+def _public(row: dict[str, Any]) -> AliasPublic:
+    public = AliasPublic.model_validate({**row, "explanation": ""})
+    return public.model_copy(update={"explanation": _explained(public)})
+
+
+def _explained(alias: AliasPublic) -> str:
+    """Say why the name means whom it means, or why it is of no use."""
+    said = f'On statements, "{alias.statement_name}" means "{alias.counterparty_name}": '
+    said += f"{_matches(alias.confirmations)} accepted {'says' if alias.confirmations == 1 else 'say'} so"
+    if alias.rejections:
+        said += f", {_matches(alias.rejections)} of both rejected"
+    if alias.disagreements:
+        said += f", {_matches(alias.disagreements)} accepted for another counterparty"
+    if alias.status == "contradicted":
+        return f"{said}. So it is not used."
+    return f"{said}. It is used from the next run on."
+
+
+def _matches(count: int) -> str:
+    return "one match" if count == 1 else f"{count} matches"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 import structlog
@@ -37,7 +38,9 @@ class CalibrationService:
                 return
             # A version of its own, because the matches of the one before name that.
             version = row["version"] + 1
-            await store.add({"version": version, "created_at": unit.now, "since": unit.now})
+            await store.add(
+                {"version": version, "created_at": unit.now, "since": unit.now, "change_id": unit.change_id}
+            )
             before = {"version": row["version"], "decisions": row["decisions"]}
             unit.record(Record(action="calibration.reset", before=before, after={"version": version}))
         self._logger.info("calibration.reset", version=version)
@@ -72,20 +75,46 @@ def _public(row: dict[str, Any] | None) -> CalibrationPublic:
         precision_bound=found.get("bound_ppm", 0) / PARTS_PER_MILLION,
         precision_required=PRECISION_PPM_MIN / PARTS_PER_MILLION,
         threshold=None if threshold is None else threshold / 1000,
-        corrections=[] if calibration is None else _corrections(calibration),
+        corrections=[] if calibration is None else _corrections(calibration, found["counts"]),
+        explanation=_explained(found),
     )
 
 
-def _corrections(calibration: Calibration) -> list[CorrectionPublic]:
-    """Return what differs from the weights by hand."""
+def _corrections(calibration: Calibration, counts: dict[str, list[list[int]]]) -> list[CorrectionPublic]:
+    """Return what differs from the weights by hand, with the decisions that speak for it."""
     return [
-        CorrectionPublic(
-            feature=feature,
-            level=level.name.lower(),
-            weight=WEIGHTS[feature][level] / 1000,
-            correction=correction_of(feature, level, calibration.corrections) / 1000,
-        )
+        _correction(feature, level, calibration, counts.get(feature, []))
         for feature, kind in FEATURES.items()
         for level in kind
         if correction_of(feature, level, calibration.corrections)
     ]
+
+
+def _correction(feature: str, level: IntEnum, calibration: Calibration, counts: list[list[int]]) -> CorrectionPublic:
+    decisions, right = counts[level] if level < len(counts) else (0, 0)
+    added = correction_of(feature, level, calibration.corrections) / 1000
+    name = level.name.lower()
+    evidence = f"{feature} {name}".replace("_", " ")
+    told = f"{right} of {decisions} decided proposals with {evidence} were right"
+    return CorrectionPublic(
+        feature=feature,
+        level=name,
+        weight=WEIGHTS[feature][level] / 1000,
+        correction=added,
+        decisions=decisions,
+        right=right,
+        explanation=f"{told}: it counts {'more' if added > 0 else 'less'} than by hand, by {abs(added):g}",
+    )
+
+
+def _explained(row: dict[str, Any]) -> str:
+    """Say what is accepted because of what was learned, or why nothing is."""
+    if not row or not row["decisions"]:
+        said = "Nothing is learned yet" if not row else "Everything learned was forgotten"
+        return f"{said}: the weights are those by hand, and only what a reference proves needs no person."
+    certified = f"{row['reviewed'] - row['wrong']} of {row['reviewed']} reviewed decisions"
+    bound = f"so with 95 % certainty at least {row['bound_ppm'] / 10_000:g} % are"
+    required = f"{PRECISION_PPM_MIN / 10_000:g} % are required"
+    if row["threshold_milli"] is None:
+        return f"{certified} were right, {bound}; {required}: no score is certified."
+    return f"From a score of {row['threshold_milli'] / 1000:g} on, {certified} were right, {bound}; {required}."

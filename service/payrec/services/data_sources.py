@@ -19,7 +19,7 @@ from payrec.models.data_sources import DataSourceCreate, DataSourcePublic, DataS
 from payrec.models.imports import UploadOptions
 from payrec.services.paging import Pager
 from payrec.services.read_options import profile_of
-from payrec.services.source_configs import SourceConfigs, first_sync, needs_secret_again
+from payrec.services.source_configs import RATES_FORMAT, SourceConfigs, first_sync, needs_secret_again
 from payrec.services.source_secrets import SourceSecrets
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Work
@@ -230,6 +230,8 @@ async def with_source(connection: Connection, options: UploadOptions) -> UploadO
         raise NotFoundError("there is no such data source")
     if not source["enabled"]:
         raise ConflictError("the data source is disabled")
+    if source["format"] == RATES_FORMAT:
+        raise ConflictError("the data source brings exchange rates, not transactions")
     profile = merged(source["profile"], profile_of(options))
     return options.model_copy(
         update={

@@ -82,7 +82,7 @@ class FxRateService:
         found = {(row["date"], row["base"], row["quote"]): row for row in rows}
         for key, row in found.items():
             if row["changed"]:
-                unit.record(_record(row, rates[key]))
+                unit.record(record_of(row, rates[key]))
         return found
 
 
@@ -109,7 +109,8 @@ def _refused(caller: Caller, index: int, error: PayrecError) -> BulkResult:
     return BulkResult(index=index, status=error.status, problem=told)
 
 
-def _record(row: dict[str, Any], rate: FxRate) -> Record:
+def record_of(row: dict[str, Any], rate: FxRate) -> Record:
+    """Return the audit record of a rate that was stored, as ``FxRateStore.put`` has returned it."""
     about = {"date": row["date"].isoformat(), "base": row["base"], "quote": row["quote"]}
     before = None
     if not row["is_new"] and row["mantissa_before"] is not None:

@@ -4,45 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
 import polars as pl
 import structlog
 
-from payrec.constants import ALIASES_MAX, ALIASES_TAUGHT_MAX, DECISIONS_READ_MAX
+from payrec.constants import ALIASES_MAX, DECISIONS_READ_MAX, LESSONS_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
-from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.columns import REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.keys import name_key
-from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, learn
-from payrec.domain.matching.rules import (
-    FEATURES,
-    Confidence,
-    MatchingRules,
-    MatchKind,
-    NameLevel,
-    Uniqueness,
-)
-from payrec.domain.matching.score import LEVELS
+from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, counts_of, learn
+from payrec.domain.matching.rules import MatchingRules, Uniqueness
 from payrec.domain.scope import TenantScope
 from payrec.services.calibration import calibration_of
+from payrec.services.lessons import lesson_of, levels_of, of_decisions, of_proofs
 from payrec.services.match_columns import Snapshot, frame_of, ids_of, texts_of
 from payrec.services.work import Unit, Work
-from payrec.storage.aliases import AliasStore, AliasTaught
+from payrec.storage.alias_lessons import AliasLessonStore, Lesson
+from payrec.storage.aliases import AliasStore
 from payrec.storage.calibration import DECISION_COLUMNS, CalibrationStore
 from payrec.storage.match_rejections import REJECTED_COLUMNS, MatchRejectionStore
 
 LEARN_AGAIN_PERCENT: Final = 10
 """Percent of the decisions already learned of, by which they have grown when it is time to learn again."""
 
+DECISIONS_SETTLED_AFTER: Final = timedelta(minutes=10)
+"""How long after its instant a decision may still become visible: its transaction may have waited for a big run, and
+the clocks of processes differ. So long a look goes back behind the one before."""
+
 _UNIQUENESS: Final = {status.name.lower(): status.value for status in Uniqueness}
 LEG_ENDS: Final = 2
 """Transactions that a leg joins."""
-
-_MEANT: Final = [NameLevel.DIFFERENT.value, NameLevel.SIMILAR.value]
 
 
 class LearningService:
@@ -62,7 +57,11 @@ class LearningService:
         return taught, frame_of(rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
 
     async def learn(self, caller: Caller, scope: TenantScope) -> bool:
-        """Learn when it is time to, and return whether it was. Bounded by ``DECISIONS_READ_MAX``."""
+        """Learn names of what was decided since, and weights when it is time to; return whether it was.
+
+        Bounded by ``DECISIONS_READ_MAX``.
+        """
+        await self._learn_names(caller, scope)
         async with self._work.database.tenant(scope, readonly=True) as connection:
             store = CalibrationStore(connection)
             row = await store.current()
@@ -74,13 +73,11 @@ class LearningService:
             data = await store.read_decisions(since=since, limit=DECISIONS_READ_MAX)
         version = (row["version"] if row is not None else 0) + 1
         frame = decisions_of(data)
-        learned, aliases = await asyncio.gather(
-            asyncio.to_thread(learn, frame, version=version), asyncio.to_thread(_of_decisions, frame)
-        )
+        learned = await asyncio.to_thread(learn, frame, version=version)
+        if learned is None:
+            return False
+        counts = await asyncio.to_thread(counts_of, frame)
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            await self._teach(unit, aliases)
-            if learned is None:
-                return False
             await CalibrationStore(unit.connection).add(
                 {
                     "version": version,
@@ -93,6 +90,8 @@ class LearningService:
                     "threshold_milli": learned.threshold_milli,
                     "corrections": {feature: list(levels) for feature, levels in learned.corrections.items()},
                     "curve": [list(point) for point in learned.curve],
+                    "counts": {feature: [list(pair) for pair in levels] for feature, levels in counts.items()},
+                    "change_id": unit.change_id,
                 }
             )
             after = {"version": version, "decisions": count, "threshold": learned.threshold_milli}
@@ -109,14 +108,51 @@ class LearningService:
                 run_id,
                 expected=texts_of(snapshot.expected_ids.gather(legs["expected"])).to_list(),
                 incoming=texts_of(snapshot.incoming_ids.gather(legs["incoming"])).to_list(),
+                change_id=unit.change_id,
             )
-        await self._teach(unit, _of_proofs(proposals, snapshot))
+        await self._remember_names(unit, await asyncio.to_thread(of_proofs, proposals, snapshot))
 
-    async def _teach(self, unit: Unit, aliases: pl.DataFrame) -> None:
-        if aliases.is_empty():
+    async def _remember_names(self, unit: Unit, proofs: pl.DataFrame) -> None:
+        if proofs.is_empty():
             return
-        taught = [AliasTaught(id=self._work.ids.new(), **row) for row in aliases.iter_rows(named=True)]
-        await AliasStore(unit.connection).teach(taught, count_max=ALIASES_MAX, at=unit.now)
+        store = AliasLessonStore(unit.connection)
+        pairs = {side: proofs[f"{side}_id"].to_list() for side in ("expected", "incoming")}
+        matches = await store.accepted(**pairs)
+        rows = proofs.rows(named=True)
+        lessons = [
+            lesson_of({**rows[match["place"] - 1], **match, "match_id": match["id"]}, self._work.ids.new())
+            for match in matches
+        ]
+        await self._teach(unit, lessons, [])
+
+    async def _learn_names(self, caller: Caller, scope: TenantScope) -> None:
+        """Learn what matches say of names that persons have accepted, rejected or reversed since the last look."""
+        limit = DECISIONS_READ_MAX
+        async with self._work.database.tenant(scope, readonly=True) as connection:
+            store = AliasLessonStore(connection)
+            since = await store.mark()
+            decided = await store.decided(since=since, limit=limit)
+            if decided.last is None:
+                return
+            data = await store.read(since=since, limit=limit)
+        said = await asyncio.to_thread(of_decisions, data, self._work.ids.new)
+        mark = decided.last if decided.count == limit else self._work.clock.now() - DECISIONS_SETTLED_AFTER
+        if not said.lessons and not said.taken_back and since is not None and mark <= since:
+            return
+        async with self._work.tenant(caller, scope, resumed=True) as unit:
+            await self._teach(unit, said.lessons, said.taken_back)
+            await AliasLessonStore(unit.connection).move_mark(mark)
+
+    async def _teach(self, unit: Unit, lessons: list[Lesson], taken_back: list[UUID]) -> None:
+        store = AliasLessonStore(unit.connection)
+        changed = await store.take_back(taken_back, change_id=unit.change_id, at=unit.now) if taken_back else 0
+        if lessons:
+            changed += await store.teach(
+                lessons, change_id=unit.change_id, at=unit.now, names_max=ALIASES_MAX, lessons_max=LESSONS_MAX
+            )
+        if changed:
+            after = {"aliases": changed, "matches": len(lessons), "takenBack": len(taken_back)}
+            unit.record(Record(action="alias.learned", after=after))
 
 
 def ordinals_of(rejected: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
@@ -131,71 +167,13 @@ def ordinals_of(rejected: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
 
 
 def decisions_of(data: bytes) -> pl.DataFrame:
-    """Return the decisions that ``CalibrationStore`` has read, with the names of both sides."""
+    """Return the decisions that ``CalibrationStore`` has read."""
     types = dict.fromkeys(DECISION_COLUMNS, pl.String()) | {"rival_milli": pl.Int32(), "fold_key": pl.Int64()}
     frame = frame_of(data, types)
-    levels = pl.col("levels").str.split(" ").list
     return frame.select(
-        # A match of an earlier engine has fewer features: it is silent on the others.
-        *(
-            levels.get(at, null_on_oob=True).cast(pl.Int8).fill_null(0).alias(level)
-            for at, level in enumerate(LEVELS[: len(FEATURES)])
-        ),
+        *levels_of(pl.col("levels")),
         "rival_milli",
         "fold_key",
-        "statement_name",
-        "counterparty_name",
         status=pl.col("uniqueness").replace_strict(_UNIQUENESS, return_dtype=pl.Int8),
         right=pl.col("is_right") == "t",
-    ).select(*DECISIONS_SCHEMA, "statement_name", "counterparty_name")
-
-
-def _of_decisions(decisions: pl.DataFrame) -> pl.DataFrame:
-    """Return the names that accepted proofs have explained, as ``AliasTaught`` without its id."""
-    found = decisions.filter("right", proved(), pl.col("name_level").is_in(_MEANT)).select(
-        "statement_name", "counterparty_name"
-    )
-    keys = {
-        f"{side}_key": pl.Series([name_key(text) for text in found[f"{side}_name"]], dtype=pl.Int64)
-        for side in ("statement", "counterparty")
-    }
-    return _single(found.with_columns(**keys))
-
-
-def _of_proofs(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
-    """Return the names that the run's own proofs explain."""
-    proofs = proposals.matches.with_row_index("proposal").filter(
-        "auto",
-        pl.col("confidence") == Confidence.EXACT.value,
-        pl.col("kind") == MatchKind.ONE_TO_ONE.value,
-        pl.col("name_level").is_in(_MEANT),
-    )
-    legs = proposals.legs.join(proofs.select("proposal"), on="proposal", how="semi")
-    texts = snapshot.names.unique("key", keep="first", maintain_order=True)
-    found = pl.DataFrame(
-        {
-            "statement_key": snapshot.incoming["name_key"].gather(legs["incoming"]),
-            "counterparty_key": snapshot.expected["name_key"].gather(legs["expected"]),
-        }
-    )
-    for side in ("statement", "counterparty"):
-        found = found.join(texts.rename({"key": f"{side}_key", "text": f"{side}_name"}), on=f"{side}_key", how="left")
-    return _single(found)
-
-
-def _single(found: pl.DataFrame) -> pl.DataFrame:
-    """Return the names that mean one counterparty alone, each once, the most often explained first."""
-    known = found.drop_nulls()
-    return (
-        known.group_by("statement_key")
-        .agg(
-            pl.col("counterparty_key").first(),
-            pl.col("statement_name", "counterparty_name").min(),
-            counterparties=pl.col("counterparty_key").n_unique(),
-            times=pl.len(),
-        )
-        .filter(pl.col("counterparties") == 1, pl.col("statement_key") != pl.col("counterparty_key"))
-        .sort(["times", "statement_key"], descending=[True, False])
-        .head(ALIASES_TAUGHT_MAX)
-        .select("statement_key", "counterparty_key", "statement_name", "counterparty_name")
-    )
+    ).select(*DECISIONS_SCHEMA)

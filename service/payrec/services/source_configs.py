@@ -7,6 +7,7 @@ import re
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
+from payrec.constants.fx_rates import ECB_DAILY_URL
 from payrec.domain.addresses import Destinations, UrlRefusedError, literal_address
 from payrec.domain.schedules import ScheduleError, next_after
 from payrec.domain.scope import TenantScope
@@ -22,6 +23,10 @@ _CREDENTIAL: Final = re.compile(
 """Parameters of an address that are credentials."""
 
 
+RATES_FORMAT: Final = "ecb_fx_rates"
+"""The format of sources that bring exchange rates."""
+
+
 class SourceConfigs:
     """Checks what is said of a data source that is pulled."""
 
@@ -34,13 +39,15 @@ class SourceConfigs:
     ) -> dict[str, Any]:
         """Return the config of a data source as it is stored.
 
-        ``row`` has ``kind``, ``config``, ``schedule`` and ``secret_ref``; ``secret`` is one that is given now, and
+        ``row`` has what a source has of its own; ``secret`` is one that is given now, and
         ``has_secret`` says whether there is one then, given now or before.
 
         Raises
         ------
         ValidationFailedError, UrlNotAllowedError
         """
+        if row["format"] == RATES_FORMAT:
+            row = _of_rates(row)
         if row["kind"] == "upload":
             given = [name for name in ("config", "schedule") if row[name]]
             given += ["secretRef"] if row["secret_ref"] is not None else []
@@ -112,6 +119,18 @@ class SourceConfigs:
             raise _wrong(pointer, "secret_members", f"must have {known}")
         if kind == "gcs" and not _is_service_account(secret["serviceAccountKey"]):
             raise _wrong(pointer, "secret_malformed", "must have the JSON key of a service account")
+
+
+def _of_rates(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a source of exchange rates with what its config leaves out; raises ``ValidationFailedError``."""
+    if row["kind"] == "upload":
+        raise _wrong("/kind", "pulled_only", "of exchange rates is one that is pulled; files go to /fx-rates/upload")
+    given = [name for name in ("account", "profile") if row[name]]
+    if given:
+        raise _wrong(f"/{given[0]}", "not_for_rates", "is for sources of transactions")
+    if row["kind"] == "http":
+        return {**row, "config": {"urls": [ECB_DAILY_URL], **row["config"]}}
+    return row
 
 
 def needs_secret_again(kind: str, before: dict[str, Any], after: dict[str, Any]) -> bool:

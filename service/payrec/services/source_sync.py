@@ -1,7 +1,7 @@
 """One sync of a data source: looks, reads what is new and has stopped changing, and clears away what was read.
 
 Whatever ends it, the next one goes on: what is known of an object is stored before and after each step, its file
-becomes an import that the same bytes find again, and what is done with an object that was read may be done twice.
+becomes what the same bytes find again, and what is done with an object that was read may be done twice.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import ConfigurationError, DataSourceFailedError, NotFoundError, PayrecError, UnavailableError
 from payrec.metrics import Metrics
 from payrec.models.data_sources import SyncFailure, SyncResult
-from payrec.models.imports import UploadOptions
 from payrec.services.data_source_status import follow_sync
-from payrec.services.imports import ImportService, UploadedFile
+from payrec.services.imports import UploadedFile
+from payrec.services.source_files import SourceFiles
 from payrec.services.source_secrets import SourceSecrets
 from payrec.services.work import LostLeaseError, Work
 from payrec.storage.data_source_objects import DataSourceObjectStore, object_key
@@ -88,7 +88,7 @@ class SourceSyncer:
         self,
         *,
         work: Work,
-        imports: ImportService,
+        files: SourceFiles,
         secrets: SourceSecrets,
         destinations: Destinations,
         connector_of: Callable[[str, Place], Connector],
@@ -96,7 +96,7 @@ class SourceSyncer:
     ) -> None:
         self._work = work
         self._metrics = metrics
-        self._imports = imports
+        self._files = files
         self._secrets = secrets
         self._destinations = destinations
         self._connector_of = connector_of
@@ -186,9 +186,9 @@ class SourceSyncer:
         return self._work
 
     @property
-    def imports(self) -> ImportService:
+    def files(self) -> SourceFiles:
         """Where files go."""
-        return self._imports
+        return self._files
 
     def connector(self, kind: str, place: Place) -> Connector:
         """Return a connector that is not open yet."""
@@ -346,12 +346,9 @@ class _Sync:
         into.seek(0)
         name = one.found.name.partition("?")[0].rpartition("/")[2]
         file = UploadedFile(into, name=name, size=size, sha256=digest.digest())  # type: ignore[arg-type]
-        public, _ = await self._syncer.imports.upload(
-            self._caller, file, UploadOptions.model_validate({"data_source_id": self._source["id"]}, by_name=True)
-        )
-        is_completed = public.status == "completed"
+        import_id, is_completed = await self._syncer.files.store(self._caller, self._source, file)
         async with self._store() as (store, at):
-            await store.read(one.key, import_id=public.id, sha256=digest.hexdigest(), is_completed=is_completed, at=at)
+            await store.read(one.key, import_id=import_id, sha256=digest.hexdigest(), is_completed=is_completed, at=at)
         one.known["state"] = "imported" if is_completed else "importing"
         self._tally.imported += 1
         self._tally.waiting += not is_completed

@@ -93,8 +93,8 @@ class DataSourceObjectStore:
             (at, self._source_id, key),
         )
 
-    async def read(self, key: bytes, *, import_id: UUID, sha256: str, is_completed: bool, at: datetime) -> None:
-        """Note which import an object has become."""
+    async def read(self, key: bytes, *, import_id: UUID | None, sha256: str, is_completed: bool, at: datetime) -> None:
+        """Note which import an object has become, if it has become one."""
         state = "imported" if is_completed else "importing"
         await self._connection.execute(
             _READ,

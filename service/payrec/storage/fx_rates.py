@@ -11,6 +11,7 @@ from uuid import UUID
 from payrec.models.fx_rates import FxRateQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import equalities, ranges
+from payrec.storage.history import later
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
 from payrec.storage.rows import copy_out, fetch_all
 
@@ -32,7 +33,8 @@ _PUT: Final = """
         SELECT * FROM unnest(%(ids)s::uuid[], %(days)s::date[], %(bases)s::text[], %(quotes)s::text[],
             %(mantissas)s::bigint[], %(places)s::smallint[]) AS g (id, rated_on, base, quote, mantissa, places)
     ), before AS (
-        SELECT r.id, r.mantissa, r.places FROM fx_rate r JOIN given g USING (base, quote, rated_on)
+        SELECT r.id, r.change_id, r.mantissa, r.places, r.version
+        FROM fx_rate r JOIN given g USING (base, quote, rated_on)
     ), stored AS (
         INSERT INTO fx_rate AS r (id, change_id, mantissa, created_at, updated_at, rated_on, places, base, quote)
         SELECT id, %(change_id)s, mantissa, %(at)s, %(at)s, rated_on, places, base, quote
@@ -44,7 +46,15 @@ _PUT: Final = """
                 UNION ALL SELECT r.change_id, r.updated_at, r.version
                 WHERE (r.mantissa, r.places) = (EXCLUDED.mantissa, EXCLUDED.places)
             )
-        RETURNING r.id, r.rated_on, r.base, r.quote, r.version, r.change_id = %(change_id)s AS changed
+        RETURNING r.id, r.rated_on, r.base, r.quote, r.version, r.mantissa, r.places,
+            r.change_id = %(change_id)s AS changed
+    ), kept AS (
+        INSERT INTO fx_rate_state (rate_id, change_id, mantissa, version, places)
+        SELECT b.id, b.change_id, b.mantissa, b.version, b.places
+        FROM before b JOIN stored s ON s.id = b.id AND s.version > b.version ON CONFLICT DO NOTHING
+    ), logged AS (
+        INSERT INTO fx_rate_state (rate_id, change_id, mantissa, version, places)
+        SELECT id, %(change_id)s, mantissa, version, places FROM stored WHERE changed AND version > 1
     )
     SELECT s.rated_on AS date, s.base, s.quote, s.id, s.changed, s.changed AND s.version = 1 AS is_new,
         b.mantissa AS mantissa_before, b.places AS places_before
@@ -62,6 +72,17 @@ _READ: Final = """
         FROM days JOIN fx_rate r ON r.rated_on BETWEEN days.first AND days.last
     ) TO STDOUT (FORMAT CSV)
 """
+_AT: Final = f"""
+    SELECT r.rated_on - DATE '1970-01-01' AS day, r.base, r.quote, k.mantissa, k.places
+    FROM fx_rate r CROSS JOIN LATERAL (
+        SELECT r.mantissa, r.places, r.version WHERE NOT {later("r.change_id")}
+        UNION ALL
+        SELECT s.mantissa, s.places, s.version FROM fx_rate_state s
+        WHERE s.rate_id = r.id AND NOT {later("s.change_id")}
+        ORDER BY version DESC LIMIT 1
+    ) k
+    WHERE r.rated_on BETWEEN %(first)s AND %(last)s
+"""  # noqa: S608 - our own text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +120,19 @@ class FxRateStore:
             "at": at,
         }
         return await fetch_all(self._connection, _PUT, parameters)
+
+    async def between(self, base: str, first: date, last: date) -> dict[tuple[date, str], tuple[int, int]]:
+        """Return mantissa and places of a base's rates, by day and quote."""
+        query = """
+            SELECT rated_on, quote, mantissa, places FROM fx_rate
+            WHERE base = %s AND rated_on BETWEEN %s AND %s
+        """
+        rows = await fetch_all(self._connection, query, (base, first, last))
+        return {(row["rated_on"], row["quote"]): (row["mantissa"], row["places"]) for row in rows}
+
+    async def at(self, *, first: date, last: date, as_of: datetime) -> list[dict[str, Any]]:
+        """Return the rates of these days as they were known at an instant, as RATE_COLUMNS."""
+        return await fetch_all(self._connection, _AT, {"first": first, "last": last, "as_of": as_of})
 
     async def page(self, page: PageRequest, query: FxRateQuery) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of rates."""

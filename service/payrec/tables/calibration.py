@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import CheckConstraint
 from sqlmodel import Field
@@ -34,3 +35,7 @@ class CalibrationVersion(TenantTable, table=True):
     """Lists of thousandths of log-odds, one for each level, by feature."""
     curve: list[Any] = Field(sa_column=column(dict, default="'[]'"))
     """Least score in thousandths and probability in millionths, both rising."""
+    counts: dict[str, Any] = Field(sa_column=column(dict, default="'{}'"))
+    """Decisions and right ones, a pair for each level, by feature."""
+    change_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The change that learned it or reset everything."""

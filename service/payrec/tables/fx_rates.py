@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, Index
+from sqlalchemy import CheckConstraint, Column, Index, Integer
 from sqlmodel import Field
 
 from payrec.tables.base import TenantTable, column, integer
@@ -32,3 +32,15 @@ class FxRate(TenantTable, table=True):
     places: int = Field(sa_column=column(int, small=True))
     base: str = Field(sa_column=column(str))
     quote: str = Field(sa_column=column(str))
+
+
+class FxRateState(TenantTable, table=True):
+    """What a rate that was corrected has been from a change on; one that never was has no row."""
+
+    __tablename__ = "fx_rate_state"
+
+    rate_id: UUID = Field(sa_column=column(UUID, primary_key=True))
+    change_id: UUID = Field(sa_column=column(UUID))
+    mantissa: int = Field(sa_column=column(int))
+    version: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    places: int = Field(sa_column=column(int, small=True))

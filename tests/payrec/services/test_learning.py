@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from payrec.services.match_verification import MatchVerificationService
-from payrec.storage.match_rejections import MatchRejectionStore
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 
@@ -66,7 +65,8 @@ async def shown(tenant: Tenant) -> dict[str, Any]:
 
 
 async def test_a_run_learns_of_decisions_and_of_no_other_tenant_s(world: World) -> None:
-    assert (await shown(world.tenant))["version"] == 0
+    nothing = await shown(world.tenant)
+    assert (nothing["version"], nothing["explanation"][:22]) == (0, "Nothing is learned yet")
     await decide(world)
     await world.run(dryRun=True)
     assert (await shown(world.tenant))["version"] == 0
@@ -76,7 +76,11 @@ async def test_a_run_learns_of_decisions_and_of_no_other_tenant_s(world: World) 
     assert (found["reviewed"], found["wrong"]) == (COUNT, COUNT // 10)
     assert found["precisionRequired"] == 0.999
     assert 0.7 < found["precisionBound"] < 0.95
-    assert any(c["feature"] == "account" and c["correction"] < 0 for c in found["corrections"])
+    [account] = [c for c in found["corrections"] if c["feature"] == "account"]
+    assert account["correction"] < 0
+    assert (account["decisions"], account["right"]) == (COUNT, COUNT - COUNT // 10)
+    assert account["explanation"].startswith(f"{COUNT - COUNT // 10} of {COUNT} decided proposals with account equal")
+    assert "no score is certified" in found["explanation"]
     assert run["engineVersion"].endswith("+1")
     assert (await shown(world.bystander))["version"] == 0
     # Not again until there are a tenth more.
@@ -93,6 +97,7 @@ async def test_a_reset_forgets_the_decisions_so_far(world: World) -> None:
     found = await shown(world.tenant)
     assert (found["version"], found["corrections"], found["decisions"]) == (2, [], 0)
     assert found["forgottenUntil"] is not None
+    assert found["explanation"].startswith("Everything learned was forgotten")
     assert not (await world.run())["engineVersion"].endswith("+2")
     assert (await shown(world.tenant))["version"] == 2
     audit = await world.sql("SELECT action FROM audit_record WHERE action LIKE 'calibration.%' ORDER BY action")
@@ -172,18 +177,3 @@ async def test_a_name_that_means_two_counterparties_tells_nobody(world: World) -
     [alias] = (await world.tenant.get(ALIASES)).json()["data"]
     assert alias["status"] == "contradicted"
     assert (await world.tenant.get(ALIASES, params={"status": "active"})).json()["data"] == []
-
-
-async def test_a_rejected_pair_is_not_proposed_again_and_another_tenant_s_is_none(world: World) -> None:
-    await world.expect("10.00", counterpartyName="Ada Lovelace", reference="INV-2026-001")
-    await world.receive("10.00", counterpartyName="Ada Lovelace", remittance="INV-2026-001")
-    await world.run()
-    assert (await world.proposal())["confidence"] == "exact"
-    await world.sql("UPDATE match SET status = 'rejected', decided_by = 'user:ada', decided_at = now() RETURNING id")
-    await world.run()
-    assert await world.matches(status="proposed") == []
-    found = []
-    for scope in (world.scope, world.bystander_scope):
-        async with world.service.factory.context.database.tenant(scope, readonly=True) as connection:
-            found.append(len((await MatchRejectionStore(connection).read()).splitlines()))
-    assert found == [1, 0]

@@ -19,9 +19,10 @@ from payrec.domain.fx_rates import DERIVED_PLACES_MAX, FxRate
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, candidates, distinct, equal_pairs, keyed, unquoted
 from payrec.domain.matching.columns import ColumnsError, Sides, checked
 from payrec.domain.matching.compete import Taken, competed
+from payrec.domain.matching.line_rules import BASIS_POINTS
 from payrec.domain.matching.reasons import finding, lost, no_findings
+from payrec.domain.matching.ruled import lacking
 from payrec.domain.matching.rules import (
-    BASIS_POINTS,
     KEY_ITEMS_MAX,
     KEY_LINES_MAX,
     AmountLevel,
@@ -52,6 +53,8 @@ _PRICED: Final = {"mantissa": pl.Int64(), "places": pl.Int8(), "rate": pl.String
 _POWERS: Final = pl.lit(pl.Series([10**n for n in range(DERIVED_PLACES_MAX + 5)], dtype=pl.Int128))
 _RATE_BOUNDS: Final = {"mantissa": (1, 10**FX_RATE_DIGITS_MAX - 1), "places": (0, FX_RATE_PLACES_MAX)}
 _DIRECT, _INVERSE, _CROSS = 0, 1, 2
+_EURO: Final = "EUR"
+"""The base of the rates that the European Central Bank publishes."""
 
 
 class RateBook:
@@ -61,7 +64,7 @@ class RateBook:
     """
 
     def __init__(self, rates: pl.DataFrame, *, base_currency: str) -> None:
-        self._base_currency = base_currency
+        self._pivots = _pivots(base_currency)
         self._days: dict[tuple[str, str], list[int]] = {}
         self._rates: dict[tuple[str, str], list[FxRate]] = {}
         for day, base, quote, mantissa, places in rates.sort("base", "quote", "day").iter_rows():
@@ -72,21 +75,22 @@ class RateBook:
         """Return how many units of ``asked_in`` one of ``paid_in`` is worth; None without a rate near the day.
 
         Of rates of equal distance the direct one is taken before the inverse one, and that before the one through the
-        base currency; of two days of equal distance the earlier.
+        base currency, and at last through the euro; of two days of equal distance the earlier.
         """
         found = min(self._candidates(day, paid_in, asked_in), key=lambda f: f[:2], default=None)
         return found[2] if found is not None else None
 
     def _candidates(self, day: int, paid_in: str, asked_in: str) -> Iterator[tuple[int, int, FxRate]]:
         yield from self._given(day, paid_in, asked_in)
-        if self._base_currency in {paid_in, asked_in}:
-            return
-        first = min(self._given(day, paid_in, self._base_currency), key=lambda f: f[:2], default=None)
-        second = min(self._given(day, self._base_currency, asked_in), key=lambda f: f[:2], default=None)
-        if first is not None and second is not None:
-            rate = first[2].times(second[2])
-            if rate is not None:
-                yield max(first[0], second[0]), _CROSS, rate
+        for place, pivot in enumerate(self._pivots):
+            if pivot in {paid_in, asked_in}:
+                continue
+            first = min(self._given(day, paid_in, pivot), key=lambda f: f[:2], default=None)
+            second = min(self._given(day, pivot, asked_in), key=lambda f: f[:2], default=None)
+            if first is not None and second is not None:
+                rate = first[2].times(second[2])
+                if rate is not None:
+                    yield max(first[0], second[0]), _CROSS + place, rate
 
     def _given(self, day: int, paid_in: str, asked_in: str) -> Iterator[tuple[int, int, FxRate]]:
         direct = self._nearest(day, paid_in, asked_in)
@@ -104,6 +108,11 @@ class RateBook:
         near = [(abs(days[n] - day), n) for n in (at - 1, at) if 0 <= n < len(days)]
         distance, place = min(near, default=(FX_DAYS_MAX + 1, -1))
         return (distance, self._rates[base, quote][place]) if distance <= FX_DAYS_MAX else None
+
+
+def _pivots(base_currency: str) -> tuple[str, ...]:
+    """Return the currencies that a rate may go through, in the order in which they are tried."""
+    return tuple(dict.fromkeys((base_currency, _EURO)))
 
 
 def checked_rates(rates: pl.DataFrame) -> pl.DataFrame:
@@ -188,7 +197,7 @@ def _priced(pairs: pl.DataFrame, sides: Sides, rates: pl.DataFrame, rules: Match
     items = sides.expected.select(asked_in="currency")[pairs["e"]]
     pairs = pl.concat([pairs, lines, items], how="horizontal").drop_nulls("day")
     wanted = pairs.select(_TRIPLE).unique()
-    currencies = [*wanted["paid_in"].unique(), *wanted["asked_in"].unique(), rules.base_currency]
+    currencies = [*wanted["paid_in"].unique(), *wanted["asked_in"].unique(), *_pivots(rules.base_currency)]
     of_these = rates.filter(pl.col("base").is_in(currencies) & pl.col("quote").is_in(currencies))
     book = RateBook(of_these, base_currency=rules.base_currency)
     known = [book.rate(*triple) for triple in wanted.iter_rows()]
@@ -248,6 +257,5 @@ def _allowed(rules: MatchingRules) -> pl.Expr:
     timely = pl.col("date_level").is_in([DateLevel.NEAR, DateLevel.CLOSE])
     hinted = pl.col("rank") >= RANK_HINT
     by_party = named & timely & ~hinted
-    if rules.require_reference:
-        by_party = pl.lit(value=False)
-    return (pl.col("rank") == RANK_PROOF) | ((hinted | by_party) & ~contradicted)
+    enough = (pl.col("rank") == RANK_PROOF) | ((hinted | by_party) & ~contradicted)
+    return enough & (lacking(rules) == 0)

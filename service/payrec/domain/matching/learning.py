@@ -59,9 +59,7 @@ Corrections = Mapping[str, tuple[int, ...]]
 
 def learn(decisions: pl.DataFrame, *, version: int) -> Calibration | None:
     """Return what the decisions teach, None when they are too few."""
-    # What only content could decide between teaches nothing about content.
-    telling = pl.col("status") != Uniqueness.AMBIGUOUS.value
-    pairs = decisions.filter((pl.col("group_level") == GroupLevel.UNKNOWN.value) & telling)
+    pairs = decisions.filter(_telling())
     if pairs.height < DECISIONS_MIN:
         return None
     corrections = _corrections(pairs)
@@ -82,6 +80,22 @@ def learn(decisions: pl.DataFrame, *, version: int) -> Calibration | None:
         wrong=certificate.wrong,
         bound_ppm=certificate.bound_ppm,
     )
+
+
+def counts_of(decisions: pl.DataFrame) -> dict[str, list[tuple[int, int]]]:
+    """Return how many decisions that teach had each level of a feature, and how many of them were right."""
+    pairs = decisions.filter(_telling())
+    found = {feature: [(0, 0)] * len(WEIGHTS[feature]) for feature in _LEARNED}
+    for feature, levels in found.items():
+        its = pairs.group_by(f"{feature}_level").agg(count=pl.len(), right=pl.col("right").sum())
+        for level, count, right in its.iter_rows():
+            levels[level] = (count, right)
+    return found
+
+
+def _telling() -> pl.Expr:
+    """Tell which decisions teach: what only content could decide between teaches nothing about content."""
+    return (pl.col("group_level") == GroupLevel.UNKNOWN.value) & (pl.col("status") != Uniqueness.AMBIGUOUS.value)
 
 
 def _may_be_accepted() -> pl.Expr:

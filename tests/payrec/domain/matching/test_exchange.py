@@ -19,6 +19,7 @@ from payrec.domain.fx_rates import converted, parse_derived_rate, parse_rate
 from payrec.domain.matching.columns import ColumnsError
 from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.exchange import FX_DAYS_MAX, RATES_SCHEMA, RateBook
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import AdjustmentType, AmountLevel, Confidence, MatchingRules, Reason
 from support.matching_frames import Item, Line, expected_frame, incoming_frame
 
@@ -84,6 +85,16 @@ def test_the_nearest_day_counts_then_the_direct_rate_then_the_base_currency() ->
     assert rate((DAY, "CHF", "USD", "1.25"), (DAY, "CHF", "GBP", "0.5")) == "None"
 
 
+def test_whatever_the_base_currency_a_rate_may_go_through_the_euro_at_last() -> None:
+    def rate(*rates: Rate) -> str:
+        return str(RateBook(rates_frame(rates), base_currency="CHF").rate(DAY, "USD", "GBP"))
+
+    euros = [(DAY, "EUR", "USD", "1.25"), (DAY, "EUR", "GBP", "0.5")]
+    assert rate(*euros) == "0.4"
+    assert rate(*euros, (DAY, "CHF", "USD", "1.25"), (DAY, "CHF", "GBP", "0.75")) == "0.6"
+    assert rate(*euros, (DAY - 1, "CHF", "USD", "1.25"), (DAY - 1, "CHF", "GBP", "0.75")) == "0.4"
+
+
 @pytest.mark.parametrize(
     ("basis_points", "amount", "proposed"),
     [(100, 10_908, True), (100, 10_910, False), (100, 10_692, True), (100, 10_690, False), (0, 10_800, True),
@@ -109,7 +120,7 @@ def test_the_counterparty_names_an_item_whatever_the_line_quotes() -> None:
     assert run([NAMED], [replace(BY_NAME, iban="DE2")]).matches.height == 0
     assert run([NAMED], [replace(BY_NAME, direction=-1)]).matches.height == 0
     assert run([NAMED], [replace(BY_NAME, reversal=True)]).matches.height == 0
-    assert run([NAMED], [BY_NAME], rules=MatchingRules(require_reference=True)).matches.height == 0
+    assert run([NAMED], [BY_NAME], rules=MatchingRules(required=Required.REFERENCE)).matches.height == 0
     second = replace(NAMED, id="f", amount=10_050, tie="f")
     assert run([NAMED, second], [BY_NAME]).matches.height == 0
 
