@@ -17,7 +17,7 @@ from payrec.models.common import ListQuery, Page
 from payrec.services.paging import link_header
 from payrec.services.validation import validated
 
-Q = TypeVar("Q", bound=ListQuery)
+Q = TypeVar("Q", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=1000)]
 
 
 def query_of(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:
-    """Return the dependency that reads a list's query parameters.
+    """Return the dependency that reads the query parameters of a list or a report.
 
     The same rules as FastAPI's own query models, at a fifth of their time; ``query_parameters`` documents them.
     """
@@ -52,7 +52,8 @@ def query_of(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:
             return _read(model, request.query_params.multi_items())
         except ValidationFailedError as error:
             wrong = [replace(field, pointer=field.pointer.removeprefix("/")) for field in error.errors]
-            _check_cursor(request, model, frozenset(field.pointer for field in wrong))
+            if issubclass(model, ListQuery):
+                _check_cursor(request, model, frozenset(field.pointer for field in wrong))
             raise ValidationFailedError.of(*wrong) from None
 
     return read
@@ -77,8 +78,8 @@ def _check_cursor(request: Request, model: type[ListQuery], wrong: frozenset[str
         state["factory"].pager.check(request.url.path, validated(model, given), state["caller"].scope)
 
 
-def query_parameters(model: type[ListQuery]) -> dict[str, Any]:
-    """Return the OpenAPI parameters of a list's query."""
+def query_parameters(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the OpenAPI parameters of a query."""
     schema = model.model_json_schema(by_alias=True)
     return {
         "parameters": [

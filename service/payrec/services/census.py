@@ -102,8 +102,3 @@ def age_of(identifier: UUID | None, *, now: datetime) -> float:
         return 0.0
     made = datetime.fromtimestamp((identifier.int >> 80) / 1000, tz=UTC)
     return max((now - made).total_seconds(), 0.0)
-
-
-def id_at(instant: datetime) -> UUID:
-    """Return an identifier that is not greater than any UUIDv7 made at this instant or later."""
-    return UUID(int=int(instant.timestamp() * 1000) << 80)

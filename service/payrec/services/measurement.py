@@ -14,10 +14,11 @@ from payrec.constants.upkeep import (
     OPEN_AGES,
     RECENT_DAYS,
 )
+from payrec.domain.identifiers import id_at
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import PayrecError
 from payrec.metrics import Metrics
-from payrec.services.census import Census, Counted, age_of, id_at
+from payrec.services.census import Census, Counted, age_of
 from payrec.services.work import Work
 from payrec.shared_gauges import Figures
 from payrec.storage.census import CensusStore

@@ -6,19 +6,17 @@ Both have the same order, change by change as they began, so that two pages make
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.identifiers import id_at
 from payrec.domain.retention import Removed
 from payrec.models.audit_log import AuditLogQuery
 from payrec.storage.database import Connection
-from payrec.storage.filters import Condition, equalities, ranges
+from payrec.storage.filters import CHANGE_TIME_MAX, Condition, equalities, ranges
 from payrec.storage.listing import PageRequest, Selection, SortKey, select_page
 from payrec.storage.rows import fetch_one
-
-CHANGE_TIME_MAX: Final = timedelta(days=1)
-"""Between the beginning of a change, which is in its id, and its instant; clocks that differ included."""
 
 _COLUMNS: Final = """
     {id}::text AS change_id, {ordinal} AS id, {at} AS at, r.actor, r.action AS type, r.resource_id, {reason} AS reason,
@@ -85,14 +83,14 @@ class AuditLogStore:
             SELECT 1 FROM audit_record r JOIN audit_commitment k USING (change_id, ordinal)
             WHERE r.change_id < %s LIMIT 1
         """
-        return await fetch_one(self._connection, query, (_id_at(before, timedelta()),)) is not None
+        return await fetch_one(self._connection, query, (id_at(before),)) is not None
 
     async def drop_records(self, *, before: datetime, limit: int) -> Removed:
         """Delete records of changes that began before an instant, the oldest ones, and the salts of their commitments.
 
         What is in no seal stays until it is: else nobody could tell that it ever was.
         """
-        row = await fetch_one(self._connection, _DROP, {"before": _id_at(before, timedelta()), "limit": limit})
+        row = await fetch_one(self._connection, _DROP, {"before": id_at(before), "limit": limit})
         return Removed(**(row or {}))
 
 
@@ -129,11 +127,5 @@ def _conditions(query: AuditLogQuery, columns: dict[str, str]) -> list[Condition
         given: datetime | None = getattr(query, name)
         if given is not None:
             slack = -CHANGE_TIME_MAX if operator == ">=" else CHANGE_TIME_MAX
-            found.append((f"{identifier} {operator} %({name}_id)s", {f"{name}_id": _id_at(given, slack)}))
+            found.append((f"{identifier} {operator} %({name}_id)s", {f"{name}_id": id_at(given, slack)}))
     return found
-
-
-def _id_at(instant: datetime, slack: timedelta) -> UUID:
-    """Return the id before all that a UUIDv7 (RFC 9562, section 5.7) made so much after the instant can be."""
-    milliseconds = round((instant.timestamp() + slack.total_seconds()) * 1000)
-    return UUID(int=min(max(milliseconds, 0), 2**48 - 1) << 80)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from datetime import timedelta
+from typing import Any, Final
 
+from pydantic import BaseModel
+
+from payrec.domain.identifiers import id_at
 from payrec.domain.money import parse_decimal
 from payrec.models.common import ListQuery
 
 Condition = tuple[str, dict[str, Any]]
 
+CHANGE_TIME_MAX: Final = timedelta(days=1)
+"""Between the beginning of a change, which is in its id, and its instant; clocks that differ included."""
 
-def equalities(query: ListQuery, columns: Mapping[str, str]) -> list[Condition]:
+
+def equalities(query: BaseModel, columns: Mapping[str, str]) -> list[Condition]:
     """Return ``column = value`` for each filter that is given; the key is the filter's name in Python."""
     return [
         (f"{column} = %({name})s", {name: value})
@@ -20,13 +27,45 @@ def equalities(query: ListQuery, columns: Mapping[str, str]) -> list[Condition]:
     ]
 
 
-def ranges(query: ListQuery, comparisons: Mapping[str, str]) -> list[Condition]:
+def ranges(query: BaseModel, comparisons: Mapping[str, str]) -> list[Condition]:
     """Return ``column >= value`` and the like; the comparison names column and operator."""
     return [
         (f"{comparison} %({name})s", {name: value})
         for name, comparison in comparisons.items()
         if (value := getattr(query, name)) is not None
     ]
+
+
+def created(query: BaseModel, alias: str) -> list[Condition]:
+    """Return the range of ``createdFrom`` and ``createdTo`` of rows with a UUIDv7.
+
+    The instant has no index; the ids have, and begin with a time near it.
+    """
+    found = ranges(query, {"created_from": f"{alias}.created_at >=", "created_to": f"{alias}.created_at <="})
+    for name, operator, slack in (("created_from", ">=", -CHANGE_TIME_MAX), ("created_to", "<=", CHANGE_TIME_MAX)):
+        given = getattr(query, name)
+        if given is not None:
+            found.append((f"{alias}.id {operator} %({name}_id)s", {f"{name}_id": id_at(given, slack)}))
+    return found
+
+
+def status_is(status: str, expression: str, untouched: Collection[str]) -> Condition:
+    """Return the condition of a status; ``expression`` is the one of a transaction without an allocation as well.
+
+    Only ``untouched`` statuses are those of such a transaction. Any other is named in the statement, so that the
+    planner knows how rare it is, and its index. Of the expression it would think that hardly any row has it.
+    """
+    if status not in untouched:
+        return f"a.status = '{status}'", {}
+    return frequent(f"{expression} = '{status}'"), {}
+
+
+def frequent(condition: str) -> str:
+    """Return a condition of which the planner thinks that every other row meets it, and not one in two hundred.
+
+    So it reads a page in its order and tests each row, instead of collecting and sorting all rows that meet it.
+    """
+    return f"CASE WHEN {condition} THEN true ELSE false END"
 
 
 def amount_range(query: Any, column: str) -> list[Condition]:

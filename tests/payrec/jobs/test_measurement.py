@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 
 from payrec.constants.upkeep import OPEN_AGES, OPEN_CURRENCIES_MAX
 from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.identifiers import id_at
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.errors import UnavailableError
 from payrec.factory import Factory, TimeOrderedIds, create_context
@@ -25,7 +26,7 @@ from payrec.internal import create_internal_app
 from payrec.jobs.admission import Admission
 from payrec.metrics import JOB_ENDS, Metrics
 from payrec.models.jobs import JobKind
-from payrec.services.census import Census, Counted, age_of, id_at
+from payrec.services.census import Census, Counted, age_of
 from payrec.shared_gauges import CENSUS, QUEUES
 from payrec.storage.census import CensusStore
 from payrec.storage.jobs import JobStore

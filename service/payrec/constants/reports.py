@@ -1,0 +1,14 @@
+"""Limits of reports, each with its unit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AGEING_BOUNDS_DAYS: Final = (1, 31, 61, 91)
+"""Days since the due date with which each bucket of the ageing report begins; before the first nothing is due."""
+
+REPORT_MEMORY_MIB: Final = 96
+"""Memory for one step of a report's statement: a hash of a million allocations fits, and none goes to the disk."""
+
+TIME_TO_MATCH_DAYS: Final = 30
+"""Days whose incoming transactions tell the time to match, unless ``createdFrom`` says otherwise."""
