@@ -27,7 +27,8 @@ LINES_MAX = 400
 INFRASTRUCTURE = {
     "handlers": {"__init__", "bodies", "context", "docs", "downloads", "routing"},
     # A registration is a document of the command line alone.
-    "models": {"__init__", "common", "tenant_registrations"},
+    # Rules are a member of settings; params and result of a backtest are its job's.
+    "models": {"__init__", "common", "tenant_registrations", "matching_rules", "backtests"},
     "tables": {"__init__", "base"},
 }
 """Files of a layer that are not about a noun of the interface."""
@@ -35,11 +36,15 @@ INFRASTRUCTURE = {
 WITHOUT = {
     "audit_log": {"tables"},
     "health": {"services", "storage", "tables"},
+    "match_alternatives": {"tables"},
     "match_candidates": {"tables"},
+    "match_decisions": {"tables"},
+    "match_records": {"tables"},
+    "reports": {"tables"},
     "upload_previews": {"storage", "tables"},
 }
-"""Nouns that have nothing to say in a layer: health has no state, candidates are looked up when asked for, a preview
-stores nothing, and the audit log is what changes have written."""
+"""Nouns that have nothing to say in a layer: health has no state, candidates and alternatives are looked up when asked
+for, decisions change matches, a preview stores nothing, and the audit log is what changes have written."""
 
 
 def _python_files() -> Iterator[Path]:

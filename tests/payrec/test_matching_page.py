@@ -9,13 +9,22 @@ import pytest
 
 from payrec.domain.matching.keys import PROVING_LENGTH_MIN
 from payrec.domain.matching.rules import FEATURES, Confidence, GroupLevel, MatchKind, Reason, Uniqueness
+from payrec.models.backtests import BacktestCreate, BacktestFigures, BacktestResult
+from payrec.models.expected_transactions import ExpectedTransactionCreate
 from payrec.models.incoming_transactions import IncomingTransactionPublic
-from payrec.models.matches import MatchPublic, MatchRunCreate
+from payrec.models.matches import MatchPublic, MatchRunCreate, MatchRunPublic
+from payrec.models.matching_rules import MatchingRule, RuleClassification, RuleScope
 from payrec.models.tenants import MatchingSettings
 from support.matching_examples import EXAMPLES
 from support.matching_page import LEVEL_WORDS, PAGE, Told, filled, numbers, told, weights
 from support.matching_world import matching_world
 from support.service import Service, Tenant
+
+MODELS = (
+    MatchPublic, IncomingTransactionPublic, ExpectedTransactionCreate, MatchRunCreate, MatchRunPublic, MatchingRule,
+    RuleScope, RuleClassification, BacktestCreate, BacktestResult, BacktestFigures,
+)  # fmt: skip
+"""Of what the page may name members."""
 
 pytestmark = pytest.mark.anyio
 
@@ -74,11 +83,7 @@ async def test_what_the_text_says_of_the_examples_is_so(stories: dict[str, Told]
 def test_the_settings_and_lengths_that_the_text_names_are_those_of_the_program() -> None:
     page = PAGE.read_text("utf-8")
     settings = {info.alias or name for name, info in MatchingSettings.model_fields.items()}
-    fields = {
-        info.alias or name
-        for model in (MatchPublic, IncomingTransactionPublic, MatchRunCreate)
-        for name, info in model.model_fields.items()
-    }
+    fields = {info.alias or name for model in MODELS for name, info in model.model_fields.items()}
     named = set(re.findall(r"`([a-z]+[A-Z]\w+)`", page))
 
     assert len(named & settings) >= 5

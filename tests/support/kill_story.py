@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
@@ -65,6 +66,17 @@ class Story:
         self.jobs[answer.json()["jobId"]] = "succeeded"
         self.made["rows"] += rows
 
+    async def expected_upload(self) -> None:
+        """Upload a file of expected transactions that a worker reads."""
+        records = [
+            {"externalId": f"{self.number}-{n}", "direction": "debit", "amount": "777", "currency": "JPY"}
+            for n in range(3)
+        ]
+        answer = await self.world.tenant.post("/expected-transactions/upload", records)
+        assert answer.status_code == 202, answer.text
+        self.jobs[answer.json()["jobId"]] = "succeeded"
+        self.made["items"] += len(records)
+
     async def bad_upload(self) -> None:
         """Upload a file that nobody can read."""
         file = ("bank.txt", f"Dear Sir,\nplease find our invoice {self.number}.\n".encode())
@@ -85,6 +97,16 @@ class Story:
         self.made["rows"] += 1
         self.made["proposals"] += 1
         await self._job("match")
+
+    async def dry_run(self) -> None:
+        """Have it told what a run would do."""
+        await self._job("match", dryRun=True)
+
+    async def backtest(self) -> None:
+        """Have yesterday decided once more."""
+        await self.world.sql("UPDATE history_span SET begun_at = begun_at - interval '3 days' RETURNING begun_at")
+        day = str((datetime.now(UTC) - timedelta(days=1)).date())
+        await self._job("backtest", **{"from": day, "to": day})
 
     async def export(self) -> None:
         """Have a list made into a file."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from payrec.domain.matching.keys import account_key, name_key
+from payrec.domain.matching.line_rules import Bounds, LineRule, Required, Scope
 from payrec.domain.matching.rules import MatchingRules
 from support.matching_frames import Item, Line
 
@@ -14,11 +16,31 @@ _AMOUNTS = st.sampled_from([1, 100, 101, 200, 300])
 _DAYS = st.sampled_from([None, 20_500, 20_569, 20_570, 20_600, 20_604, 20_615, 20_661, 20_800])
 _IDS = st.sampled_from([None, "E2E-0001", "E2E"])
 
+_SCOPES = st.sampled_from(
+    [
+        Scope(own_account_key=account_key("DE1")),
+        Scope(direction=-1),
+        Scope(currency="USD", minor_max=101),
+        Scope(account_key=account_key("DE2")),
+        Scope(name_key=name_key("Alpha")),
+    ]
+)
+
+_BOUNDS = st.builds(
+    Bounds,
+    amount_tolerance_minor=st.sampled_from([0, 100]),
+    amount_tolerance_basis_points=st.sampled_from([0, 100]),
+    fee_tolerance_minor=st.sampled_from([0, 20]),
+    required=st.sampled_from(list(Required)),
+    date_window_days_after=st.sampled_from([0, 10, 60]),
+)
+
 RULES_DRAWN = st.builds(
     MatchingRules,
+    line_rules=st.lists(st.builds(LineRule, name=st.just("r"), scope=_SCOPES, bounds=_BOUNDS), max_size=2).map(tuple),
     amount_tolerance_minor=st.sampled_from([0, 1]),
     amount_tolerance_basis_points=st.sampled_from([0, 100, 5_000]),
-    require_reference=st.booleans(),
+    required=st.sampled_from([Required.NOTHING, Required.REFERENCE]),
     date_window_days_before=st.sampled_from([0, 30]),
 )
 

@@ -49,6 +49,12 @@ PAGE_SIZE_DEFAULT: Final = 50
 PAGE_SIZE_MAX: Final = 200
 """Rows of a list page at most."""
 
+REASON_LENGTH_MAX: Final = 500
+"""Characters of the words in which somebody says why something was decided."""
+
+MATCH_LEGS_MAX: Final = 10_000
+"""Legs of a match that a person states, and adjustments as many."""
+
 METADATA_ENTRIES_MAX: Final = 50
 """Pairs in ``metadata``."""
 
@@ -380,7 +386,10 @@ ALIASES_MAX: Final = 100_000
 """Names on statements that a tenant environment remembers."""
 
 ALIASES_TAUGHT_MAX: Final = 1_000
-"""Names that one run or one lesson may add, those that were explained most often."""
+"""Names that one run may learn of, those matched by hand first, then those that were explained most often."""
+
+LESSONS_MAX: Final = 20
+"""Lessons of a kind that are kept of a name: accepted, rejected, and accepted for another counterparty."""
 
 EXPLANATION_MEMBERS_MAX: Final = 6
 """Members of a group that an explanation or a piece of evidence names; of the others it says how many they are."""

@@ -26,6 +26,12 @@ JOB_BYTES_FIXED: Final = 64 * 1024 * 1024
 MATCH_RUN_BYTES_PER_ROW: Final = 1_250
 """Memory that a run takes for each open row of either side; ordinary data takes 840, the worst half as much again."""
 
+BACKTEST_ROWS_MAX: Final = 200_000
+"""Rows of either side that may be open on one day of a backtest."""
+
+BACKTEST_BYTES_PER_ROW: Final = 8_000
+"""Memory that a backtest takes for each row of a day: texts are read with it, because keys are made anew."""
+
 JOB_SMALL_ROWS_MAX: Final = 30_000
 """Open rows of a run that is over soon."""
 

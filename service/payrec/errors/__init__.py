@@ -19,13 +19,13 @@
      +-- ConflictError                409 invalid_state
      |    +-- IdempotencyInProgressError, AlreadyMatchedError, StaleProposalError,
      |        DuplicateExternalIdError, SlugTakenError, UsernameTakenError, MatchRunInProgressError,
-     |        JobCancelledError, DataSourceNameTakenError,
+     |        JobCancelledError, DataSourceNameTakenError, ReferenceTakenError, DuplicateContentError,
      |        SchemaNotOwnedError, SchemaConflictError, RevisionAheadError
      +-- VersionMismatchError         412 version_mismatch
      +-- PayloadTooLargeError         413 payload_too_large
      +-- UnsupportedMediaTypeError    415 unsupported_media_type
      +-- UnprocessableError           422 validation_failed
-     |    +-- ValidationFailedError, AmountOutOfRangeError, AmountExceedsOpenError,
+     |    +-- ValidationFailedError, AmountOutOfRangeError, AmountExceedsOpenError, AsOfOutOfRangeError,
      |        IdempotencyKeyReusedError, UnreadableFileError, UrlNotAllowedError, DataSourceFailedError
      +-- RateLimitedError             429 rate_limited (Retry-After)
      +-- HeaderTooLargeError          431 header_too_large
@@ -66,6 +66,7 @@ from payrec.errors.content import (
     Alternative,
     AmountExceedsOpenError,
     AmountOutOfRangeError,
+    AsOfOutOfRangeError,
     BadRequestError,
     DataSourceFailedError,
     HeaderTooLargeError,
@@ -94,12 +95,14 @@ from payrec.errors.state import (
     AlreadyMatchedError,
     ConflictError,
     DataSourceNameTakenError,
+    DuplicateContentError,
     DuplicateExternalIdError,
     IdempotencyInProgressError,
     JobCancelledError,
     MatchRunInProgressError,
     MethodNotAllowedError,
     NotFoundError,
+    ReferenceTakenError,
     RevisionAheadError,
     SchemaConflictError,
     SchemaNotOwnedError,
@@ -114,11 +117,13 @@ __all__ = [
     "Alternative",
     "AmountExceedsOpenError",
     "AmountOutOfRangeError",
+    "AsOfOutOfRangeError",
     "BadRequestError",
     "ConfigurationError",
     "ConflictError",
     "DataSourceFailedError",
     "DataSourceNameTakenError",
+    "DuplicateContentError",
     "DuplicateExternalIdError",
     "EnvironmentMismatchError",
     "EnvironmentSuspendedError",
@@ -146,6 +151,7 @@ __all__ = [
     "ProvisioningDeniedError",
     "Question",
     "RateLimitedError",
+    "ReferenceTakenError",
     "RevisionAheadError",
     "RevokedCredentialsError",
     "SchemaConflictError",

@@ -68,6 +68,18 @@ class DuplicateExternalIdError(ConflictError):
     title = "The externalId exists already"
 
 
+class ReferenceTakenError(ConflictError):
+    """A reference that was made here is there already: another one has to be made."""
+
+    title = "The reference exists already"
+
+
+class DuplicateContentError(ConflictError):
+    """The same content is stored under another identity, and the tenant refuses that; ``existingId`` names it."""
+
+    title = "The same content exists already"
+
+
 class SlugTakenError(ConflictError):
     """Another tenant has this slug."""
 

@@ -14,22 +14,35 @@ from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.api_keys import ApiKeyService
 from payrec.services.audit_log import AuditLogService
 from payrec.services.authentication import Authenticator
+from payrec.services.backtests import BacktestService
+from payrec.services.bulk_matches import BulkMatchService
 from payrec.services.calibration import CalibrationService
 from payrec.services.derived_keys import derived_key
+from payrec.services.ecb_rates import EcbRateService
 from payrec.services.events import EventService
+from payrec.services.expected_bulk import ExpectedBulkService
+from payrec.services.expected_changes import ExpectedChangeService
 from payrec.services.expected_transactions import ExpectedTransactionService
 from payrec.services.exports import ExportService
 from payrec.services.fx_rates import FxRateService
 from payrec.services.identity_provider import IdentityProviderClient, ProviderDiscovery
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.imports import ImportService
+from payrec.services.incoming_bulk import IncomingBulkService
+from payrec.services.incoming_states import IncomingStateService
 from payrec.services.incoming_transactions import IncomingTransactionService
 from payrec.services.jobs import JobService
 from payrec.services.limits import RequestLimits
+from payrec.services.manual_matches import ManualMatchService
+from payrec.services.match_alternatives import MatchAlternativeService
 from payrec.services.match_candidates import MatchCandidateService
+from payrec.services.match_decisions import MatchDecisionService
+from payrec.services.match_records import MatchRecordService
+from payrec.services.match_rejections import MatchRejectionService
 from payrec.services.match_runs import MatchRunService
 from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
+from payrec.services.reports import ReportService
 from payrec.services.returns import ReturnService
 from payrec.services.tokens import AttemptCounter, TokenService
 from payrec.services.upload_previews import UploadPreviewService
@@ -144,9 +157,25 @@ class Factory(BaseFactory):
         """Make the service of ``/expected-transactions``."""
         return ExpectedTransactionService(work=self._work, pager=self._pager)
 
+    def create_expected_bulk_service(self) -> ExpectedBulkService:
+        """Make what creates many expected transactions at once."""
+        return ExpectedBulkService(work=self._work)
+
+    def create_expected_change_service(self) -> ExpectedChangeService:
+        """Make what changes expected transactions."""
+        return ExpectedChangeService(work=self._work)
+
     def create_incoming_transaction_service(self) -> IncomingTransactionService:
         """Make the service of ``/incoming-transactions``."""
         return IncomingTransactionService(work=self._work, pager=self._pager)
+
+    def create_incoming_bulk_service(self) -> IncomingBulkService:
+        """Make what stores many incoming transactions at once."""
+        return IncomingBulkService(work=self._work)
+
+    def create_incoming_state_service(self) -> IncomingStateService:
+        """Make what ignores, classifies and restores incoming transactions."""
+        return IncomingStateService(work=self._work)
 
     def create_return_service(self) -> ReturnService:
         """Make what links returns to the payments that they take back."""
@@ -162,6 +191,7 @@ class Factory(BaseFactory):
             pager=self._pager,
             metrics=self.context.metrics,
             imports=self.create_import_service,
+            rates=self.create_ecb_rate_service,
             key=key,
         )
 
@@ -200,6 +230,22 @@ class Factory(BaseFactory):
         """Make the service of ``/matches``."""
         return MatchService(work=self._work, pager=self._pager)
 
+    def create_match_decision_service(self) -> MatchDecisionService:
+        """Make what accepts, rejects and reverses one match."""
+        return MatchDecisionService(work=self._work)
+
+    def create_match_alternative_service(self) -> MatchAlternativeService:
+        """Make what tells what else would fit."""
+        return MatchAlternativeService(work=self._work)
+
+    def create_bulk_match_service(self) -> BulkMatchService:
+        """Make what accepts and rejects many matches."""
+        return BulkMatchService(work=self._work)
+
+    def create_manual_match_service(self) -> ManualMatchService:
+        """Make what stores matches that people state."""
+        return ManualMatchService(work=self._work)
+
     def create_match_verification_service(self) -> MatchVerificationService:
         """Make what looks at a stored match again."""
         return MatchVerificationService(database=self.context.database)
@@ -216,13 +262,33 @@ class Factory(BaseFactory):
         """Make the service of ``/matching/aliases``."""
         return AliasService(work=self._work, pager=self._pager)
 
+    def create_match_record_service(self) -> MatchRecordService:
+        """Make what tells an auditor of a match."""
+        return MatchRecordService(database=self.context.database)
+
+    def create_match_rejection_service(self) -> MatchRejectionService:
+        """Make the service of ``/matching/rejections``."""
+        return MatchRejectionService(work=self._work, pager=self._pager)
+
     def create_fx_rate_service(self) -> FxRateService:
         """Make the service of ``/fx-rates``."""
         return FxRateService(work=self._work, pager=self._pager)
 
+    def create_report_service(self) -> ReportService:
+        """Make the service of ``/reports``."""
+        return ReportService(work=self._work, pager=self._pager)
+
+    def create_ecb_rate_service(self) -> EcbRateService:
+        """Make what stores files of exchange rates."""
+        return EcbRateService(work=self._work)
+
     def create_audit_log_service(self) -> AuditLogService:
         """Make the service of ``/audit-log``."""
         return AuditLogService(database=self.context.database, pager=self._pager)
+
+    def create_backtest_service(self) -> BacktestService:
+        """Make what starts backtests, for ``/jobs``."""
+        return BacktestService(work=self._work)
 
     def create_export_service(self) -> ExportService:
         """Make what exports lists, for ``/jobs`` and ``/exports``."""

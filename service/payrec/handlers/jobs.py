@@ -47,6 +47,7 @@ async def create(context: Context, given: JobCreate) -> Response:
     """Start a job; its Location tells how it goes."""
     factory = context.factory
     starters: dict[str, Callable[[], Any]] = {
+        "backtest": factory.create_backtest_service,
         "export": factory.create_export_service,
         "match": factory.create_match_run_service,
         "redeliver": factory.webhooks.create_redelivery_service,

@@ -31,6 +31,7 @@ from payrec.errors import PayrecError, UnavailableError
 from payrec.factory import Factory
 from payrec.jobs.admission import PLACES_MAX, Admission, Asked
 from payrec.jobs.memory import memory_limit_bytes
+from payrec.services.backtesting import BacktestRunner
 from payrec.services.job_sizes import SIZE_UNKNOWN, size_of
 from payrec.services.jobs import end_cancelled, end_without_effect
 from payrec.services.learning import LearningService
@@ -93,6 +94,7 @@ class JobRunner:
         )
         self._kinds: dict[str, Work] = {
             "match": matching.run,
+            "backtest": BacktestRunner(work=factory.work).run,
             "import": imports.process_job,
             "export": factory.create_export_service().run,
             "sync": factory.sources.create_syncer().run,

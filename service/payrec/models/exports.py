@@ -15,6 +15,9 @@ ExportResource = Literal[
 ]
 """The lists that can be exported, called as their paths are."""
 
+ExportedFile = ExportResource | Literal["match-proposals"]
+"""What a file may be of: a list, or all that a dry run would propose."""
+
 ExportFormat = Literal["csv", "parquet"]
 
 
@@ -43,7 +46,7 @@ class ExportFilePublic(Public):
     """What is known of the file of an export."""
 
     id: UUID
-    resource: ExportResource
+    resource: ExportedFile
     format: ExportFormat
     bytes: int
     sha256: str

@@ -16,7 +16,7 @@ JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 class JobCreate(Request):
     """A job to start; ``params`` has a schema for each kind, that of the kind's own endpoint where there is one."""
 
-    kind: Literal["match", "export", "sync", "redeliver"]
+    kind: Literal["match", "export", "sync", "backtest", "redeliver"]
     params: dict[str, Any] = Field(default_factory=dict)
 
 

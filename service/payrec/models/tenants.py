@@ -8,9 +8,9 @@ from uuid import UUID
 from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
+from payrec.domain.matching.line_rules import RULES_MAX
 from payrec.models.common import Currency, Environment, ListQuery, Public, Request, Resource, Text
-
-Percent = Annotated[float, Field(ge=0, le=100)]
+from payrec.models.matching_rules import MatchingRule, Percent, ToleranceMinor, WindowDays
 
 
 class AdminCreate(Request):
@@ -28,15 +28,16 @@ class MatchingSettings(Request):
     auto_run: bool = False
     auto_accept: bool = False
     auto_accept_min_confidence: Literal["exact", "high"] = "exact"
-    date_window_days_before: Annotated[int, Field(ge=0, le=3650)] = 30
-    date_window_days_after: Annotated[int, Field(ge=0, le=3650)] = 60
-    amount_tolerance_minor: Annotated[int, Field(ge=0, le=10**12)] = 0
+    date_window_days_before: WindowDays = 30
+    date_window_days_after: WindowDays = 60
+    amount_tolerance_minor: ToleranceMinor = 0
     amount_tolerance_percent: Percent = 0
-    fee_tolerance_minor: Annotated[int, Field(ge=0, le=10**12)] = 0
+    fee_tolerance_minor: ToleranceMinor = 0
     fx_tolerance_percent: Percent = 1
     group_size_max: Annotated[int, Field(ge=1, le=1000)] = 50
     require_reference: bool = False
-    rules: Annotated[list[dict[str, Any]], Field(max_length=0)] = Field(default_factory=list)
+    rules: Annotated[list[MatchingRule], Field(max_length=RULES_MAX)] = Field(default_factory=list)
+    """Bounds of some lines instead of those above, and classifications of what nobody expects."""
 
 
 class IngestionSettings(Request):

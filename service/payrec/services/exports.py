@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from payrec.constants import EXPORT_KEPT, EXPORT_ROWS_MAX
 from payrec.domain.blobs import Blob
@@ -21,13 +22,13 @@ from payrec.errors import FieldError, NotFoundError, ValidationFailedError
 from payrec.models.common import ListQuery
 from payrec.models.exports import ExportCreate, ExportFilePublic, ExportResult
 from payrec.models.jobs import JobCreate, JobPublic
-from payrec.services.blobs import begun
+from payrec.services.blobs import NewBlob, begun
 from payrec.services.export_files import ExportFile
 from payrec.services.export_lists import LISTS, Reading, pages
 from payrec.services.jobs import public_of as job_public
 from payrec.services.jobs import queued_job
 from payrec.services.validation import check_amount_filters, identifier, validated
-from payrec.services.work import LostLeaseError, Work
+from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.exports import ExportStore
 from payrec.storage.jobs import JobStore
 
@@ -118,28 +119,14 @@ class ExportService:
     async def _store(
         self, caller: Caller, scope: TenantScope, job: dict[str, Any], wanted: ExportCreate, rows: int, path: Path
     ) -> None:
-        size, sha256 = await asyncio.to_thread(_measured, path)
+        size, sha256 = await asyncio.to_thread(measured, path)
         export_id = self._work.ids.new()
         with path.open("rb") as stream:
             written = self._work.blobs.written(scope, stream)
             async with written as blob, self._work.tenant(caller, scope, resumed=True) as unit:
-                expires_at = unit.now + EXPORT_KEPT
-                await blob.store(unit.connection, export_id)
-                row = {
-                    "id": export_id,
-                    "job_id": job["id"],
-                    "rows": rows,
-                    "bytes": size,
-                    "created_at": unit.now,
-                    "expires_at": expires_at,
-                    "resource": wanted.resource,
-                    "format": wanted.format,
-                    "sha256": sha256,
-                    "object_id": blob.object_id,
-                }
-                await ExportStore(unit.connection).add(row)
-                url = f"{COLLECTION}/{export_id}/content"
-                result = ExportResult(url=url, expires_at=expires_at, rows=rows, bytes=size, sha256=sha256)
+                about = {"resource": wanted.resource, "format": wanted.format, "job_id": job["id"]}
+                about |= {"rows": rows, "bytes": size, "sha256": sha256}
+                result = await kept_export(unit, blob, export_id, about)
                 finished = await JobStore(unit.connection).finish(
                     job["id"],
                     attempt=job["attempts"],
@@ -174,7 +161,25 @@ def query_of(wanted: ExportCreate, *, pointer: str = "") -> ListQuery:
     return query
 
 
-def _measured(path: Path) -> tuple[int, str]:
+async def kept_export(unit: Unit, blob: NewBlob, export_id: UUID, about: dict[str, Any]) -> ExportResult:
+    """Store a file that was written, and return what a job's result says of it.
+
+    ``about`` has its ``resource``, ``format``, ``job_id``, ``rows``, ``bytes`` and ``sha256``.
+    """
+    await blob.store(unit.connection, export_id)
+    row = {
+        **about,
+        "id": export_id,
+        "created_at": unit.now,
+        "expires_at": unit.now + EXPORT_KEPT,
+        "object_id": blob.object_id,
+    }
+    await ExportStore(unit.connection).add(row)
+    return ExportResult.model_validate({**row, "url": f"{COLLECTION}/{export_id}/content"})
+
+
+def measured(path: Path) -> tuple[int, str]:
+    """Return the bytes and the SHA-256 of a file. Blocking."""
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256")
         return stream.tell(), digest.hexdigest()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from payrec.constants.jobs import (
+    BACKTEST_BYTES_PER_ROW,
+    BACKTEST_ROWS_MAX,
     JOB_BYTES_FIXED,
     JOB_SMALL_FILE_BYTES_MAX,
     JOB_SMALL_ROWS_MAX,
@@ -39,6 +41,9 @@ async def size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
         return JobSize(
             memory_bytes=JOB_BYTES_FIXED + rows * MATCH_RUN_BYTES_PER_ROW, is_small=rows <= JOB_SMALL_ROWS_MAX
         )
+    if job["kind"] == "backtest":
+        rows = await MatchRunStore(connection).stored_rows(most=BACKTEST_ROWS_MAX)
+        return JobSize(memory_bytes=JOB_BYTES_FIXED + rows * BACKTEST_BYTES_PER_ROW, is_small=False)
     if job["kind"] == "import":
         row = await ImportStore(connection).of_job(job["id"])
         is_small = row is not None and row["bytes"] <= JOB_SMALL_FILE_BYTES_MAX

@@ -49,7 +49,7 @@ class MatchCandidateService:
 
     async def _nearest(self, caller: Caller, side: str, transaction_id: str) -> MatchCandidateList:
         centre = identifier(transaction_id)
-        rules = await tenant_rules(self._work.database, caller.tenant.tenant_id)
+        rules = (await tenant_rules(self._work.database, caller.tenant.tenant_id)).matching
         async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
             store = MatchCandidateStore(connection)
             own = await store.open_row(side, centre)

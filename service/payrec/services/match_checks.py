@@ -313,6 +313,14 @@ def _whole(row: Row, levels: Mapping[str, Level], end: str) -> bool:
     return end in (both if row["adjustments"] else sides.get(level, set()))
 
 
+def rules(row: Row) -> Check:
+    """Tell which rules have bounded the proposal; only a run's proposal is bounded by any."""
+    names = row["proof"]["rules"]
+    by_run = row["created_by"].startswith(ENGINE_ACTOR_PREFIX) and row["run_id"] is not None
+    faults = [] if by_run else [f"no run has made it, though the rules {', '.join(names)} are named"]
+    return check("rules", faults, f"proposed within the bounds of {', '.join(names)}, as its run found them")
+
+
 def allocations(row: Row, standing: Mapping[tuple[int, UUID], tuple[int, int]]) -> Check:
     """Compare what is allocated with what counts: ``standing`` has, by side and id, all matches', and this one's."""
     faults = []

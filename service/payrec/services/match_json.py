@@ -24,7 +24,7 @@ _ADJUSTMENTS: Final = {a.value: a.name.lower() for a in AdjustmentType}
 
 
 def proof(rules: MatchingRules) -> pl.Expr:
-    """Return how a group was found, as JSON text; null for a pair."""
+    """Return how a group was found, and which ``rules`` decided, as JSON text; null for a pair without any."""
     named = {"groupSizeMax": rules.group_size_max, "legsMax": GROUP_LEGS_MAX, "searchedMax": SUBSET_MEMBERS_MAX}
     blind = {
         "groupSizeMax": rules.group_size_max,
@@ -37,7 +37,15 @@ def proof(rules: MatchingRules) -> pl.Expr:
     chance = pl.col("coincidences_ppm").cast(pl.String).fill_null("null")
     bounds = pl.when(found_blindly).then(pl.lit(json.dumps(blind))).otherwise(pl.lit(json.dumps(named)))
     said = {"sets": pl.col("tried"), "named": pl.col("named"), "coincidencesPpm": chance, "bounds": bounds}
-    return pl.when(pl.col("group_level") != GroupLevel.UNKNOWN.value).then(_json_object(said))
+    grouped, ruled = pl.col("group_level") != GroupLevel.UNKNOWN.value, pl.col("rules").is_not_null()
+    return (
+        pl.when(grouped & ruled)
+        .then(_json_object({**said, "rules": pl.col("rules")}))
+        .when(grouped)
+        .then(_json_object(said))
+        .when(ruled)
+        .then(_json_object({"rules": pl.col("rules")}))
+    )
 
 
 def alternatives_of(found: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:

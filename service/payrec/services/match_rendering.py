@@ -19,6 +19,9 @@ from payrec.models.matches import (
 
 _FEATURES: Final = tuple(rules.FEATURES)
 
+BY_HAND: Final = "Matched by hand."
+"""The explanation of what a person has stated."""
+
 
 def rendered(row: dict[str, Any]) -> MatchPublic:
     """Return the resource of a stored match with its legs.
@@ -26,6 +29,9 @@ def rendered(row: dict[str, Any]) -> MatchPublic:
     Of one that waits for a blind review, what the engine thinks of it is not told until it is decided.
     """
     public = _rendered(row)
+    if row["levels"] is None:
+        # Nobody but who stated it knows why.
+        return public.model_copy(update={"score": None, "confidence": None, "explanation": BY_HAND})
     if not (row["sampled"] and row["status"] == "proposed"):
         return public
     return public.model_copy(
@@ -45,7 +51,7 @@ def _rendered(row: dict[str, Any]) -> MatchPublic:
             "adjustments": [_adjustment(x) for x in row["adjustments"] or ()],
             "returned_amount_minor": row["returned_minor"],
             "evidence": [evidence_of(e, row["legs"]) for e in explain.evidence(levels, row["corrections"])],
-            "explanation": _explanation(levels, row),
+            "explanation": _explanation(levels, row) + _by_rules(row),
             "uniqueness": UniquenessPublic(
                 status=row["uniqueness"],
                 candidates=row["candidates"],
@@ -170,6 +176,12 @@ def _explanation(levels: dict[str, int], row: dict[str, Any]) -> str:
             rivals=row["candidates"] - 1,
         )
     return explain.group_explanation(levels, group=_group(row), expected=expected, incoming=incoming, status=uniqueness)
+
+
+def _by_rules(row: dict[str, Any]) -> str:
+    """Return whose bounds these are, where they are not those of the settings."""
+    names = (row["proof"] or {}).get("rules", [])
+    return f" Within the bounds of the rule{'s' * (len(names) > 1)} {', '.join(names)}." if names else ""
 
 
 def _of_money(levels: dict[str, int], row: dict[str, Any]) -> str:

@@ -7,13 +7,14 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.caller import Caller
-from payrec.errors import MatchRunInProgressError
+from payrec.errors import FieldError, MatchRunInProgressError, ValidationFailedError
 from payrec.models.expected_transactions import ExpectedTransactionQuery
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.models.jobs import JobCreate, JobPublic
 from payrec.models.matches import MatchRunCreate, MatchRunPublic
 from payrec.services.jobs import public_of as job_public
 from payrec.services.jobs import queued_job
+from payrec.services.tenant_settings import check_settings
 from payrec.services.validation import check_amount_filters, validated
 from payrec.services.work import Unit, Work
 from payrec.storage.jobs import JobStore
@@ -51,6 +52,7 @@ class MatchRunService:
                 counts=None,
                 duration_ms=None,
                 engine_version=None,
+                rules_version=None,
                 dry_run=given.dry_run,
             )
             unit.answer(202, queued, {"Location": f"/jobs/{job_id}"})
@@ -99,8 +101,11 @@ def run_of(job: dict[str, Any]) -> MatchRunPublic:
             "counts": result.get("counts"),
             "duration_ms": result.get("durationMs"),
             "engine_version": result.get("engineVersion"),
+            "rules_version": result.get("rulesVersion"),
             "dry_run": bool(job["params"].get("dryRun", False)),
             "proposals": result.get("proposals"),
+            "proposals_url": result.get("proposalsUrl"),
+            "proposals_expire_at": result.get("proposalsExpireAt"),
             "error": job["error"],
         },
         by_alias=True,
@@ -124,10 +129,23 @@ def filters_of(
     if params.get("incomingFilter"):
         incoming = validated(IncomingTransactionQuery, params["incomingFilter"], pointer=f"{pointer}/incomingFilter")
         check_amount_filters(incoming, pointer=f"{pointer}/incomingFilter/")
+    for name, given in (("expectedFilter", expected), ("incomingFilter", incoming)):
+        if given is not None and given.as_of is not None:
+            detail = "a run looks at what is open now"
+            field = FieldError(pointer=f"{pointer}/{name}/asOf", code="extra_forbidden", detail=detail)
+            raise ValidationFailedError.of(field)
     return expected, incoming
 
 
 def _checked(given: MatchRunCreate, *, pointer: str = "") -> dict[str, Any]:
     params = given.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"wait"})
     filters_of(params, pointer=pointer)
+    if given.settings is not None:
+        if not given.dry_run:
+            detail = "a run goes by the tenant's settings: only a dry run may try others"
+            fault = FieldError(pointer=f"{pointer}/settings", code="only_for_dry_run", detail=detail)
+            raise ValidationFailedError.of(fault)
+        # As it was given: null goes back to the default, and would be lost with what was left out.
+        params["settings"] = given.settings.model_dump(mode="json", by_alias=True)
+        check_settings(params["settings"], pointer=f"{pointer}/settings")
     return params

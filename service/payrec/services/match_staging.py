@@ -17,10 +17,10 @@ from payrec.domain.matching.score import LEVELS
 from payrec.services.match_columns import Snapshot, ids_at
 from payrec.services.match_json import adjustments_of, alternatives_of, proof
 from payrec.storage.binary_copy import decoded, encoded, ids_from
+from payrec.storage.changes import EVENT_IDS_MAX
 from payrec.storage.match_proposals import (
     ALLOCATION_COLUMNS,
     EVENT_COLUMNS,
-    EVENT_IDS_MAX,
     LEG_COLUMNS,
     MATCH_COLUMNS,
     PROPOSED_ORDINAL,
@@ -59,7 +59,7 @@ class Takes:
     accepted: tuple[pl.DataFrame, pl.DataFrame]
     """Of either side what is accepted at once, in TAKEN_COLUMNS and by id."""
 
-    def allocations(self, allocated: Sequence[Sequence[int]], at: datetime) -> bytes:
+    def allocations(self, allocated: Sequence[Sequence[int]], stamp: Stamp) -> bytes:
         """Return what is accepted at once in ALLOCATION_COLUMNS, except at places where there is an allocation."""
         minor, whole = pl.col("minor"), pl.col("open_minor")
         rows = [
@@ -68,10 +68,11 @@ class Takes:
                 # What an untouched one has in all is what is open of it.
                 amount_minor=whole,
                 allocated_minor=minor,
-                updated_at=pl.lit(at, dtype=_INSTANT),
+                updated_at=pl.lit(stamp.at, dtype=_INSTANT),
                 version=pl.lit(2, dtype=pl.Int32),
                 side=pl.lit(side, dtype=pl.Int16),
                 status=pl.when(minor == whole).then(pl.lit("matched")).otherwise(pl.lit("partially_matched")),
+                change_id=pl.lit(stamp.change_id.bytes),
             )
             for taken, places, (_, side) in zip(self.accepted, allocated, _SIDES, strict=True)
         ]
@@ -96,6 +97,7 @@ class Draft:
     legs: pl.DataFrame
     adjustments: pl.DataFrame
     alternatives: pl.DataFrame
+    ruled: pl.DataFrame
     snapshot: Snapshot
     rules: MatchingRules
     match_ids: pl.Series
@@ -195,6 +197,11 @@ class Draft:
             matches = matches.join(sums, on="proposal", how="left", maintain_order="left")
         said = matches.drop("proposal", "match_id", "auto", "probability_ppm")
         keys = matches.select("proposal", said.hash_rows(seed=_SEED).reinterpret(signed=True).alias("key"))
+        # What no rule has decided has the key that it had before there were any.
+        named = self.ruled.select("proposal", rule=pl.col("rules").hash(seed=_SEED).reinterpret(signed=True))
+        keys = keys.join(named, on="proposal", how="left", maintain_order="left").with_columns(
+            key=pl.col("key").xor(pl.col("rule").fill_null(0))
+        )
         return self.matches.select("proposal").join(keys, on="proposal", how="left", maintain_order="left")["key"]
 
 
@@ -207,6 +214,7 @@ def draft_of(proposals: Proposals, snapshot: Snapshot, ids: IdSource, rules: Mat
         legs=proposals.legs,
         adjustments=proposals.adjustments,
         alternatives=proposals.alternatives,
+        ruled=proposals.ruled,
         snapshot=snapshot,
         rules=rules,
         match_ids=new,
@@ -341,6 +349,7 @@ def _match_rows(draft: Draft, matches: pl.DataFrame, stamp: Stamp) -> pl.DataFra
         pl.concat([matches, _of_legs(draft)], how="horizontal")
         .join(alternatives_of(draft.alternatives, draft.snapshot), on="proposal", how="left", maintain_order="left")
         .join(adjustments_of(draft.adjustments, draft.snapshot), on="proposal", how="left", maintain_order="left")
+        .join(draft.ruled, on="proposal", how="left", maintain_order="left")
         .with_columns(
             id="match_id",
             run_id=pl.lit(stamp.run_id.bytes),
@@ -355,6 +364,7 @@ def _match_rows(draft: Draft, matches: pl.DataFrame, stamp: Stamp) -> pl.DataFra
             confidence=pl.col("confidence").replace_strict(_CONFIDENCES, return_dtype=pl.String),
             uniqueness=pl.col("status").replace_strict(_UNIQUENESSES, return_dtype=pl.String),
             created_by=pl.lit(stamp.actor),
+            created_change_id=pl.lit(stamp.change_id.bytes),
             decided_by=pl.when(auto).then(pl.lit(stamp.actor)),
             levels=pl.concat_arr(pl.col(LEVELS).cast(pl.Int16)),
             proof=proof(draft.rules),

@@ -129,6 +129,8 @@ async def _looked_at(store: MatchStore, row: dict[str, Any], levels: dict[str, L
             checks += [match_checks.confidence(row, levels), match_checks.evidence(levels, legs)]
     checks += [match_checks.sums(row, levels), match_adjustments.adjustments(row, levels)]
     checks.append(await _allocations(store, row))
+    if (row["proof"] or {}).get("rules"):
+        checks.append(match_checks.rules(row))
     group = GroupLevel(levels["group"])
     return checks if group is GroupLevel.UNKNOWN else checks + await _proofs(store, row, group)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,17 +14,20 @@ import structlog
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
+from payrec.domain.disk import disk_room
 from payrec.domain.matching.block import BeyondBudgetError
 from payrec.domain.matching.engine import STAGES, Proposals, propose
 from payrec.domain.matching.exchange import FX_DAYS_MAX
 from payrec.domain.matching.reasons import by_reason
-from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, Reason
+from payrec.domain.matching.rules import MatchingRules, Reason
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import AlreadyMatchedError, PayrecError
 from payrec.metrics import Metrics
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.services.auto_runs import repeat_if_asked
+from payrec.services.exports import kept_export, measured
+from payrec.services.incoming_states import classify_lines
 from payrec.services.learning import LearningService, ordinals_of
 from payrec.services.match_columns import (
     Snapshot,
@@ -35,15 +40,18 @@ from payrec.services.match_columns import (
     snapshot_of,
 )
 from payrec.services.match_commit import MatchCommit, Written, own_partitions
+from payrec.services.match_dry_runs import PROPOSALS_FILE, first_proposals, write_proposals
 from payrec.services.match_increments import MatchIncrements
 from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
-from payrec.services.matching_rules import tenant_rules
+from payrec.services.matching_rules import RunRules, tenant_rules
 from payrec.services.returns import ReturnService
+from payrec.services.rule_classifications import classifications
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
 from payrec.storage.database import Connection, shared_snapshot
 from payrec.storage.fx_rates import FxRateStore
+from payrec.storage.incoming_states import Decision
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_runs import MatchRunStore
@@ -51,12 +59,6 @@ from payrec.storage.partitions import ensure_partitions
 
 ATTEMPTS_MAX: Final = 3
 """How often a run proposes again when what it would accept was taken meanwhile."""
-
-DRY_RUN_PROPOSALS_MAX: Final = 1_000
-"""Proposals in the answer of a dry run."""
-
-DRY_RUN_LEGS_MAX: Final = 10_000
-"""Legs of all of them together."""
 
 STEPS: Final = len(STAGES) + 3
 """Steps of a run that its progress counts: read, the engine's stages, render, commit."""
@@ -88,13 +90,13 @@ class MatchingService:
             ``ATTEMPTS_MAX`` times in a row, what would have been accepted was taken meanwhile.
         """
         began = self._work.clock.monotonic()
-        rules = await tenant_rules(self._work.database, scope.tenant_id)
+        given = await tenant_rules(self._work.database, scope.tenant_id, instead=job["params"].get("settings"))
         if not job["params"].get("dryRun"):
             # Its own transaction, because it locks both tables; after the first run it only looks.
             async with self._work.database.tenant(scope) as connection:
                 await ensure_partitions(connection)
             await self._learning.learn(caller, scope)
-        rules, rejected = await self._learning.taught(scope, rules)
+        rules, rejected = await self._learning.taught(scope, given.matching)
         returned = await self._link_returns(caller, scope, job["params"])
         for attempt in range(1, ATTEMPTS_MAX + 1):
             progress.done, progress.total = 0, STEPS
@@ -114,7 +116,7 @@ class MatchingService:
             keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
             try:
                 written = await self._commit(
-                    caller, scope, job, snapshot, proposals, rules, began=began, progress=progress
+                    caller, scope, job, snapshot, proposals, replace(given, matching=rules), began, progress
                 )
             except AlreadyMatchedError:
                 if attempt == ATTEMPTS_MAX:
@@ -205,45 +207,93 @@ class MatchingService:
         job: dict[str, Any],
         snapshot: Snapshot,
         proposals: Proposals,
-        rules: MatchingRules,
-        *,
+        given: RunRules,
         began: float,
         progress: Progress,
     ) -> Written:
-        dry_run = bool(job["params"].get("dryRun"))
+        if job["params"].get("dryRun"):
+            return await self._told_only(caller, scope, job, snapshot, proposals, given, began, progress)
+        decisions = await self._classifications(scope, job, given, proposals, snapshot)
         filtered = [side for side in ("expected", "incoming") if job["params"].get(f"{side}Filter")]
-        draft, own = None, None
-        if not dry_run:
-            draft = await asyncio.to_thread(draft_of, proposals, snapshot, self._work.ids, rules)
-            own = await own_partitions(self._work, scope, draft)
+        draft = await asyncio.to_thread(draft_of, proposals, snapshot, self._work.ids, given.matching)
+        own = await own_partitions(self._work, scope, draft)
         progress.reach(progress.done + 1)
-        counts = proposals.counts
-        written = Written(proposed=counts.proposed, auto_accepted=counts.auto_accepted, ambiguous=counts.ambiguous)
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            if draft is not None:
-                commit = MatchCommit(unit, proposals, snapshot, own=own, filtered=filtered)
-                written = await self._write(unit, job, proposals, draft, commit)
-                await self._learning.remember(unit, job["id"], proposals, snapshot)
-            result = _result(proposals, written)
-            if dry_run:
-                result["proposals"] = _first_proposals(proposals, snapshot)
-            result["durationMs"] = round((self._work.clock.monotonic() - began) * 1000)
-            finished = await JobStore(unit.connection).finish(
-                job["id"], attempt=job["attempts"], now=self._work.clock.now(), result=result, done=STEPS
-            )
-            if not finished:
-                raise LostLeaseError
-            unit.record(Record(action="job.succeeded", resource_id=job["id"]))
-            await repeat_if_asked(unit, job["id"], self._work.ids.new())
+            commit = MatchCommit(unit, proposals, snapshot, own=own, filtered=filtered)
+            written = await self._write(unit, job, proposals, draft, commit, given)
+            await self._learning.remember(unit, job["id"], proposals, snapshot)
+            classified = len(await classify_lines(unit, decisions)) if decisions else 0
+            await self._finish(unit, job, _result(proposals, written, given, classified), began)
         return written
 
+    async def _told_only(
+        self,
+        caller: Caller,
+        scope: TenantScope,
+        job: dict[str, Any],
+        snapshot: Snapshot,
+        proposals: Proposals,
+        given: RunRules,
+        began: float,
+        progress: Progress,
+    ) -> Written:
+        """Answer what a run would do; where not all fits into the answer, all of it is a file."""
+        counts = proposals.counts
+        written = Written(proposed=counts.proposed, auto_accepted=counts.auto_accepted, ambiguous=counts.ambiguous)
+        decisions = await self._classifications(scope, job, given, proposals, snapshot)
+        result = _result(proposals, written, given, len(decisions))
+        result["proposals"] = await asyncio.to_thread(first_proposals, proposals, snapshot)
+        progress.reach(progress.done + 1)
+        if len(result["proposals"]) == proposals.matches.height:
+            async with self._work.tenant(caller, scope, resumed=True) as unit:
+                await self._finish(unit, job, result, began)
+            return written
+        with disk_room(), tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "proposals.csv"
+            rows = await asyncio.to_thread(write_proposals, proposals, snapshot, path)
+            size, sha256 = await asyncio.to_thread(measured, path)
+            with path.open("rb") as stream:
+                kept = self._work.blobs.written(scope, stream)
+                async with kept as blob, self._work.tenant(caller, scope, resumed=True) as unit:
+                    about = {"resource": PROPOSALS_FILE, "format": "csv", "rows": rows, "bytes": size, "sha256": sha256}
+                    export = await kept_export(unit, blob, self._work.ids.new(), {**about, "job_id": job["id"]})
+                    result["proposalsUrl"] = export.url
+                    result["proposalsExpireAt"] = export.model_dump(mode="json")["expires_at"]
+                    await self._finish(unit, job, result, began)
+        return written
+
+    async def _classifications(
+        self, scope: TenantScope, job: dict[str, Any], given: RunRules, proposals: Proposals, snapshot: Snapshot
+    ) -> list[Decision]:
+        if job["params"].get("expectedFilter"):
+            # An item that was not looked at may be what a line pays.
+            return []
+        return await classifications(self._work.database, scope, given.classifiers, proposals, snapshot)
+
+    async def _finish(self, unit: Unit, job: dict[str, Any], result: dict[str, Any], began: float) -> None:
+        """End the job in the transaction of its effect.
+
+        Raises
+        ------
+        LostLeaseError
+        """
+        result["durationMs"] = round((self._work.clock.monotonic() - began) * 1000)
+        finished = await JobStore(unit.connection).finish(
+            job["id"], attempt=job["attempts"], now=self._work.clock.now(), result=result, done=STEPS
+        )
+        if not finished:
+            raise LostLeaseError
+        unit.record(Record(action="job.succeeded", resource_id=job["id"]))
+        await repeat_if_asked(unit, job["id"], self._work.ids.new())
+
     async def _write(
-        self, unit: Unit, job: dict[str, Any], proposals: Proposals, draft: Draft, commit: MatchCommit
+        self, unit: Unit, job: dict[str, Any], proposals: Proposals, draft: Draft, commit: MatchCommit, given: RunRules
     ) -> Written:
         actor = f"{ENGINE_ACTOR}:{proposals.engine_version}"
         stamp = Stamp(run_id=job["id"], change_id=unit.change_id, actor=actor, at=unit.now)
         written = await commit.write(draft, stamp)
         done = {"proposed": written.proposed, "kept": written.kept, "superseded": written.superseded}
+        done |= {"rulesVersion": given.version}
         unit.record(Record(action="match_run.committed", resource_id=job["id"], after=done))
         return written
 
@@ -300,7 +350,7 @@ def _told(proposals: Proposals, snapshot: Snapshot, reasons: dict[UUID, Reason])
     return replace(proposals, open_incoming=found, counts=counts)
 
 
-def _result(proposals: Proposals, written: Written) -> dict[str, Any]:
+def _result(proposals: Proposals, written: Written, given: RunRules, classified: int) -> dict[str, Any]:
     counts = proposals.counts
     return {
         "counts": {
@@ -310,38 +360,8 @@ def _result(proposals: Proposals, written: Written) -> dict[str, Any]:
             "autoAccepted": written.auto_accepted,
             "ambiguous": written.ambiguous,
             "unmatched": counts.open_incoming,
+            **({"classified": classified} if given.classifiers else {}),
         },
         "engineVersion": proposals.engine_version,
+        "rulesVersion": given.version,
     }
-
-
-_LEG_ENDS: Final = {
-    "expected": "expectedTransactionId",
-    "contra_expected": "contraExpectedTransactionId",
-    "incoming": "incomingTransactionId",
-    "contra_incoming": "contraIncomingTransactionId",
-}
-"""The ends that a leg may have, by the engine's column, of which it has two."""
-
-
-def _first_proposals(proposals: Proposals, snapshot: Snapshot) -> list[dict[str, Any]]:
-    matches = proposals.matches.filter(pl.col("size").cum_sum() <= DRY_RUN_LEGS_MAX).head(DRY_RUN_PROPOSALS_MAX)
-    legs: list[list[dict[str, Any]]] = [[] for _ in range(matches.height)]
-    for leg in proposals.legs.filter(pl.col("proposal") < matches.height).iter_rows(named=True):
-        ends = {
-            name: str(UUID(bytes=(snapshot.expected_ids if end.endswith("expected") else snapshot.incoming_ids)[at]))
-            for end, name in _LEG_ENDS.items()
-            if (at := leg[end]) is not None
-        }
-        legs[leg["proposal"]].append({**ends, "amountMinor": leg["amount_minor"]})
-    return [
-        {
-            "kind": MatchKind(row["kind"]).name.lower(),
-            "legs": of_match,
-            "amountMinor": row["amount_minor"],
-            "confidence": Confidence(row["confidence"]).name.lower(),
-            "score": row["score_milli"] / 1000,
-            "autoAccept": row["auto"],
-        }
-        for row, of_match in zip(matches.iter_rows(named=True), legs, strict=True)
-    ]

@@ -8,6 +8,7 @@ from zoneinfo import available_timezones
 from payrec.domain.settings import merged
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.models.tenants import Settings
+from payrec.services.rule_checks import rule_faults
 from payrec.services.validation import validated
 
 
@@ -28,4 +29,7 @@ def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
         raise ValidationFailedError.of(
             FieldError(pointer=f"{pointer}/timezone", code="unknown_timezone", detail="must be an IANA time zone")
         )
+    faults = rule_faults(settings.matching.rules, pointer=f"{pointer}/matching/rules")
+    if faults:
+        raise ValidationFailedError.of(*faults)
     return settings

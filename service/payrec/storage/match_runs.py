@@ -99,6 +99,15 @@ class MatchRunStore:
         )
         return int(row["rows"]) if row is not None else 0
 
+    async def stored_rows(self, *, most: int) -> int:
+        """Count what is stored on both sides, at most so many of either: the most that was ever open at once."""
+        query = """
+            SELECT (SELECT count(*) FROM (SELECT FROM expected_transaction LIMIT %(most)s) e)
+                + (SELECT count(*) FROM (SELECT FROM incoming_transaction LIMIT %(most)s) i) AS rows
+        """
+        row = await fetch_one(self._connection, query, {"most": most})
+        return int(row["rows"]) if row is not None else 0
+
     async def _copy_out(
         self, side: Side, names: list[str], source: str, found: list[Condition], parameters: Mapping[str, Any]
     ) -> CopiedRows:

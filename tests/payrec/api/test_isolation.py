@@ -53,6 +53,11 @@ class World:
         return [await digest(self.addresses.superuser_url, place) for place in self.others]
 
 
+def shown(body: dict[str, Any]) -> list[Any]:
+    """Return the rows of a list, or the lines of a report."""
+    return list(body["data"] if "data" in body else body["lines"])
+
+
 @dataclass(slots=True, kw_only=True)
 class Walker:
     """Asks with one credential of the attacker, and keeps what should not have come back."""
@@ -113,7 +118,7 @@ class Walker:
                 for place in self.world.others:
                     for value in await self._values(operation, name, schema, place):
                         answer = await self.ask(operation, operation.path, params={name: value})
-                        if answer.is_success and answer.json()["data"]:
+                        if answer.is_success and shown(answer.json()):
                             self.findings.append(f"{operation.name} found something by {name} of {place.schema}")
 
     async def _values(self, operation: Operation, name: str, schema: dict[str, Any], place: Place) -> list[str]:
@@ -158,8 +163,23 @@ class Walker:
                 said.append([{**money, "externalId": f"{text}-0", "remittance": text}])
             if operation.path == "/webhooks":
                 said.append({"url": f"https://127.0.0.1:65535/{text}", "events": ["*"], "description": text})
+            if operation.path == "/matches":
+                said.append(await self._stated(text))
             for body in said:
                 await self.ask(operation, operation.path, json=body)
+            if operation.path == "/fx-rates/upload":
+                headers = {"content-type": "application/octet-stream"}
+                await self.ask(operation, operation.path, content=b"Date,USD\n2024-03-04,1.1\n", headers=headers)
+
+    async def _stated(self, text: str) -> dict[str, Any]:
+        """Return a match by hand of two transactions of one's own that say what belongs to somebody else."""
+        money = {"direction": "credit", "amountMinor": 1000, "currency": "EUR"}
+        ids = {}
+        for side, more in (("expected", {"reference": text}), ("incoming", {"bookingDate": "2024-03-04"})):
+            body = {**money, **more}
+            made = await self.world.attacker.tenant.post(f"/{side}-transactions", body, self.world.attacker.environment)
+            ids[f"{side}TransactionId"] = made.json()["id"]
+        return {"legs": [{**ids, "amountMinor": 1}], "reason": text}
 
     async def look_around(self) -> None:
         """Read every list of one's own to its end, and ask for whatever takes neither a body nor an id."""

@@ -60,6 +60,7 @@ async def task(service: Service) -> dict[str, Any]:
             "/matches": matches.json()["data"][0]["id"],
             "/auth/api-keys": key.json()["id"],
             "/matching/aliases": key.json()["id"],  # of no alias: none has been learned
+            "/matching/rejections": key.json()["id"],  # of no match: none was rejected
             "/tenants": tenant.id,
             "/exports": key.json()["id"],  # of no export: it has a job first
             "/events": key.json()["id"],  # of no event: they have their places later

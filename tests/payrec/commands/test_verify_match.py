@@ -184,6 +184,18 @@ async def test_what_is_accepted_without_a_person_holds(world: World, payrec: Com
     assert "without a person" in {c["name"]: c["detail"] for c in document["checks"]}["confidence"]
 
 
+async def test_a_match_of_a_rule_names_it(world: World, payrec: Command) -> None:
+    await world.set(rules=[{"name": "bolt", "priority": 1, "scope": {"counterpartyName": "BOLT"}}])
+    match = await proposed(world, pair)
+
+    code, document = await verified(payrec, match)
+
+    assert (code, broken(document), document["explanation"]) == (0, {}, match["explanation"])
+    assert match["explanation"].endswith("Within the bounds of the rule bolt.")
+    told = {check["name"]: check["detail"] for check in document["checks"]}
+    assert told["rules"] == "proposed within the bounds of bolt, as its run found them"
+
+
 async def test_a_person_reads_the_sentence_the_score_and_each_check(world: World, payrec: Command) -> None:
     match = await proposed(world, by_some_references)
 

@@ -41,14 +41,17 @@ COMMITS = {
     "jobs.runner.JobRunner._fail": "refusal",
     "services.api_key_expiry.ApiKeyExpiryService._announce": "key_expiry",
     "services.audit_sealing.AuditSealer.seal": "audit_seal",
+    "services.backtesting.BacktestRunner.run": "backtest",
     "services.blob_collection.BlobCollector._clear": "remnant",
     "services.data_source_syncs.DataSourceSyncService._start_due": "schedule",
+    "services.expected_uploads.ExpectedUploads._load": "expected_upload",
     "services.exports.ExportService._store": "export",
     "services.import_processing.ImportProcessor._fail": "bad_upload",
     "services.import_processing.ImportProcessor._load": "upload",
     "services.imports.ImportService.upload": "sync",
     "services.jobs.end_cancelled": "cancellation",
     "services.matching.MatchingService._commit": "match",
+    "services.matching.MatchingService._told_only": "dry_run",
     "services.matching.MatchingService.run": "match",
     "services.overdue_notices.OverdueNoticeService._announce": "overdue",
     "services.retention.RetentionService._drop": "retention",
@@ -85,9 +88,11 @@ STEPS = {
 
 ELSEWHERE = {
     "services.data_source_syncs.DataSourceSyncService._start": "a request's",
+    "services.ecb_rates.EcbRateService.upload": "a request's; a sync reads the file again, which changes nothing",
     "services.exports.ExportService.start_job": "a request's",
     "services.imports.ImportService._give_back": "a request's",
     "services.jobs.JobService.cancel": "a request's",
+    "services.learning.LearningService._learn_names": "needs decisions; what was learned of a match is learned once",
     "services.learning.LearningService.learn": "needs many decisions; it writes what it would write again",
     "services.match_commit.own_partitions": "needs many rows; an empty partition goes with the next run",
     "services.returns.ReturnService._link": "a request's",
@@ -99,6 +104,7 @@ ELSEWHERE = {
 LEFT_ALONE = {
     "jobs.runner.JobRunner._claim",
     "jobs.runner.JobRunner._give_back",
+    "services.expected_uploads.ExpectedUploads._load",
     "services.exports.ExportService._store",
     "services.import_processing.ImportProcessor._load",
     "services.matching.MatchingService._commit",
@@ -197,6 +203,7 @@ async def adds_up(story: Story) -> None:
     assert ends == dict.fromkeys(jobs, 1)
     types = Counter(row["type"] for row in told)
     assert await count(world, "incoming_transaction") == made["rows"] == await count(world, "incoming_open")
+    assert await count(world, "expected_transaction", "currency = 'JPY'") == made["items"]
     assert await count(world, "match", "status = 'proposed'") == made["proposals"]
     assert await count(world, "export", "bytes > 0") == made["export"]
     assert await count(world, "import", "status = 'completed' AND data_source_id IS NOT NULL") == made["files"]

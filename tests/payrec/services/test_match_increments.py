@@ -109,7 +109,7 @@ def matching(factory: Factory) -> MatchingService:
 
 async def decided(world: World, params: dict[str, Any], *, few: bool) -> tuple[dict[str, Any], Snapshot]:
     factory = world.service.factory
-    rules = await tenant_rules(factory.context.database, world.scope.tenant_id)
+    rules = (await tenant_rules(factory.context.database, world.scope.tenant_id)).matching
     found = await MatchIncrements(database=factory.context.database).read(world.scope, params, rules)
     assert (found is not None) == few
     snapshot, rates = found or await matching(factory)._read_whole(world.scope, params)

@@ -105,6 +105,10 @@ def matches(auto: list[bool], **changed: Any) -> pl.DataFrame:
     )
 
 
+RULED = {"proposal": pl.UInt32, "rules": pl.String}
+NAMES = ('["one"]', '["two"]', '["one","two"]')
+
+
 def draft(
     legs: list[tuple[Any, ...]],
     *,
@@ -119,6 +123,7 @@ def draft(
         legs=pl.DataFrame(legs, schema=LEG, orient="row"),
         adjustments=pl.DataFrame(adjustments or [], schema=dict(ADJUSTMENTS_SCHEMA), orient="row"),
         alternatives=pl.DataFrame(alternatives or [], schema=ALTERNATIVE, orient="row"),
+        ruled=pl.DataFrame(schema=RULED),
         snapshot=snapshot(),
         rules=MatchingRules(),
         match_ids=found["match_id"],
@@ -192,15 +197,15 @@ def test_what_nothing_was_allocated_of_gets_an_allocation() -> None:
         auto=[True, True, False],
     )
     takes = found.takes()
-    rows = table(takes.allocations(([], [0]), STAMP.at), ALLOCATION_COLUMNS)
+    rows = table(takes.allocations(([], [0]), STAMP), ALLOCATION_COLUMNS)
     assert [(row["side"], row["transaction_id"], row["amount_minor"], row["allocated_minor"]) for row in rows] == [
         (1, name(1, 1), 10_001, 1),
         (1, name(1, 0), 10_000, 10_000),
         (2, name(2, 1), 10_001, 1),
     ]
     assert [row["status"] for row in rows] == ["partially_matched", "matched", "partially_matched"]
-    assert {(row["version"], row["updated_at"]) for row in rows} == {(2, STAMP.at)}
-    assert table(takes.allocations(([0, 1], [0, 1]), STAMP.at), ALLOCATION_COLUMNS) == []
+    assert {(row["version"], row["updated_at"], row["change_id"]) for row in rows} == {(2, STAMP.at, STAMP.change_id)}
+    assert table(takes.allocations(([0, 1], [0, 1]), STAMP), ALLOCATION_COLUMNS) == []
 
 
 def test_a_proposal_goes_whole_with_any_of_its_transactions() -> None:
@@ -241,6 +246,14 @@ def test_whatever_a_proposal_says_makes_it_another_one(change: str) -> None:
     said = CHANGES[change]
     other = draft(said.get("legs", [PAIR]), **{k: v for k, v in said.items() if k != "legs"})
     assert key(other) not in {None, key(draft([PAIR]))}
+
+
+def test_a_rule_that_has_decided_makes_another_proposal() -> None:
+    found = draft([PAIR])
+    keys = {
+        key(replace(found, ruled=pl.DataFrame({"proposal": [0], "rules": [names]}, schema=RULED))) for names in NAMES
+    }
+    assert len(keys | {key(found)}) == len(NAMES) + 1
 
 
 def test_a_changed_revision_makes_another_proposal() -> None:
@@ -328,6 +341,6 @@ def test_the_rows_say_all_that_was_proposed() -> None:
 def test_nothing_proposed_is_nothing_to_copy() -> None:
     found = draft([PAIR]).without(pl.Series([0]))
     takes, rows = found.takes(), found.rows(STAMP)
-    assert (takes.staged, takes.allocations(([], []), STAMP.at)) == ((b"", b""), b"")
+    assert (takes.staged, takes.allocations(([], []), STAMP)) == ((b"", b""), b"")
     assert (rows.matches, rows.legs, rows.events) == (b"", b"", b"")
     assert found.kept(None)[1] == b""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from payrec.services import matching
+from payrec.services import match_dry_runs
 from payrec.services.matching import MatchingService
 from support.events import TOLD
 from support.matching_world import DECISIONS, TABLES, WORKER_LEAVES, World, matching_world
@@ -177,6 +177,6 @@ async def test_a_dry_run_tells_the_legs_of_groups_in_bounded_number(
         ("one_to_one", 1, 700),
     ]
     assert all(sum(leg["amountMinor"] for leg in p["legs"]) == p["amountMinor"] for p in told)
-    monkeypatch.setattr(matching, "DRY_RUN_LEGS_MAX", 4)
+    monkeypatch.setattr(match_dry_runs, "LEGS_MAX", 4)
     assert sum(len(p["legs"]) for p in (await world.run(dryRun=True))["proposals"]) <= 4
     assert await world.matches() == []

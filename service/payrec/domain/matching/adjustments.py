@@ -15,6 +15,7 @@ import polars as pl
 
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA, Sides
+from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import FEE_SHARE_MAX, AdjustmentType, AmountLevel, MatchingRules
 
 ROUNDING_MINOR_MAX: Final = 5
@@ -55,9 +56,10 @@ def less_a_fee() -> pl.Expr:
     return _SHORT.gt(0) & (_SHORT.le(share) | flat)
 
 
-def tolerated_fee(fee_tolerance_minor: int) -> pl.Expr:
+def tolerated_fee(rules: MatchingRules) -> pl.Expr:
     """Tell of pairs whether the line is short of the item by what the tenant takes for a fee."""
-    return _SHORT.gt(0) & _SHORT.le(fee_tolerance_minor) & _SHORT.le(_ASKED // FEE_SHARE_MAX)
+    most = bound(rules, lambda bounds: bounds.fee_tolerance_minor)
+    return _SHORT.gt(0) & _SHORT.le(most) & _SHORT.le(_ASKED // FEE_SHARE_MAX)
 
 
 def overpaid() -> pl.Expr:
@@ -107,7 +109,7 @@ def _short(rules: MatchingRules) -> pl.Expr:
         .then(AdjustmentType.ROUNDING.value)
         .when(level == AmountLevel.BAND.value)
         .then(AdjustmentType.DISCOUNT.value)
-        .when(less_a_fee() | tolerated_fee(rules.fee_tolerance_minor))
+        .when(less_a_fee() | tolerated_fee(rules))
         .then(AdjustmentType.FEE.value)
         .when(level == AmountLevel.TOLERANCE.value)
         .then(AdjustmentType.WRITE_OFF.value)

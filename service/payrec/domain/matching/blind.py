@@ -14,7 +14,7 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, parties, sets
+from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, outside, parties, sets
 from payrec.domain.matching.blind_parts import parts
 from payrec.domain.matching.blind_sums import sums
 from payrec.domain.matching.block import Candidates, with_code
@@ -24,6 +24,7 @@ from payrec.domain.matching.group_choice import Chosen, chosen, free, given_up, 
 from payrec.domain.matching.group_rivals import RIVAL_SCHEMA, counted
 from payrec.domain.matching.groups import LEG_SCHEMA
 from payrec.domain.matching.reasons import finding, no_findings
+from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import (
     BLIND_CLAIMS_MAX,
     BLIND_COINCIDENCES_PPM_MAX,
@@ -73,9 +74,8 @@ def _findings(rows: pl.DataFrame, reason: Reason, *, fits: bool) -> pl.DataFrame
 
 def _feasible(hits: pl.DataFrame, legs: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
     """Leave out the sets with an item outside its date window or with a rejected pair."""
-    outside = ((pl.col("day") < pl.col("opens")) | (pl.col("day") > pl.col("closes"))).fill_null(value=False)
     fallen = pl.concat(
-        [legs.filter(outside).select("h"), with_code(legs).join(refused, on="code", how="semi").select("h")]
+        [legs.filter(outside()).select("h"), with_code(legs).join(refused, on="code", how="semi").select("h")]
     )
     return hits.join(fallen, on="h", how="anti")
 
@@ -198,8 +198,10 @@ def blind(sides: Sides, busy: Taken, found: Candidates, refused: pl.DataFrame, r
 
     ``refused`` are the codes of rejected pairs; a group with one of them is none.
     """
-    if rules.require_reference or rules.group_size_max < 2:
+    if rules.group_size_max < 2:
         return nothing(no_findings())
+    # A set that nobody named has nothing of what could be required.
+    busy = busy.joined(busy.items.clear(), strict_lines(sides, rules))
     known = parties(sides, busy, rules)
     groups, legs, of_sums = _by_sum(known, refused, rules)
     items, shares, of_parts = _by_parts(known, refused, rules)

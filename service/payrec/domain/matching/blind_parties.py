@@ -17,6 +17,7 @@ from payrec.constants import AMOUNT_MINOR_MAX
 from payrec.domain.matching.block import left_out
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken
+from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import (
     BLIND_COINCIDENCES_PPM_MAX,
     BLIND_EQUAL_MAX,
@@ -52,14 +53,20 @@ class Parties:
 
     members: pl.DataFrame
     """Items: ``party``, ``at`` (Int32, the place in due order, from 0), ``e``, ``amount``, ``before`` (the sum of
-    those before it), ``opens`` and ``closes`` (days between which a line may be booked), ``due`` and ``depth``."""
+    those before it), ``opens`` and ``closes`` (days between which it is expected), ``due`` and ``depth``."""
     lines: pl.DataFrame
-    """``party``, ``i``, ``target`` (its amount), ``day`` (null if it has none), ``n`` (items of the party), ``reach``
+    """``party``, ``i``, ``target`` (its amount), ``day``, ``since`` and ``until`` (days in which an item has to
+    be expected), all three null if it has none, ``n`` (items of the party), ``reach``
     (about how far the sums of its items go), and ``depth``, the last Tier that is tried: less where the items are many,
     or so alike or round that a sum of that kind would say nothing."""
     over: pl.DataFrame
     """Lines ``i`` of parties that have too many items or lines, and the party's first item ``e``; and its items ``e``
     beside its first line."""
+
+
+def outside() -> pl.Expr:
+    """Tell of items beside lines whether the date window of the line keeps them apart."""
+    return ((pl.col("until") < pl.col("opens")) | (pl.col("since") > pl.col("closes"))).fill_null(value=False)
 
 
 def _key(name: str) -> pl.Expr:
@@ -172,14 +179,22 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
         e="row",
         amount="amount_minor",
         due=pl.coalesce("due_day", "from_day", "to_day").cast(pl.Int64),
-        opens=(first - rules.date_window_days_before).fill_null(-_DAYS_MAX),
-        closes=(last + rules.date_window_days_after).fill_null(_DAYS_MAX),
+        opens=first.fill_null(-_DAYS_MAX),
+        closes=last.fill_null(_DAYS_MAX),
     )
+    day = pl.col("day").cast(pl.Int64)
     lines = lines.select(
-        _key("account"), _key("name"), i="row", target="amount_minor", day=pl.col("day").cast(pl.Int64)
+        _key("account"),
+        _key("name"),
+        i="row",
+        target="amount_minor",
+        day=day,
+        since=day - bound(rules, lambda bounds: bounds.date_window_days_after),
+        until=day + bound(rules, lambda bounds: bounds.date_window_days_before),
     )
     items, names = _of_items(items)
-    asking = _possible(_of_lines(lines, items, names).join(lines.select("i", "target", "day"), on="i"), items)
+    asking = _of_lines(lines, items, names).join(lines.drop("account", "name"), on="i")
+    asking = _possible(asking, items)
     found, many = _looked_at(items, asking)
     over = [
         asking.join(many, on="party").join(items.group_by("party").agg(pl.col("e").min()), on="party"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import Parties
+from payrec.domain.matching.blind_parties import Parties, outside
 from payrec.domain.matching.block import with_code
 from payrec.domain.matching.rules import BLIND_CHUNK_ROWS, BLIND_PARTS_MAX, MatchingRules
 
@@ -22,14 +22,14 @@ def _beside(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> pl.D
     most = min(BLIND_PARTS_MAX, rules.group_size_max)
     for _, chunk in lines.with_columns(rows).group_by("chunk", maintain_order=True):
         pieces.append(
-            chunk.select("party", "i", "target", "day")
+            chunk.select("party", "i", "target", "since", "until")
             .join(found.members.select("party", "e", "amount", "opens", "closes"), on="party")
             .filter(target < amount)
             .with_columns(k=k)
             .filter(
                 pl.col("k").is_between(2, most)
                 & ((amount - pl.col("k") * target).abs() < pl.col("k") * pl.col("k"))
-                & ~((pl.col("day") < pl.col("opens")) | (pl.col("day") > pl.col("closes"))).fill_null(value=False)
+                & ~outside()
             )
         )
     if not pieces:

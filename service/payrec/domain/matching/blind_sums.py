@@ -141,7 +141,7 @@ def sums(found: Parties, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFra
     """Return the sets that have a line's amount, the simplest first, their ``legs``, and lines with too many.
 
     The sets come as ``h`` (their number) and HIT_SCHEMA, with ``more``: there are others beyond ``BLIND_HITS_MAX``;
-    the legs as ``h, i, e, leg_minor, due, day, opens, closes``; the lines of which more sets than could be told as
+    the legs as ``h, i, e, leg_minor, due``, and the days of both; the lines of which more sets than could be told as
     alternatives are equally simple as ``i`` and ``e``, the first item of their party.
     """
     pieces = [_cut(pl.DataFrame(schema=HIT_SCHEMA))]
@@ -174,6 +174,6 @@ def _legs(hits: pl.DataFrame, found: Parties) -> pl.DataFrame:
         .explode("at")
         .filter(few | (pl.col("at").ne_missing(pl.col("second")) & pl.col("at").ne_missing(pl.col("third"))))
         .join(found.members, on=["party", "at"])
-        .join(found.lines.select("i", "day").unique(), on="i")
-        .select("h", "i", "e", "due", "day", "opens", "closes", leg_minor="amount")
+        .join(found.lines.select("i", "day", "since", "until").unique("i"), on="i")
+        .select("h", "i", "e", "due", "day", "since", "until", "opens", "closes", leg_minor="amount")
     )

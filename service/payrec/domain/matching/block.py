@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     KEY_LINES_MAX,
@@ -250,18 +251,24 @@ def _with_common(pairs: pl.DataFrame, references: pl.DataFrame, crowded: pl.Data
 
 def _counterparty_joins(sides: Sides, incoming: pl.DataFrame, rules: MatchingRules) -> list[Equal]:
     """Join by account or name with the amount; where unequal amounts may do, by account or name alone as well."""
-    near = sides.expected
-    if not rules.tolerates:
-        near = near.filter(pl.col("min_minor").is_not_null() | pl.col("max_minor").is_not_null())
+    banded = sides.expected.filter(pl.col("min_minor").is_not_null() | pl.col("max_minor").is_not_null())
+    tolerant = incoming.filter(bound(rules, lambda bounds: bounds.tolerates))
+    everybody = tolerant.height == incoming.height
+    joins = (
+        (sides.expected, incoming, True),
+        # What an item itself allows, and what is allowed of a line.
+        (banded.clear() if everybody else banded, incoming, False),
+        (sides.expected, tolerant, False),
+    )
     found = []
     for name, its_name in PARTY_KEYS:
-        for items, with_amount in ((sides.expected, True), (near, False)):
-            if items.is_empty():
+        for items, lines, with_amount in joins:
+            if items.is_empty() or lines.is_empty():
                 continue
             found.append(
                 equal_pairs(
                     keyed(items, name, with_amount=with_amount),
-                    keyed(incoming, its_name, with_amount=with_amount),
+                    keyed(lines, its_name, with_amount=with_amount),
                     items_max=KEY_ITEMS_MAX,
                     lines_max=KEY_LINES_MAX,
                 )

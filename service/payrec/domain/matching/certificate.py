@@ -14,6 +14,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import (
     PARTS_PER_MILLION,
     AmountLevel,
@@ -145,9 +146,10 @@ def acceptable(unique: pl.Expr) -> pl.Expr:
 def certified(rules: MatchingRules) -> pl.Expr:
     """Tell of scored pairs whether the tenant environment's decisions certify their score."""
     calibration = rules.calibration
-    if calibration is None or calibration.threshold_milli is None or rules.least_confidence > Confidence.HIGH:
+    if calibration is None or calibration.threshold_milli is None:
         return pl.lit(value=False)
-    return pl.col("score_milli") >= calibration.threshold_milli
+    let_in = bound(rules, lambda bounds: bounds.auto_accept_min_confidence == "high")
+    return let_in & (pl.col("score_milli") >= calibration.threshold_milli)
 
 
 def withheld(result: pl.DataFrame, pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:

@@ -18,6 +18,7 @@ import polars as pl
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.certificate import acceptable, certified
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.ruled import bound, least
 from payrec.domain.matching.rules import (
     PARTS_PER_MILLION,
     AmountLevel,
@@ -269,8 +270,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
         .otherwise(Confidence.MEDIUM.value)
     )
     auto = (
-        pl.lit(rules.auto_accept)
-        & (pl.col("confidence") >= rules.least_confidence.value)
+        (pl.col("confidence") >= bound(rules, least))
         & pl.col("equal")
         & text
         & ~pl.col("pending")

@@ -37,6 +37,7 @@ from payrec.domain.matching.reasons import (
     repeated,
 )
 from payrec.domain.matching.residual import residual
+from payrec.domain.matching.ruled import named, with_rules
 from payrec.domain.matching.rules import (
     ALTERNATIVES_MAX,
     ENGINE_VERSION,
@@ -113,6 +114,8 @@ class Proposals:
     counts: Counts
     names: pl.DataFrame
     """What the name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
+    ruled: pl.DataFrame
+    """``proposal`` and ``rules``: the names of the rules of a proposal's lines, as JSON text; where there are any."""
     engine_version: str = ENGINE_VERSION
 
 
@@ -280,7 +283,7 @@ def _proposed(
     observe: Observer | None,
 ) -> Proposals:
     done = observe or (lambda _stage: None)
-    sides = prepare(expected, incoming, names, rules.aliases, known)
+    sides = with_rules(prepare(expected, incoming, names, rules.aliases, known), rules)
     refused = _rejected_codes(rejected, sides)
     done("prepare")
     money = prepared(sides, rules, _rejected_money(rejected, sides))
@@ -356,5 +359,6 @@ def _proposed(
             open_incoming=by_reason(open_lines),
         ),
         names=sides.names,
+        ruled=named(all_legs, sides, rules),
         engine_version=version_of(rules),
     )

@@ -18,6 +18,7 @@ from payrec.domain.matching.compete import Taken, probability, standing, strengt
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, proofs_of
 from payrec.domain.matching.reasons import finding
+from payrec.domain.matching.ruled import NOBODY, bound, least
 from payrec.domain.matching.rules import (
     AmountLevel,
     Confidence,
@@ -125,7 +126,10 @@ def _party(column: str) -> pl.Expr:
 def told_by_legs(
     groups: pl.DataFrame, legs: pl.DataFrame, sides: Sides, found: Candidates, rules: MatchingRules
 ) -> pl.DataFrame:
-    """Return the groups with the levels of all their legs in one, and their score."""
+    """Return the groups with the levels of all their legs in one, and their score.
+
+    ``least`` is the least confidence that is accepted without a person, whichever of their lines asks for the most.
+    """
     quoted = legs.join(found.pairs, on=["e", "i"], how="left").with_columns(
         pl.col("reference", "end_to_end").fill_null(0)
     )
@@ -133,7 +137,7 @@ def told_by_legs(
         [quoted.select("g", "leg_minor"), scored(quoted.select("e", "i", "reference", "end_to_end"), sides, rules)],
         how="horizontal",
     )
-    told = told.join(groups.select("g", "level"), on="g")
+    told = told.join(groups.select("g", "level"), on="g").with_columns(least=bound(rules, least))
     full, equal = ReferenceLevel.FULL.value, EndToEndLevel.EQUAL.value
     proved = ((pl.col("reference_level") == full) | (pl.col("end_to_end_level") == equal)).all()
     by_id = _all("end_to_end_level", equal)
@@ -151,6 +155,7 @@ def told_by_legs(
             .cast(pl.Int8)
             .alias("line_level"),
             pl.col("pending").any(),
+            pl.col("least").max(),
             pl.col("twin").any(),
             pl.col("leg_minor").sum().alias("amount_minor"),
             pl.min("e", "i"),
@@ -201,7 +206,7 @@ def _bounded(groups: pl.DataFrame, legs: pl.DataFrame, found: Candidates) -> pl.
     return groups.with_columns(unbounded=pl.col("unbounded") | pl.col("g").is_in(blurred.implode()))
 
 
-def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series, rules: MatchingRules) -> pl.DataFrame:
+def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series) -> pl.DataFrame:
     """Add what the rivals leave: ``status``, ``confidence``, ``auto``, and the probability."""
     groups = groups.join(counted(claims), on="g", how="left").with_columns(
         pl.col("rivals_expected", "rivals_incoming").fill_null(0),
@@ -231,7 +236,7 @@ def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series, rules:
     ).with_columns(
         probability_ppm=probability(),
         # A set that was searched for is never accepted without a person, however few the candidates were.
-        auto=pl.lit(rules.auto_accept) & (pl.col("confidence") == Confidence.EXACT.value) & ~pl.col("pending"),
+        auto=(pl.col("least") < NOBODY) & (pl.col("confidence") == Confidence.EXACT.value) & ~pl.col("pending"),
     )
 
 
@@ -287,7 +292,7 @@ def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.Dat
 
     ``pairs`` are scored, ``refused`` the codes of rejected pairs; a group with one of them is none.
     """
-    proofs = proofs_of(pairs)
+    proofs = proofs_of(pairs, rules)
     keyed, claims, doubtful = by_key(sides, proofs, refused, rules)
     found = doubted(found, doubtful)
     quoted = [by_quotes(proofs, rules, of_lines=of_lines) for of_lines in (True, False)]
@@ -301,7 +306,7 @@ def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.Dat
     groups = groups.with_row_index("place")
     lost, tied = free(groups, legs, "proving")
     rivals, counts = rivals_of(groups, legs, proofs, claims)
-    groups = _decided(_bounded(groups, legs, found), counts, tied, rules)
+    groups = _decided(_bounded(groups, legs, found), counts, tied)
     findings = pl.concat([together.findings, given_up(groups, legs, lost)])
     matches = groups.filter(~pl.col("g").is_in(lost.implode()))
     return replace(chosen(matches, legs, rivals, findings), doubtful=doubtful)

@@ -16,7 +16,9 @@ import polars as pl
 from payrec.domain.matching.block import beyond_budget
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.compete import Taken
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.reasons import finding, no_findings
+from payrec.domain.matching.ruled import PARTIES, bound, lacking, required
 from payrec.domain.matching.rules import (
     GROUP_LEGS_MAX,
     SUBSET_MEMBERS_MAX,
@@ -73,7 +75,7 @@ class Proofs:
     """Pairs of one counterparty of which the line quotes the item by what is too short to prove, as ``fitting``."""
 
 
-def proofs_of(pairs: pl.DataFrame) -> Proofs:
+def proofs_of(pairs: pl.DataFrame, rules: MatchingRules) -> Proofs:
     """Return the proofs among scored pairs."""
     proving = (pl.col("rank") == RANK_PROOF) & ~pl.col("duplicate")
     claimed = pairs.lazy().filter(proving).select(*_PROOF, "fault", "amount_level").collect()
@@ -84,7 +86,7 @@ def proofs_of(pairs: pl.DataFrame) -> Proofs:
     )
     timely = pl.col("fault").is_in([0, Reason.AMOUNT_MISMATCH.value])
     of_payer = (pl.col("rank") < RANK_PROOF) & quoted & timely & pl.col("payer") & ~pl.col("duplicate")
-    short = pairs.lazy().filter(of_payer).select(_PROOF).collect()
+    short = pairs.lazy().filter(of_payer & (lacking(rules) == 0)).select(_PROOF).collect()
     return Proofs(claimed.select("e", "i"), claimed.filter(fits).select(_PROOF), settled, short)
 
 
@@ -98,19 +100,21 @@ def _sum(column: str) -> pl.Expr:
     return pl.col(column).cast(pl.Int128).sum()
 
 
-def _items(sides: Sides, rules: MatchingRules) -> pl.DataFrame:
-    """Return the items with a group id that could prove: ``e``, ``key``, the amount and the days of their window."""
+def _items(sides: Sides) -> pl.DataFrame:
+    """Return the items with a group id that could prove: ``e``, ``key``, the amount and the days of their span."""
     first, last = span()
     return sides.expected.filter((pl.col("group_key") & 1) == 1).select(
         "amount_minor",
         e="row",
         key=pl.col("group_key") ^ pl.col("salt"),
-        opens=first - rules.date_window_days_before,
-        closes=last + rules.date_window_days_after,
+        opens=first,
+        closes=last,
     )
 
 
-def _claims(sides: Sides, items: pl.DataFrame, refused: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _claims(
+    sides: Sides, items: pl.DataFrame, refused: pl.DataFrame, rules: MatchingRules
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return each line beside each group id of open items that it has or quotes, and what these items are together.
 
     A line and an id of which somebody has rejected a pair are left out. Where the lines name more than the budget
@@ -131,11 +135,21 @@ def _claims(sides: Sides, items: pl.DataFrame, refused: pl.DataFrame) -> tuple[p
     dropped = beyond_budget(named.group_by("key").agg(pairs=pl.len()), items.height + lines.height)
     beyond = named.join(dropped, on="key").join(batches, on="key").select("e", i="row")
     claims = named.join(dropped, on="key", how="anti").unique().join(batches, on="key")
+    asking = lines.select(
+        "row",
+        since=pl.col("day") - bound(rules, lambda bounds: bounds.date_window_days_after),
+        until=pl.col("day") + bound(rules, lambda bounds: bounds.date_window_days_before),
+        of_party=required(rules, PARTIES),
+        by_id=required(rules, Required.END_TO_END_ID),
+        line_minor="amount_minor",
+    )
     told = (
-        claims.join(lines.select("row", "day", line_minor="amount_minor"), on="row")
+        claims.join(asking, on="row")
         .rename({"row": "i"})
         .join(rejected.join(items.select("e", "key"), on="e"), on=["i", "key"], how="anti")
-        .with_columns(days_outside=pl.max_horizontal(pl.col("opens") - pl.col("day"), pl.col("day") - pl.col("closes")))
+        .with_columns(
+            days_outside=pl.max_horizontal(pl.col("opens") - pl.col("until"), pl.col("since") - pl.col("closes"))
+        )
     )
     return told, beyond
 
@@ -146,6 +160,11 @@ def _key_fault() -> pl.Expr:
         .then(Reason.AMOUNT_MISMATCH.value)
         .when(pl.col("days_outside") > 0)
         .then(Reason.DATE_OUT_OF_WINDOW.value)
+        # Who pays a batch is the one who collected it: of its items the id alone agrees.
+        .when("by_id")
+        .then(Reason.MISSING_REFERENCE.value)
+        .when("of_party")
+        .then(Reason.COUNTERPARTY_MISMATCH.value)
         .when(pl.col("n") > GROUP_LEGS_MAX)
         .then(Reason.BUDGET_EXHAUSTED.value)
         .otherwise(0)
@@ -162,11 +181,11 @@ def by_key(
     claims although a proof of equal amount says otherwise. Takes time and memory by the number of rows, however many
     of them share an id.
     """
-    items = _items(sides, rules)
+    items = _items(sides)
     if items.is_empty():
         empty = pl.Series(dtype=pl.UInt32)
         return no_groups(), pl.DataFrame(schema=CLAIM_SCHEMA), Taken(empty, empty)
-    claims, beyond = _claims(sides, items, refused)
+    claims, beyond = _claims(sides, items, refused, rules)
     claims = claims.with_columns(reason=_key_fault())
     taken = items.join(proofs.settled.select("e"), on="e", how="semi").select("key").unique()
     exact = claims.filter(pl.col("reason") == 0)

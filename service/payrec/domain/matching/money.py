@@ -55,11 +55,11 @@ def prepared(sides: Sides, rules: MatchingRules, refused: Refused) -> Money:
 
 def proved(money: Money, sides: Sides, taken: Taken, rules: MatchingRules) -> Money:
     """Propose transfers, and refunds that quote what they give back in whole, among the lines not ``taken``."""
-    moved = decided(free(money.own.pairs, taken.lines), MatchKind.TRANSFER, rules)
+    moved = decided(free(money.own.pairs, taken.lines), MatchKind.TRANSFER)
     lines = pl.concat([taken.lines, moved.taken.lines, money.own.lines])
     pairs = without(refunds(money.said, sides, lines, rules, quoted=True), money.refused.lines)
     whole = pl.col("difference_minor") == 0
-    returned = decided(pairs.filter(whole), MatchKind.REFUND, rules)
+    returned = decided(pairs.filter(whole), MatchKind.REFUND)
     return replace(money, found=together([money.found, moved, returned]), parts=pairs.filter(~whole))
 
 
@@ -67,9 +67,9 @@ def remaining(money: Money, sides: Sides, taken: Taken, rules: MatchingRules) ->
     """Propose what is left: refunds by counterparty and amount, those in part, and credit notes."""
     busy = money.held(taken)
     pairs = without(refunds(money.said, sides, busy.lines, rules, quoted=False), money.refused.lines)
-    returned = decided(pairs, MatchKind.REFUND, rules)
+    returned = decided(pairs, MatchKind.REFUND)
     parts = free(money.parts, pl.concat([busy.lines, returned.taken.lines]))
-    in_part = decided(parts, MatchKind.REFUND, rules)
+    in_part = decided(parts, MatchKind.REFUND)
     notes = without(credit_notes(sides, busy.items, rules), money.refused.items)
-    noted = decided(notes, MatchKind.CREDIT_NOTE, rules)
+    noted = decided(notes, MatchKind.CREDIT_NOTE)
     return replace(money, found=together([money.found, returned, in_part, noted]))

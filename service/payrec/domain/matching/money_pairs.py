@@ -9,7 +9,7 @@ not even the days decide is ambiguous.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -17,6 +17,7 @@ import polars as pl
 
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.compete import Taken, assign, probability, standing, strength
+from payrec.domain.matching.ruled import bound, least
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     NEAR_DAYS,
@@ -43,6 +44,7 @@ EDGE_SCHEMA: Final = {
     "twin": pl.Boolean(),  # one of them has an equal
     "unbounded": pl.Boolean(),  # not everything that might be a rival was looked at
     "safe": pl.Boolean(),  # may be accepted without a person where the rules allow it
+    "least": pl.Int8(),  # the least confidence with which they do
     "leg_minor": pl.Int64(),
     "difference_minor": pl.Int64(),  # what comes in less what goes out
 }
@@ -120,6 +122,14 @@ def free(pairs: pl.DataFrame, taken: pl.Series) -> pl.DataFrame:
     return pairs.filter(~pl.col("e").is_in(rows) & ~pl.col("i").is_in(rows))
 
 
+def proved_where_strict(pairs: pl.DataFrame, strict: pl.Series) -> pl.DataFrame:
+    """Return the pairs without those that have an end among the ``strict`` rows, and no proof."""
+    if pairs.is_empty() or strict.is_empty():
+        return pairs
+    rows = strict.implode()
+    return pairs.filter((pl.col("rank") == RANK_PROOF) | ~(pl.col("e").is_in(rows) | pl.col("i").is_in(rows)))
+
+
 def beside(pairs: pl.DataFrame, frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """Put the columns of both ends beside each pair, as ``e_…`` and ``i_…``."""
     said = frame.select(columns)
@@ -158,7 +168,11 @@ def line_level() -> pl.Expr:
 
 
 def edges(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
-    """Return the pairs in the columns of ``EDGE_SCHEMA``, scored; a feature that they do not have is silent."""
+    """Return the pairs in the columns of ``EDGE_SCHEMA``, scored; a feature that they do not have is silent.
+
+    What rules allow depends on ``e_rule`` and ``i_rule``; items have none, and nothing of them is ``safe``.
+    """
+    ends = [bound(rules, least, column) for column in ("e_rule", "i_rule") if column in pairs.columns]
     silent = [pl.lit(0, dtype=pl.Int8).alias(level) for level in LEVELS if level not in pairs.columns]
     scored = pairs.with_columns(silent).with_columns(pl.col(level).cast(pl.Int8) for level in LEVELS)
     return shaped(
@@ -167,6 +181,7 @@ def edges(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             leg_minor=pl.min_horizontal("e_amount_minor", "i_amount_minor"),
             difference_minor=pl.col("e_amount_minor") - pl.col("i_amount_minor"),
             twin=pl.col("e_twin") | pl.col("i_twin"),
+            least=pl.max_horizontal(ends or [bound(replace(rules, line_rules=()), least)]),
         ),
         EDGE_SCHEMA,
     ).sort("e", "i")
@@ -206,7 +221,7 @@ def _competed(found: pl.DataFrame) -> pl.DataFrame:
     ).sort("e", "i")
 
 
-def decided(found: pl.DataFrame, kind: MatchKind, rules: MatchingRules) -> Contra:
+def decided(found: pl.DataFrame, kind: MatchKind) -> Contra:
     """Propose among the pairs (``EDGE_SCHEMA``); those of a credit note are items, all others lines."""
     of_items = kind is MatchKind.CREDIT_NOTE
     if found.is_empty():
@@ -238,12 +253,7 @@ def decided(found: pl.DataFrame, kind: MatchKind, rules: MatchingRules) -> Contr
             rivals_expected=pl.col("others") if of_items else zero,
             rivals_incoming=zero if of_items else pl.col("others"),
         )
-        .with_columns(
-            auto=pl.lit(rules.auto_accept)
-            & (pl.col("confidence") >= rules.least_confidence.value)
-            & pl.col("safe")
-            & ~pl.col("pending")
-        )
+        .with_columns(auto=(pl.col("confidence") >= pl.col("least")) & pl.col("safe") & ~pl.col("pending"))
     )
     side = "expected" if of_items else "incoming"
     other = "incoming" if of_items else "expected"

@@ -14,7 +14,8 @@ from rapidfuzz import fuzz, process
 from payrec.domain.matching.block import amount_key, equal_pairs
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.names import WHOLE_WORD_MIN, WORDS_MAX, explained
-from payrec.domain.matching.rules import KEY_ITEMS_MAX, NameLevel, Reason
+from payrec.domain.matching.ruled import lacking
+from payrec.domain.matching.rules import KEY_ITEMS_MAX, MatchingRules, NameLevel, Reason
 from payrec.domain.matching.weights import WEIGHTS
 
 _LETTERS_MIN: Final = 84.0
@@ -88,7 +89,7 @@ def _alike(pairs: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
     return both.select("name_key", "its_key").filter(pl.Series(found, dtype=pl.Boolean))
 
 
-def named_alike(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+def named_alike(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     """Return scored pairs of equal amount; those that only their names forbid, and whose names are alike, are free."""
     keys = pairs.select(
         "name_level",
@@ -109,7 +110,7 @@ def named_alike(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
         .with_columns(
             name_level=pl.when("same").then(NameLevel.SIMILAR.value).otherwise("name_level").cast(pl.Int8),
             score_milli=pl.when("same").then(pl.col("score_milli") + gain).otherwise("score_milli").cast(pl.Int32),
-            fault=pl.when("same").then(0).otherwise("fault").cast(pl.Int8),
         )
+        .with_columns(fault=pl.when("same").then(lacking(rules)).otherwise("fault"))
         .drop("same")
     )

@@ -49,21 +49,25 @@ def nearest(pairs: Sequence[tuple[Item, Line]], rules: MatchingRules) -> list[Ca
 
 
 def _missing(item: Item, line: Line, told: Judged, rules: MatchingRules) -> str | None:
+    bounds = told.rule.bounds if told.rule is not None else rules
+    whose = f" of the rule {told.rule.name}" if told.rule is not None else ""
     match told.fault:
         case None:
             return None
         case Reason.CURRENCY_MISMATCH:
             return f"both were in one currency: it is {line.currency} against {item.currency}"
         case Reason.DATE_OUT_OF_WINDOW if told.days_outside > 0:
-            days = rules.date_window_days_after
-            return f"dateWindowDaysAfter were {days + told.days_outside} days; it is {days}"
+            days = bounds.date_window_days_after
+            return f"dateWindowDaysAfter{whose} were {days + told.days_outside} days; it is {days}"
         case Reason.DATE_OUT_OF_WINDOW:
-            days = rules.date_window_days_before
-            return f"dateWindowDaysBefore were {days - told.days_outside} days; it is {days}"
+            days = bounds.date_window_days_before
+            return f"dateWindowDaysBefore{whose} were {days - told.days_outside} days; it is {days}"
         case Reason.AMOUNT_MISMATCH:
             gap = told.difference_minor or 0
             less = f"{format_minor(abs(gap), item.currency)} {item.currency} {'less' if gap < 0 else 'more'}"
             return f"the amounts were equal, or the payment quoted the reference: it is {less} than what is open"
+        case Reason.MISSING_REFERENCE | Reason.COUNTERPARTY_MISMATCH if told.rule is not None and bounds.required:
+            return f"the payment had what requiredFields{whose} asks for"
         case Reason.MISSING_REFERENCE:
             return "the payment quoted the reference, which requireReference asks for"
         case _:

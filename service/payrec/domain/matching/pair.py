@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from payrec.domain.matching.line_rules import BASIS_POINTS, Bounds, LineRule, Required
 from payrec.domain.matching.rules import (
-    BASIS_POINTS,
     CLOSE_DAYS,
     CLOSE_EARLY_DAYS,
     FEATURES,
@@ -21,6 +21,7 @@ from payrec.domain.matching.rules import (
     AmountLevel,
     DateLevel,
     EndToEndLevel,
+    GroupLevel,
     LineLevel,
     MatchingRules,
     NameLevel,
@@ -98,6 +99,8 @@ class Judged:
     """Days beyond the date window: negative before it, positive after it, 0 within."""
     fault: Reason | None
     """What forbids it."""
+    rule: LineRule | None
+    """That of the line; None where the settings decide."""
 
 
 def _reference(item: Item, line: Line) -> ReferenceLevel:
@@ -114,7 +117,7 @@ def _end_to_end(item: Item, line: Line) -> EndToEndLevel:
     return EndToEndLevel.UNKNOWN if silent else EndToEndLevel.DIFFERENT
 
 
-def _amount(item: Item, line: Line, rules: MatchingRules) -> AmountLevel:
+def _amount(item: Item, line: Line, rules: Bounds) -> AmountLevel:
     if item.currency != line.currency:
         return AmountLevel.UNKNOWN
     difference = line.amount_minor - item.amount_minor
@@ -134,7 +137,7 @@ def _amount(item: Item, line: Line, rules: MatchingRules) -> AmountLevel:
     return AmountLevel.SMALLER if difference < 0 else AmountLevel.LARGER
 
 
-def _days(item: Item, line: Line, rules: MatchingRules) -> tuple[DateLevel, int]:
+def _days(item: Item, line: Line, rules: Bounds) -> tuple[DateLevel, int]:
     """Return the level of the date, and the days beyond the window."""
     first, last = item.span
     if line.day is None or (first is None and last is None):
@@ -164,7 +167,7 @@ def _line(line: Line) -> LineLevel:
     return LineLevel.PENDING if line.pending else LineLevel.BOOKED
 
 
-def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: MatchingRules) -> Reason | None:
+def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: Bounds) -> Reason | None:
     reference, end_to_end = levels["reference"], levels["end_to_end"]
     proof = reference == ReferenceLevel.FULL or end_to_end == EndToEndLevel.EQUAL
     hint = proof or reference >= ReferenceLevel.COMMON or end_to_end == EndToEndLevel.PARTIAL
@@ -176,20 +179,40 @@ def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: MatchingRul
         return Reason.DATE_OUT_OF_WINDOW
     if levels["amount"] not in _EQUAL and not proof:
         return Reason.AMOUNT_MISMATCH
-    if not hint and rules.require_reference:
-        return Reason.MISSING_REFERENCE
+    lacks = _lacking(levels, rules.required)
+    if lacks is not None:
+        return lacks
     if not hint and not payer and PartyLevel.DIFFERENT in {account, name}:
         return Reason.COUNTERPARTY_MISMATCH
     return None
 
 
+def _lacking(levels: Mapping[str, int], required: Required) -> Reason | None:
+    """Return the reason for which what is required is not there."""
+    hint = levels["reference"] >= ReferenceLevel.COMMON or levels["end_to_end"] >= EndToEndLevel.EQUAL
+    said = {
+        Required.REFERENCE: hint,
+        Required.END_TO_END_ID: levels["end_to_end"] >= EndToEndLevel.EQUAL,
+        Required.GROUP_KEY: levels["group"] == GroupLevel.BY_KEY,
+        Required.COUNTERPARTY_NAME: levels["name"] >= NameLevel.EQUAL,
+        Required.COUNTERPARTY_ACCOUNT: levels["account"] == PartyLevel.EQUAL,
+    }
+    lacks = [what for what, there in said.items() if what in required and not there]
+    if not lacks:
+        return None
+    of_party = lacks[0] in {Required.COUNTERPARTY_NAME, Required.COUNTERPARTY_ACCOUNT}
+    return Reason.COUNTERPARTY_MISMATCH if of_party else Reason.MISSING_REFERENCE
+
+
 def judged(item: Item, line: Line, rules: MatchingRules) -> Judged:
-    """Compare an item with a line of the same direction."""
-    date_level, outside = _days(item, line, rules)
+    """Compare an item with a line of the same direction, by the rule of the line."""
+    rule = rules.rule_of(line)
+    bounds = rule.bounds if rule is not None else rules
+    date_level, outside = _days(item, line, bounds)
     levels = {
         "reference": int(_reference(item, line)),
         "end_to_end": int(_end_to_end(item, line)),
-        "amount": int(_amount(item, line, rules)),
+        "amount": int(_amount(item, line, bounds)),
         "date": int(date_level),
         "account": _party(item.account_key, line.account_key),
         "name": _party(item.name_key, line.name_key),
@@ -202,5 +225,6 @@ def judged(item: Item, line: Line, rules: MatchingRules) -> Judged:
         score_milli=PRIOR_WEIGHT + sum(WEIGHTS[feature][level] for feature, level in levels.items()),
         difference_minor=line.amount_minor - item.amount_minor if item.currency == line.currency else None,
         days_outside=outside,
-        fault=_fault(item, line, levels, rules),
+        fault=_fault(item, line, levels, bounds),
+        rule=rule,
     )

@@ -21,6 +21,7 @@ from payrec.domain.matching.money_pairs import (
     no_edges,
     salted,
 )
+from payrec.domain.matching.ruled import columns, strict_lines
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     REFUND_DAYS_MAX,
@@ -51,8 +52,9 @@ def refunds(said: Sides, sides: Sides, taken: pl.Series, rules: MatchingRules, *
     Those that share a reference (``quoted``), or those that share nothing but the counterparty and the amount.
     ``said`` are the sides before repetitions were looked for: what was paid twice is what is given back most.
     """
-    if not quoted and rules.require_reference:
-        return no_edges()
+    if not quoted:
+        # Where something is required, nothing but a reference will do.
+        taken = pl.concat([taken, strict_lines(sides, rules)]).unique()
     lines = left_over(said.incoming, taken, _LOOKED_AT).filter(~pl.col("reversal") & ~pl.col("duplicate"))
     lines = salted(lines)
     arrived, left = (lines.filter(pl.col("direction") == direction) for direction in (1, -1))
@@ -125,7 +127,7 @@ def _judged(
     """Return the pairs of which the later line may give back the earlier one."""
     ids = pl.col("e_end_to_end_key")
     frame = (
-        beside(pairs, sides.incoming, _SAID)
+        beside(pairs, sides.incoming, (*_SAID, *columns(rules)))
         .with_columns(
             later=pl.col("e_day").cast(pl.Int64) - pl.col("i_day").cast(pl.Int64),
             more=pl.col("e_amount_minor") - pl.col("i_amount_minor"),

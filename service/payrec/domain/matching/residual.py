@@ -15,8 +15,10 @@ from payrec.domain.matching.adjustments import less_a_fee, overpaid, rounded, un
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, amount_pairs, distinct, equal_pairs, keyed, unquoted
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, competed
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.names_alike import by_word, named_alike
 from payrec.domain.matching.reasons import alike, forbidden, lost
+from payrec.domain.matching.ruled import lacking, required
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     KEY_LINES_MAX,
@@ -57,7 +59,7 @@ def _by_amount(
     """Propose by amount and date alone."""
     items, lines = busy.left(sides)
     equal = distinct(pl.concat([amount_pairs(items, lines).pairs, unquoted(by_word(items, lines, sides))]))
-    pairs = named_alike(scored(without(equal, rejected), sides, rules), sides)
+    pairs = named_alike(scored(without(equal, rejected), sides, rules), sides, rules)
     fitting = pairs.filter(pl.col("fault") == 0)
     few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
     # A name tells equal amounts apart.
@@ -120,9 +122,9 @@ def _near(
     name = pl.col("name_level")
     named = pl.col("payer") | (name == NameLevel.SIMILAR.value)
     contradicted = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (name == NameLevel.DIFFERENT.value)
-    allowed = (pl.col("fault") == Reason.AMOUNT_MISMATCH.value) & ~contradicted
-    if rules.require_reference:
-        allowed &= partial
+    allowed = (pl.col("fault") == Reason.AMOUNT_MISMATCH.value) & ~contradicted & (lacking(rules) == 0)
+    # A reference of many items tells none of them apart.
+    allowed &= partial | ~required(rules, Required.REFERENCE)
     timely = pl.col("date_level").is_in([DateLevel.NEAR, DateLevel.CLOSE])
     close = _nearness(pl.concat([hinted, of_party]).unique(["e", "i"], keep="first"), sides).filter(
         allowed & (named | partial) & pl.col("near").is_not_null() & (timely | (pl.col("near") == _ROUNDED))

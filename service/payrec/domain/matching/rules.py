@@ -15,13 +15,11 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
+from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
 ENGINE_VERSION: Final = "5"
 """Changes whenever the same data could give another result."""
-
-BASIS_POINTS: Final = 10_000
-"""Basis points of a whole."""
 
 PARTS_PER_MILLION: Final = 1_000_000
 """Millionths of a whole."""
@@ -334,37 +332,23 @@ CLOSE_EARLY_DAYS: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatchingRules:
-    """The settings of a tenant environment that bound a run.
+class MatchingRules(Bounds):
+    """The settings of a tenant environment that bound a run; what is said of a line holds where no rule says else.
 
     Raises
     ------
     ValueError
-        A window or tolerance is negative, the least confidence is neither ``exact`` nor ``high``, or a group may
-        have nobody in it.
+        As ``Bounds``; a relative tolerance is none, a group may have nobody in it, or there are more than
+        ``RULES_MAX`` rules.
 
     """
 
-    date_window_days_before: int = 30
-    """Days before the item's first day on which a line may still be booked."""
-    date_window_days_after: int = 60
-    """Days after the item's last day."""
-    amount_tolerance_minor: int = 0
-    """Difference in minor units that still counts as equal."""
-    amount_tolerance_basis_points: int = 0
-    """The same in hundredths of a percent of what is open on the item; the larger of both holds."""
-    fee_tolerance_minor: int = 0
-    """What a payment that quotes the item in full may be short of it, to be taken as a fee without a person."""
+    line_rules: tuple[LineRule, ...] = ()
+    """Rules of some lines, by priority: of each line the first one decides whose scope it is in."""
     fx_tolerance_basis_points: int = 100
     """Hundredths of a percent by which a converted amount may differ from what is open on the item."""
     base_currency: str = "EUR"
     """The currency through which the rate of two others is found, where it is not given."""
-    require_reference: bool = False
-    """Propose nothing without a quoted reference or an equal end-to-end id."""
-    auto_accept: bool = False
-    """Whether any proposal may be accepted without a person."""
-    auto_accept_min_confidence: str = "exact"
-    """``exact`` or ``high``."""
     group_size_max: int = GROUP_SIZE_MAX
     """Transactions on the larger side of a group that quoted references hold together."""
     calibration: Calibration | None = None
@@ -373,24 +357,14 @@ class MatchingRules:
     """Key of a name on statements -> key of the counterparty's name that it was found to mean."""
 
     def __post_init__(self) -> None:
-        if self.date_window_days_before < 0 or self.date_window_days_after < 0:
-            raise ValueError("a date window cannot be negative")
-        if self.amount_tolerance_minor < 0 or self.fee_tolerance_minor < 0:
-            raise ValueError("a tolerance cannot be negative")
-        shares = (self.amount_tolerance_basis_points, self.fx_tolerance_basis_points)
-        if not all(0 <= share <= BASIS_POINTS for share in shares):
+        Bounds.__post_init__(self)
+        if not 0 <= self.fx_tolerance_basis_points <= BASIS_POINTS:
             raise ValueError("a relative tolerance lies between nothing and the whole")
-        if self.auto_accept_min_confidence not in {"exact", "high"}:
-            raise ValueError("the least confidence is exact or high")
+        if len(self.line_rules) > RULES_MAX:
+            raise ValueError("so many rules have no number")
         if self.group_size_max < 1:
             raise ValueError("a group has at least one transaction")
 
-    @property
-    def least_confidence(self) -> Confidence:
-        """The least confidence that is accepted without a person."""
-        return Confidence[self.auto_accept_min_confidence.upper()]
-
-    @property
-    def tolerates(self) -> bool:
-        """Whether any difference of amounts counts as equal."""
-        return self.amount_tolerance_minor > 0 or self.amount_tolerance_basis_points > 0
+    def rule_of(self, line: Said) -> LineRule | None:
+        """Return the rule that decides for a line; None where the settings do."""
+        return next((rule for rule in self.line_rules if rule.scope.covers(line)), None)

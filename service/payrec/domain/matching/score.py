@@ -9,8 +9,9 @@ import polars as pl
 from payrec.domain.matching.adjustments import tolerated_fee
 from payrec.domain.matching.block import with_code
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.line_rules import BASIS_POINTS
+from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
-    BASIS_POINTS,
     CLOSE_DAYS,
     CLOSE_EARLY_DAYS,
     FEATURES,
@@ -46,16 +47,17 @@ _INCOMING: Final = (
 )  # fmt: skip
 
 
-def _gathered(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``."""
-    incoming = sides.incoming.select(_INCOMING).with_columns(
+def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
+    """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``, and what tells the bounds of its line."""
+    own = columns(rules)
+    incoming = sides.incoming.select(*_INCOMING, *own).with_columns(
         reference_keys=pl.col("reference_keys").list.len().fill_null(0) > 0
     )
     return pl.concat(
         [
             pairs,
             sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
-            incoming[pairs["i"]].select(pl.all().name.prefix("i_")),
+            incoming[pairs["i"]].select(pl.exclude(own).name.prefix("i_"), *own),
         ],
         how="horizontal",
     )
@@ -104,9 +106,9 @@ def _amount(rules: MatchingRules) -> pl.Expr:
     """Compare what is open on both sides. The share is taken in two steps, so that no product leaves 64 bits."""
     open_minor = pl.col("e_amount_minor")
     difference = pl.col("difference_minor")
-    points = rules.amount_tolerance_basis_points
+    points = bound(rules, lambda bounds: bounds.amount_tolerance_basis_points)
     share = (open_minor // BASIS_POINTS) * points + (open_minor % BASIS_POINTS) * points // BASIS_POINTS
-    tolerance = pl.max_horizontal(share, pl.lit(rules.amount_tolerance_minor, dtype=pl.Int64))
+    tolerance = pl.max_horizontal(share, bound(rules, lambda bounds: bounds.amount_tolerance_minor))
     # The band is about paying the whole item by the whole line.
     untouched = (open_minor == pl.col("e_total_minor")) & (pl.col("i_amount_minor") == pl.col("i_total_minor"))
     has_band = pl.col("e_min_minor").is_not_null() | pl.col("e_max_minor").is_not_null()
@@ -119,7 +121,7 @@ def _amount(rules: MatchingRules) -> pl.Expr:
     )
     # What a proving reference says is short of the item, a bank on the way has kept.
     quoted = (pl.col("reference") == ReferenceLevel.FULL.value) | (pl.col("end_to_end") == EndToEndLevel.EQUAL.value)
-    fee = quoted & tolerated_fee(rules.fee_tolerance_minor)
+    fee = quoted & tolerated_fee(rules)
     return (
         pl.when(difference == 0)
         .then(AmountLevel.EQUAL.value)
@@ -151,7 +153,9 @@ def _days(rules: MatchingRules) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     early = (first - day).fill_null(0)
     late = (day - last).fill_null(0)
     beside = pl.max_horizontal(early, late, 0)
-    outside = pl.max_horizontal(early - rules.date_window_days_before, late - rules.date_window_days_after, 0)
+    before = bound(rules, lambda bounds: bounds.date_window_days_before)
+    after = bound(rules, lambda bounds: bounds.date_window_days_after)
+    outside = pl.max_horizontal(early - before, late - after, 0)
     return pl.when(known).then(beside), early > 0, pl.when(known).then(outside)
 
 
@@ -182,6 +186,7 @@ def _line() -> pl.Expr:
 def _fault(rules: MatchingRules) -> pl.Expr:
     """Return the reason that forbids the pair, or 0."""
     hinted = pl.col("rank") >= RANK_HINT
+    lacks = lacking(rules)
     differs = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (
         pl.col("name_level") == NameLevel.DIFFERENT.value
     )
@@ -190,8 +195,8 @@ def _fault(rules: MatchingRules) -> pl.Expr:
         .then(Reason.DATE_OUT_OF_WINDOW.value)
         .when(~pl.col("equal") & (pl.col("rank") < RANK_PROOF))
         .then(Reason.AMOUNT_MISMATCH.value)
-        .when(~hinted & rules.require_reference)
-        .then(Reason.MISSING_REFERENCE.value)
+        .when(lacks > 0)
+        .then(lacks)
         .when(~hinted & ~pl.col("payer") & differs)
         .then(Reason.COUNTERPARTY_MISMATCH.value)
         .otherwise(0)
@@ -220,11 +225,11 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     To ``e`` and ``i`` come the level columns (``LEVELS``, Int8), ``score_milli`` (Int32), ``difference_minor`` (line
     less item, Int64), ``days_outside`` (Int64, null without dates), ``rank`` (of the reference, Int8), ``payer``
     (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
-    both open amounts, ``pending``, ``duplicate`` and ``twin``.
+    both open amounts, ``pending``, ``duplicate`` and ``twin``, and the ``rule`` of the line if there are rules.
     """
     beside, is_early, outside = _days(rules)
     frame = (
-        _gathered(pairs, sides)
+        _gathered(pairs, sides, rules)
         .with_columns(
             difference_minor=pl.col("i_amount_minor") - pl.col("e_amount_minor"),
             days_beside=beside,
@@ -270,6 +275,7 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
             "fault",
             "e_amount_minor",
             "i_amount_minor",
+            *columns(rules),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),

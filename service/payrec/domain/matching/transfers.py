@@ -22,9 +22,11 @@ from payrec.domain.matching.money_pairs import (
     edges,
     line_level,
     no_edges,
+    proved_where_strict,
     salted,
 )
 from payrec.domain.matching.reasons import finding, no_findings
+from payrec.domain.matching.ruled import columns, strict_lines
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     TRANSFER_DAYS_MAX,
@@ -84,7 +86,7 @@ def own_money(sides: Sides, rules: MatchingRules, refused: pl.DataFrame) -> OwnM
     sure = pairs.filter(pl.col("rank") == RANK_PROOF)
     held = pl.concat([named["row"], payouts["row"], sure["e"], sure["i"]]).unique().sort()
     reasons = _reasons(held, pairs, payouts, crowded, sides, rules)
-    return OwnMoney(held, sure if rules.require_reference else pairs, reasons)
+    return OwnMoney(held, proved_where_strict(pairs, strict_lines(sides, rules)), reasons)
 
 
 def _side(lines: pl.DataFrame, direction: int) -> pl.DataFrame:
@@ -183,7 +185,7 @@ def _judged(found: pl.DataFrame, sides: Sides, crowded: pl.Series, rules: Matchi
     own = pl.col("e_own_account_key"), pl.col("i_own_account_key")
     ids = pl.col("e_end_to_end_key")
     frame = (
-        beside(found, sides.incoming, _SAID)
+        beside(found, sides.incoming, (*_SAID, *columns(rules)))
         .with_columns(
             gap=(pl.col("e_day").cast(pl.Int64) - pl.col("i_day").cast(pl.Int64)).abs(),
             named=pl.any_horizontal(means).fill_null(value=False),
@@ -229,9 +231,11 @@ def _reasons(
 ) -> pl.DataFrame:
     """Say why each line of own money stays open, where it does."""
     weak = pairs.filter(pl.col("rank") < RANK_PROOF)
+    left = proved_where_strict(weak, strict_lines(sides, rules))
     told = [
         (_ends(pairs.filter(pl.col("rank") == RANK_PROOF)), Reason.AMBIGUOUS),
-        (_ends(weak), Reason.MISSING_REFERENCE if rules.require_reference else Reason.AMBIGUOUS),
+        (_ends(left), Reason.AMBIGUOUS),
+        (_ends(weak), Reason.MISSING_REFERENCE),
         # The other end of a payout is there, and comes at another time or has another amount.
         (_of_other_day(payouts, sides), Reason.DATE_OUT_OF_WINDOW),
         (payouts["row"], Reason.AMOUNT_MISMATCH),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from payrec.domain.matching import apart
 from payrec.domain.matching.columns import prepare
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import MatchingRules, Reason
 from support.matching_frames import Item, Line, Outcome, expected_frame, incoming_frame, names_frame, run
 from support.matching_ledgers import ledgers
@@ -16,7 +17,7 @@ from support.matching_worlds import worlds
 PROPERTY = settings(deadline=None, max_examples=40)
 RULES = (
     MatchingRules(auto_accept=True, auto_accept_min_confidence="high"),
-    MatchingRules(amount_tolerance_minor=50, require_reference=True),
+    MatchingRules(amount_tolerance_minor=50, required=Required.REFERENCE),
     MatchingRules(amount_tolerance_basis_points=100),
 )
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     BLIND_CLAIMS_MAX,
     BLIND_COINCIDENCES_PPM_MAX,
@@ -147,7 +148,7 @@ def test_the_rules_bound_a_group_or_forbid_it() -> None:
     for rules in (
         replace(AUTO, group_size_max=2),
         replace(AUTO, group_size_max=1),
-        replace(AUTO, require_reference=True),
+        replace(AUTO, required=Required.REFERENCE),
     ):
         assert not run(items, [line], rules).matches
 

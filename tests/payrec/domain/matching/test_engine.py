@@ -4,6 +4,7 @@ from itertools import permutations
 
 import pytest
 
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     ALTERNATIVES_MAX,
     ENGINE_VERSION,
@@ -250,7 +251,7 @@ def test_the_span_of_an_item_and_missing_dates() -> None:
 
 
 def test_a_required_reference_is_required() -> None:
-    rules = MatchingRules(require_reference=True)
+    rules = MatchingRules(required=Required.REFERENCE)
     outcome = run([Item("e", iban="DE1")], [Line("i", iban="DE1")], rules)
     assert not outcome.pairs
     assert outcome.lines["i"][:2] == (Reason.MISSING_REFERENCE, "e")

@@ -9,10 +9,12 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, Uniqueness
 from support.matching_frames import Item, Line, run
 
 RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
+STRICT = replace(RULES, required=Required.REFERENCE)
 PROPERTY = settings(max_examples=25)
 OWN = ("GIRO", "SAVINGS", "PSP-EUR")
 
@@ -60,7 +62,9 @@ def books(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
 
 
 @PROPERTY
-@given(books(), st.randoms(use_true_random=False), st.sampled_from([RULES, replace(RULES, require_reference=True)]))
+@given(
+    books(), st.randoms(use_true_random=False), st.sampled_from([RULES, replace(RULES, required=Required.REFERENCE)])
+)
 def test_the_order_of_rows_changes_nothing(
     drawn: tuple[list[Item], list[Line]], chance: random.Random, rules: MatchingRules
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from payrec.domain.matching.block import candidates
 from payrec.domain.matching.columns import Sides, prepare
 from payrec.domain.matching.pair import Item, Judged, Line, judged
+from payrec.domain.matching.ruled import with_rules
 from payrec.domain.matching.rules import FEATURES, MatchingRules, Reason
 from payrec.domain.matching.score import scored
 from support.matching_frames import expected_frame, incoming_frame
@@ -46,7 +47,7 @@ def row_of(kind: type[Item] | type[Line], frame: pl.DataFrame, row: int) -> dict
 @given(sides_drawn(), RULES_DRAWN)
 def test_a_pair_by_itself_is_what_a_run_says_of_it(drawn: tuple, rules: MatchingRules) -> None:
     items, lines = drawn
-    sides = prepare(expected_frame(items), incoming_frame(lines))
+    sides = with_rules(prepare(expected_frame(items), incoming_frame(lines)), rules)
     for row in scored(all_pairs(sides, rules), sides, rules).iter_rows(named=True):
         item = Item(**row_of(Item, sides.expected, row["e"]))  # type: ignore[arg-type]
         line = Line(**row_of(Line, sides.incoming, row["i"]))  # type: ignore[arg-type]

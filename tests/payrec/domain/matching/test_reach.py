@@ -13,6 +13,7 @@ from payrec.domain.matching import block, reach
 from payrec.domain.matching.block import BeyondBudgetError
 from payrec.domain.matching.columns import Known
 from payrec.domain.matching.engine import propose
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.names import normalised, resolved
 from payrec.domain.matching.reach import NAMES, PRICED_COLUMNS, TooFarError, Wanted, reached
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, MatchingRules, MatchKind, Reason
@@ -23,7 +24,7 @@ from support.matching_worlds import worlds
 PROPERTY = settings(deadline=None, max_examples=20)
 RULES = (
     MatchingRules(auto_accept=True, auto_accept_min_confidence="high"),
-    MatchingRules(amount_tolerance_minor=50, require_reference=True),
+    MatchingRules(amount_tolerance_minor=50, required=Required.REFERENCE),
     MatchingRules(amount_tolerance_basis_points=100, auto_accept=True),
 )
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     REFUND_DAYS_MAX,
@@ -144,7 +145,7 @@ def test_own_money_is_no_refund() -> None:
 
 
 def test_without_a_reference_where_one_is_required() -> None:
-    strict = replace(AUTO_HIGH, require_reference=True)
+    strict = replace(AUTO_HIGH, required=Required.REFERENCE)
     assert not run([], [PAID, replace(BACK, text=None)], strict).matches
     assert run([], [PAID, BACK], strict).matches
 

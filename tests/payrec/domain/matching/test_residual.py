@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, AmountLevel, Confidence, MatchingRules, Reason, Uniqueness
 from support.matching_frames import Item, Line, run
 
@@ -88,7 +89,7 @@ def test_a_partial_reference_speaks_for_a_near_amount() -> None:
     item, line = Item("e", reference="4711"), Line("i", structured="4711", amount=9_700)
     pair = run([item], [line], AUTO_HIGH).pairs["e", "i"]
     assert (pair.confidence, pair.auto) == (Confidence.MEDIUM, False)
-    strict = replace(AUTO_HIGH, require_reference=True)
+    strict = replace(AUTO_HIGH, required=Required.REFERENCE)
     assert run([item], [line], strict).pairs
     assert not run([ITEM], [replace(LINE, amount=9_700)], strict).pairs
     assert not run([replace(item, name="Alpha")], [replace(line, name="Beta")]).pairs

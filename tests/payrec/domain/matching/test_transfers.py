@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     TRANSFER_DAYS_MAX,
@@ -132,7 +133,7 @@ def test_many_alike_are_proposed_none() -> None:
 
 
 def test_without_a_reference_where_one_is_required() -> None:
-    strict = replace(AUTO_HIGH, require_reference=True)
+    strict = replace(AUTO_HIGH, required=Required.REFERENCE)
     outcome = run([], [OUT, IN], strict)
     assert not outcome.matches
     assert {reason for reason, *_ in outcome.lines.values()} == {Reason.MISSING_REFERENCE}
