@@ -29,7 +29,7 @@ def _below(value: str) -> str:
     return value
 
 
-DataSourceFormat = UploadFormat | Literal["ecb_fx_rates"]
+DataSourceFormat = Literal[UploadFormat, "ecb_fx_rates"]
 """What its files are: statements, or the exchange rates of the European Central Bank."""
 DataSourceKind = Literal["upload", "s3", "gcs", "azure", "http", "sftp"]
 DataSourceStatus = Literal["ok", "failing", "disabled"]

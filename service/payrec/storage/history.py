@@ -24,7 +24,7 @@ can be shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -200,14 +200,15 @@ class HistoryStore:
             return
         row = await fetch_one(
             self._connection,
-            "SELECT %(as_of)s > clock_timestamp() AS future,"
-            " NOT EXISTS (SELECT FROM history_span WHERE begun_at <= %(as_of)s) AS before",
+            "SELECT %(as_of)s > clock_timestamp() AS future, min(begun_at) AS begun_at FROM history_span",
             {"as_of": as_of},
         )
         if row is None or row["future"]:
-            raise AsOfOutOfRangeError("asOf is in the future")
-        if row["before"]:
-            raise AsOfOutOfRangeError("asOf is before history begins here")
+            raise AsOfOutOfRangeError("the instant is in the future")
+        # Every environment has the row, from its first moment on.
+        begun = row["begun_at"]
+        if as_of < begun:
+            raise AsOfOutOfRangeError(f"history begins here at {begun.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
 
     async def begins_before(self, instant: datetime) -> bool:
         """Tell whether history reaches back so far beyond an instant that its beginning should move."""
