@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -213,7 +214,9 @@ class Story:
     async def _job(self, kind: str, **params: Any) -> None:
         answer = await self.world.tenant.post("/jobs", {"kind": kind, "params": params})
         if kind == "match" and answer.status_code == 409:
-            # The run of a dead worker is still to be done, and does this as well.
+            # The run of a dead worker is still to be done, and does this as well: if it is told to do it.
+            waiting = "UPDATE job SET params = %s WHERE kind = 'match' AND status IN ('queued', 'running') RETURNING id"
+            assert await self.world.sql(waiting, json.dumps({"dryRun": False, **params}))
             return
         assert answer.status_code == 202, answer.text
         self.jobs[answer.json()["id"]] = "succeeded"
