@@ -61,7 +61,8 @@ class Day:
 async def decided(database: Database, scope: TenantScope, day: date, rules: MatchingRules) -> Day:
     """Decide a day at the state of knowledge with which it began.
 
-    What was stated of a transaction is taken as it was at the day's end, so that what was booked on it is.
+    A line is taken as it was stated at the day's end, so that what was booked on it is. What somebody changed of an
+    item on that day may be what its payment has taught him: it is taken as it was when the day began.
 
     Raises
     ------
@@ -92,8 +93,13 @@ async def _rows(store: BacktestStore, side: Side, before: datetime, end: datetim
     if len(left) > BACKTEST_ROWS_MAX:
         detail = f"more than {BACKTEST_ROWS_MAX} rows of a side were open"
         raise ValidationFailedError.of(FieldError(pointer="/params/from", code="backtest_too_large", detail=detail))
+    if side is Side.EXPECTED:
+        rows = await store.stated(side, list(left), since=before, as_of=before)
+        rows += await store.stated(side, [], since=before, as_of=end)
+    else:
+        rows = await store.stated(side, list(left), since=before, as_of=end)
     found = []
-    for stated in await store.stated(side, list(left), since=before, as_of=end):
+    for stated in rows:
         opened = open_row(stated) if side is Side.EXPECTED else open_row_of(stated)
         opened |= {"revision": stated["revision"], "arrived": stated["arrived"], "name": stated["counterparty_name"]}
         if not stated["arrived"]:

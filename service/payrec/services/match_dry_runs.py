@@ -89,7 +89,8 @@ def _frame(proposals: Proposals, snapshot: Snapshot, *, first: int) -> pl.DataFr
             "proposal",
             pl.col("kind").replace_strict(_NAMES[MatchKind], return_dtype=pl.String),
             pl.col("confidence").replace_strict(_NAMES[Confidence], return_dtype=pl.String),
-            score=pl.col("score_milli") / 1000,
+            # By a literal it is multiplied with the reciprocal, which shows in the last digit.
+            score=(pl.col("score_milli") / 1000).round(3),
             autoAccept="auto",
             amountMinor="amount_minor",
             rules="rules",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -11,12 +12,14 @@ import pytest
 from payrec.models.tenants import Settings
 from payrec.services.backtest_days import Day, decided
 from payrec.services.matching_rules import rules_of
+from support.history import Month
 from support.matching_world import TABLES, WORKER_LEAVES, World, matching_world
 from support.service import Service, Tenant
 from support.wire import code, fields
 
 pytestmark = pytest.mark.anyio
 
+DAYS = 6
 STILL = tuple(t for t in TABLES if t not in WORKER_LEAVES | {"job", "change", "audit_record", "idempotency"})
 
 
@@ -106,6 +109,26 @@ async def test_a_day_is_decided_as_a_dry_run_would_have_on_it(world: World) -> N
     assert len(found.arrived) == 3
     before = await day(world, 2, **settings)
     assert {line: auto for line, (_, auto, _) in same(before).items()} == {str(next(iter(before.arrived))): False}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_every_day_of_a_month_is_decided_as_on_it(world: World, seed: int) -> None:
+    """A dry run on each day, before anybody decides, says what a backtest says of that day when all is over."""
+    month = Month(world, random.Random(seed))  # noqa: S311 - a seed, no secret
+    settings = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
+    live = []
+    for _ in range(DAYS):
+        for _ in range(8):
+            await month.chance.choices((month.expect, month.receive, month.announce, month.repeat), (5, 5, 1, 1))[0]()
+        live.append(told(await world.run(dryRun=True, settings={"matching": settings})))
+        for _ in range(8):
+            await month.chance.choice(
+                (month.run, month.accept, month.reject, month.reverse, month.patch, month.void, month.ignore,
+                 month.restore, month.teach, month.forget)
+            )()  # fmt: skip
+        await age(world)
+    assert any(live)
+    assert [same(await day(world, DAYS - number, **settings)) for number in range(DAYS)] == live
 
 
 async def test_a_name_that_is_learned_later_was_not_known_before(world: World) -> None:

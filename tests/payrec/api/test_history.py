@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 import pytest
 
 from payrec.storage.history import HISTORY_STEP, HistoryStore
+from support.history import EXPECTED, INCOMING, MATCHES, Month, Recorder, instant, text_of
 from support.matching_world import DEADLINE_SECONDS, HISTORY, World, matching_world
 from support.service import Service, Tenant
 from support.wire import code, fields
@@ -24,190 +24,14 @@ pytestmark = pytest.mark.anyio
 
 SEED: Final = 20_260_309
 STEPS: Final = 40
-CURSOR: Final = re.compile(r',"nextCursor":"[^"]*"')
-"""What of a page is good for its own instant only."""
-EXPECTED, INCOMING, MATCHES = "/expected-transactions", "/incoming-transactions", "/matches"
-LISTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
-    (EXPECTED, {}),
-    (EXPECTED, {"status": "open", "sort": "dueDate"}),
-    (EXPECTED, {"status": "void"}),
-    (EXPECTED, {"overdue": True, "sort": "-amountMinor"}),
-    (EXPECTED, {"q": "INV-3"}),
-    (INCOMING, {}),
-    (INCOMING, {"status": "unmatched", "sort": "bookingDate"}),
-    (INCOMING, {"status": "pending"}),
-    (INCOMING, {"reasonCode": "no_candidate", "sort": "amountMinor"}),
-    (INCOMING, {"counterparty": "bolt", "sort": "-bookingDate"}),
-    (MATCHES, {}),
-    (MATCHES, {"status": "proposed", "sort": "createdAt"}),
-    (MATCHES, {"status": "superseded"}),
-)
+ROWS: Final = int(os.environ.get("PAYREC_HISTORY_ROWS", "60000"))
+"""Of the file that is being stored while lists are read."""
 
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
     async with matching_world(service, acme, globex) as made:
         yield made
-
-
-async def instant(world: World) -> str:
-    """Return an instant after all changes that there are."""
-    rows = await world.sql("SELECT clock_timestamp() AS at, (SELECT max(at) FROM change) AS last")
-    assert rows[0]["last"] is None or rows[0]["last"] < rows[0]["at"]
-    return str(rows[0]["at"].isoformat())
-
-
-async def text_of(tenant: Tenant, path: str, **parameters: Any) -> str:
-    answer = await tenant.get(path, params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.text
-
-
-@dataclass(slots=True)
-class Recorder:
-    """What the lists of both tenants said, at which instant."""
-
-    world: World
-    said: list[tuple[str, Tenant, str, dict[str, Any], str]] = field(default_factory=list)
-    instants: list[str] = field(default_factory=list)
-
-    async def record(self) -> None:
-        at = await instant(self.world)
-        self.instants.append(at)
-        for path, parameters in LISTS:
-            given = {"limit": 200, **parameters}
-            await self._record(at, self.world.tenant, path, given)
-        await self._record(at, self.world.bystander, INCOMING, {"limit": 200})
-        for path in (EXPECTED, INCOMING, MATCHES):
-            page = (await self.world.tenant.get(path, params={"limit": 3})).json()
-            for item in page["data"]:
-                await self._record(at, self.world.tenant, f"{path}/{item['id']}", {})
-
-    async def _record(self, at: str, tenant: Tenant, path: str, parameters: dict[str, Any]) -> None:
-        self.said.append((at, tenant, path, parameters, await text_of(tenant, path, **parameters)))
-
-    def statuses(self) -> set[str]:
-        """Return the statuses that matches have had."""
-        lists = [json.loads(said) for _, _, path, parameters, said in self.said if path == MATCHES and parameters]
-        return {match["status"] for found in lists for match in found["data"]}
-
-    async def compare(self) -> None:
-        for at, tenant, path, parameters, said in self.said:
-            found = await text_of(tenant, path, asOf=at, **parameters)
-            assert CURSOR.sub("", found) == CURSOR.sub("", said), (path, parameters, at)
-
-
-@dataclass(slots=True)
-class Month:
-    """Somebody at work for a month, as a seed says."""
-
-    world: World
-    chance: random.Random
-    count: int = 0
-    payments: list[str] = field(default_factory=list)
-
-    async def begin(self, record: Callable[[], Awaitable[None]]) -> None:
-        """Do what a seed may leave out."""
-        for name in ("INV-A", "INV-B", "INV-C"):
-            await self.world.expect("50.00", reference=name, counterpartyName="Bolt GmbH")
-            line = {"remittance": name, "endToEndId": f"E-{name}", "counterpartyName": "Bolt GmbH"}
-            self.payments.append(await self.world.receive("50.00", **line))
-        await self.world.set(autoAccept=False)
-        for done in (self.world.run, self.accept, self.reject, self.reverse, self.world.run, self.accept):
-            await done()
-            await record()
-        for _ in self.payments:
-            await self.give_back()
-
-    async def step(self) -> None:
-        """Do one thing; what is refused changes nothing."""
-        done: Callable[[], Awaitable[None]] = self.chance.choices(
-            (self.expect, self.receive, self.run, self.accept, self.reject, self.reverse, self.give_back, self.patch,
-             self.void, self.ignore, self.restore, self.announce, self.repeat),
-            (6, 6, 9, 5, 5, 3, 3, 4, 2, 3, 2, 3, 2),
-        )[0]  # fmt: skip
-        await done()
-
-    async def expect(self) -> None:
-        self.count += 1
-        amount = self.chance.choice(("10.00", "20.00", "30.00"))
-        name = self.chance.choice(("Bolt GmbH", "Nut AG"))
-        due = self.chance.choice(("2026-03-10", "2026-03-11", None))
-        await self.world.expect(amount, reference=f"INV-{self.count:04}", counterpartyName=name, dueDate=due)
-
-    async def receive(self) -> None:
-        amount = self.chance.choice(("10.00", "20.00", "30.00"))
-        quoted = self.chance.randint(1, max(self.count, 1))
-        fields = {"remittance": f"INV-{quoted:04}", "endToEndId": f"E-{self.world.received}"}
-        self.payments.append(await self.world.receive(amount, counterpartyName="Bolt GmbH", **fields))
-
-    async def run(self) -> None:
-        automatic = self.chance.random() < 0.4
-        await self.world.set(autoAccept=automatic)
-        await self.world.run()
-
-    async def accept(self) -> None:
-        await self._decide("proposed", "accept", None)
-
-    async def reject(self) -> None:
-        await self._decide("proposed", "reject", {"reason": "another invoice"})
-
-    async def reverse(self) -> None:
-        await self._decide("accepted", "reverse", {"reason": "wrong"})
-
-    async def give_back(self) -> None:
-        if not self.payments:
-            return
-        payment = await self.world.incoming(self.chance.choice(self.payments))
-        back = {"direction": "debit", "bookingDate": "2026-03-20", "bankTransactionCode": "PMNT-RCDT-RRTN"}
-        line = await self.world.receive(payment["amount"], endToEndId=payment["endToEndId"], **back)
-        answer = await self.world.tenant.post(
-            f"{INCOMING}/{line}/link-reversal", {"incomingTransactionId": payment["id"]}
-        )
-        assert answer.status_code in {200, 409, 422}, answer.text
-
-    async def patch(self) -> None:
-        item = await self._one(EXPECTED)
-        if item is not None:
-            given = {"description": f"note {self.count}"} if self.chance.random() < 0.5 else {"dueDate": "2026-04-01"}
-            await self.world.tenant.request("PATCH", f"{EXPECTED}/{item}", json=given)
-
-    async def void(self) -> None:
-        await self._ask(EXPECTED, "void", {"reason": "cancelled"})
-
-    async def ignore(self) -> None:
-        verb = self.chance.choice(("ignore", "classify"))
-        await self._ask(INCOMING, verb, {"reason": "ours"} if verb == "ignore" else {"category": "fee"})
-
-    async def restore(self) -> None:
-        await self._ask(INCOMING, "restore", None, status=self.chance.choice(("ignored", "classified")))
-
-    async def announce(self) -> None:
-        """Announce a line, and book it at another time under the same id."""
-        self.count += 1
-        line = {"direction": "credit", "currency": "EUR", "bookingDate": "2026-03-12", "amount": "10.00"}
-        line |= {"externalId": f"line-{self.chance.randint(1, 6)}", "remittance": f"INV-{self.count:04}"}
-        status = self.chance.choice(("pending", "booked"))
-        await self.world.upload([{**line, "status": status}])
-
-    async def repeat(self) -> None:
-        """State the same content under another id: one of them is a duplicate."""
-        line = {"direction": "credit", "currency": "EUR", "bookingDate": "2026-03-13", "amount": "10.00"}
-        self.count += 1
-        await self.world.upload([{**line, "remittance": "INV-0001 again", "externalId": f"again-{self.count}"}])
-
-    async def _one(self, path: str, **parameters: Any) -> str | None:
-        found = (await self.world.tenant.get(path, params={"limit": 200, **parameters})).json()["data"]
-        return str(self.chance.choice(found)["id"]) if found else None
-
-    async def _decide(self, status: str, verb: str, body: Any) -> None:
-        await self._ask(MATCHES, verb, body, status=status)
-
-    async def _ask(self, path: str, verb: str, body: Any, **parameters: Any) -> None:
-        found = await self._one(path, **parameters)
-        if found is not None:
-            answer = await self.world.tenant.post(f"{path}/{found}/{verb}", body)
-            assert answer.status_code in {200, 409, 422}, answer.text
 
 
 async def waits_for_its_end(world: World) -> None:
@@ -266,6 +90,40 @@ async def test_a_month_is_told_again_as_it_was(world: World) -> None:
     await recorder.compare()
     assert all(states[0].values()), states
     assert recorder.statuses() >= {"proposed", "accepted", "rejected", "superseded", "reversed"}
+
+
+async def test_a_large_file_is_not_there_until_all_of_it_is(world: World) -> None:
+    await paid(world)
+    rows = [f"2026-03-14;7.{n % 100:02};EUR;line {n}" for n in range(ROWS)]
+    text = "\n".join(["Booking date;Amount;Currency;Remittance", *rows, ""]).encode()
+    recorder, meanwhile = Recorder(world), 0
+    uploading = asyncio.create_task(world.tenant.post(f"{INCOMING}/upload", files={"file": ("large.csv", text)}))
+    found = {"status": "processing"}
+    while found["status"] == "processing":
+        before, known = await changes(world), len(recorder.said)
+        await recorder.record()
+        if await changes(world) == before:
+            meanwhile += 1
+        else:
+            # Something was stored while the lists were read, so they are not of one instant.
+            del recorder.said[known:]
+        if uploading.done():
+            found = (await world.tenant.get(f"/imports/{uploading.result().json()['id']}")).json()
+    assert found["counts"]["accepted"] == ROWS, found
+    assert meanwhile > 0
+    await recorder.record()
+    await recorder.compare()
+    counts = [
+        sum(line["open"]["count"] for line in json.loads(said)["lines"] if line["side"] == "incoming")
+        for _, _, path, _, said in recorder.said
+        if path == "/reports/exceptions"
+    ]
+    assert {0, ROWS} == set(counts), counts
+
+
+async def changes(world: World) -> int:
+    [row] = await world.sql("SELECT count(*) AS count FROM change")
+    return int(row["count"])
 
 
 async def paid(world: World) -> tuple[str, str, str]:
