@@ -62,7 +62,7 @@ async def decided(database: Database, scope: TenantScope, day: date, rules: Matc
     """Decide a day at the state of knowledge with which it began.
 
     A line is taken as it was stated at the day's end, so that what was booked on it is. What somebody changed of an
-    item on that day may be what its payment has taught him: it is taken as it was when the day began.
+    item on that day may be what its payment has taught him: it is taken as it was when the day began, or as it came.
 
     Raises
     ------
@@ -95,7 +95,7 @@ async def _rows(store: BacktestStore, side: Side, before: datetime, end: datetim
         raise ValidationFailedError.of(FieldError(pointer="/params/from", code="backtest_too_large", detail=detail))
     if side is Side.EXPECTED:
         rows = await store.stated(side, list(left), since=before, as_of=before)
-        rows += await store.stated(side, [], since=before, as_of=end)
+        rows += await store.new_items(since=before, as_of=end)
     else:
         rows = await store.stated(side, list(left), since=before, as_of=end)
     found = []

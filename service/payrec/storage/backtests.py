@@ -30,6 +30,15 @@ _STATED: Final = {
     """  # noqa: S608 - our own text
     for side, (stated, _) in _TABLES.items()
 }
+_NEW_ITEMS: Final = """
+    SELECT p.*, true AS arrived FROM change ch JOIN expected_transaction t ON t.change_id = ch.id
+    LEFT JOIN LATERAL (
+        SELECT s.stated FROM stated_row s JOIN change c ON c.id = s.until_change_id
+        WHERE s.side = 1 AND s.transaction_id = t.id ORDER BY c.at LIMIT 1
+    ) first ON true
+    CROSS JOIN LATERAL jsonb_populate_record(t, coalesce(first.stated, '{}')) p
+    WHERE ch.at > %(since)s AND ch.at <= %(as_of)s
+"""
 _CALIBRATION: Final = f"""
     SELECT {columns_of(CalibrationVersion)} FROM calibration
     WHERE created_at <= %(as_of)s AND NOT {later("change_id")} ORDER BY version DESC LIMIT 1
@@ -67,6 +76,10 @@ class BacktestStore:
     ) -> list[dict[str, Any]]:
         """Return what was stated of these transactions, and of those that have ``arrived`` after ``since``."""
         return await fetch_all(self._connection, _STATED[side], {"ids": list(ids), "since": since, "as_of": as_of})
+
+    async def new_items(self, *, since: datetime, as_of: datetime) -> list[dict[str, Any]]:
+        """Return the expected transactions that have ``arrived`` in between, as they were stated first."""
+        return await fetch_all(self._connection, _NEW_ITEMS, {"since": since, "as_of": as_of})
 
     async def calibration(self, *, as_of: datetime) -> dict[str, Any] | None:
         """Return the version that was in force."""
