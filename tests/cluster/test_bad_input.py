@@ -83,8 +83,8 @@ def test_a_database_that_refuses_the_password_is_said_once(release: Release) -> 
     wrong = release.postgres.url("payrec_service", password="wrong-hunter2")
     release.namespace.put_secret("wrong", database_url=wrong)
     name = start(release, "wrong-password", DATABASE_URL={"name": "wrong"})
-    wait_until("a log line", lambda: lines(release, name))
-    [line] = lines(release, name)
+    # What was looked at, and not another look: a container that begins once more has said nothing yet.
+    [line] = wait_until("a log line", lambda: lines(release, name))
     assert "password authentication failed" in line["reason"]
     assert "hunter2" not in release.namespace.logs(name, "--all-containers")
     assert_patient(release, name)
@@ -94,8 +94,7 @@ def test_a_database_that_is_not_there_is_said_once(release: Release) -> None:
     gone = release.postgres.url("payrec_service").replace("postgres.", "nowhere.")
     release.namespace.put_secret("gone", database_url=gone)
     name = start(release, "no-database", DATABASE_URL={"name": "gone"})
-    wait_until("a log line", lambda: lines(release, name))
-    [line] = lines(release, name)
+    [line] = wait_until("a log line", lambda: lines(release, name))
     assert "nowhere" in line["reason"]
     assert_patient(release, name)
 
@@ -105,8 +104,7 @@ def test_a_pepper_that_is_not_the_installation_s_stops_the_start(release: Releas
     release.namespace.put_secret("other", api_key_pepper="o" * 32)
     name = start(release, "wrong-pepper", API_KEY_PEPPER={"name": "other"})
     refusal = "payrec: API_KEY_PEPPER is not the one that this installation's API keys were made with"
-    wait_until("the refusal", lambda: refusal in release.namespace.logs(name, "--container=api"))
-    [line] = release.namespace.logs(name, "--container=api").splitlines()
+    [line] = wait_until("a log line", lambda: release.namespace.logs(name, "--container=api").splitlines())
     assert line.startswith(refusal)
     assert not is_ready(pod(release, name))
 
