@@ -14,6 +14,7 @@ from payrec.domain.caller import Caller
 from payrec.errors import FieldError, InvalidCursorError, PayrecError, ValidationFailedError
 from payrec.factory import Factory
 from payrec.models.common import ListQuery, Page
+from payrec.models.imports import ImportPublic
 from payrec.services.paging import link_header
 from payrec.services.validation import validated
 
@@ -114,6 +115,12 @@ def respond_page(
     if page.next_cursor is not None:
         headers["Link"] = link_header(context.request.url.path, query, page.next_cursor)
     return respond(page, headers=headers)
+
+
+def respond_import(created: ImportPublic, status: int) -> Response:
+    """Answer an upload: with its import, or with the job that a worker does for it (202)."""
+    location = f"/jobs/{created.job_id}" if status == 202 else created.location
+    return respond(created, status, {**created.headers, "Location": location})
 
 
 def problems(*errors: type[PayrecError]) -> dict[int | str, dict[str, Any]]:

@@ -28,6 +28,7 @@ from payrec.handlers.context import (
     query_of,
     query_parameters,
     respond,
+    respond_import,
     respond_page,
 )
 from payrec.handlers.routing import GatedRoute
@@ -94,8 +95,7 @@ async def upload(context: Context) -> Response:
     """
     async with received(context.request, ExpectedUploadOptions) as (file, options):
         created, status = await context.factory.create_import_service().upload(context.caller, file, options)
-    headers = {**created.headers, "Location": f"/jobs/{created.job_id}" if status == 202 else created.location}
-    return respond(created, status, headers)
+    return respond_import(created, status)
 
 
 @router.post(

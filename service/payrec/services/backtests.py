@@ -11,13 +11,11 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.models.backtests import BacktestCreate
 from payrec.models.jobs import JobCreate, JobPublic
-from payrec.services.jobs import public_of as job_public
-from payrec.services.jobs import queued_job
+from payrec.services.jobs import queue_job
 from payrec.services.tenant_settings import check_settings
 from payrec.services.validation import validated
 from payrec.services.work import Work
 from payrec.storage.history import HistoryStore
-from payrec.storage.jobs import JobStore
 
 BACKTEST_DAYS_MAX: Final = 366
 """Days of one backtest."""
@@ -51,11 +49,7 @@ class BacktestService:
         async with self._work.tenant(caller) as unit:
             for instant in (span_of(caller.tenant, wanted.from_)[0], span_of(caller.tenant, wanted.to)[1]):
                 await HistoryStore(unit.connection).check(instant)
-            store = JobStore(unit.connection)
-            row = queued_job(unit, job_id, "backtest", params)
-            await store.add(row)
-            await store.wake(caller.tenant.environment_id, "backtest")
-            public = job_public(await store.get(job_id) or row)
+            public = await queue_job(unit, job_id, "backtest", params)
             unit.answer(202, public, public.headers)
         return public
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.errors import PayrecError
 from payrec.models.common import BulkResult, BulkResults
 from payrec.problems import problem
+
+T = TypeVar("T")
 
 
 class Results:
@@ -35,3 +38,15 @@ class Results:
     def told(self) -> BulkResults:
         """Return all of them in the order of the request."""
         return BulkResults(results=[self._found[index] for index in sorted(self._found)])
+
+
+def read_items(items: Iterable[Any], read: Callable[[int, Any], T]) -> tuple[dict[int, T], dict[int, PayrecError]]:
+    """Return by their place what ``read`` makes of the items that are right, and what is wrong with the others."""
+    right: dict[int, T] = {}
+    wrong: dict[int, PayrecError] = {}
+    for index, item in enumerate(items):
+        try:
+            right[index] = read(index, item)
+        except PayrecError as error:
+            wrong[index] = error
+    return right, wrong

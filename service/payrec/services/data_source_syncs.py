@@ -15,13 +15,11 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import ConflictError, NotFoundError, ValidationFailedError
 from payrec.models.data_sources import SyncParams
 from payrec.models.jobs import JobCreate, JobPublic
-from payrec.services.jobs import public_of as job_public
-from payrec.services.jobs import queued_job
+from payrec.services.jobs import queue_job
 from payrec.services.source_configs import first_sync
 from payrec.services.validation import identifier, validated
 from payrec.services.work import Unit, Work
 from payrec.storage.data_sources import DataSourceStore
-from payrec.storage.jobs import JobStore
 from payrec.storage.tenants import TenantStore, scope_of
 
 ACTOR: Final = "data-source-schedule"
@@ -111,7 +109,7 @@ class DataSourceSyncService:
     ) -> JobPublic | None:
         """Queue the sync of a source that is locked, and set its next time; return None where one is on its way."""
         job_id = self._work.ids.new()
-        jobs, sources = JobStore(unit.connection), DataSourceStore(unit.connection)
+        sources = DataSourceStore(unit.connection)
         try:
             next_sync_at = first_sync(source["schedule"], scope, now)
         except ValidationFailedError:
@@ -120,7 +118,5 @@ class DataSourceSyncService:
         if not await sources.claim_sync(source["id"], job_id, next_sync_at=next_sync_at):
             await sources.look_again(source["id"], at=next_sync_at)
             return None
-        row = queued_job(unit, job_id, "sync", {"dataSourceId": str(source["id"])})
-        await jobs.add(row)
-        await jobs.wake(scope.environment_id, "sync")
-        return job_public(await jobs.get(job_id) or row)
+        params = {"dataSourceId": str(source["id"])}
+        return await queue_job(unit, job_id, "sync", params, environment_id=scope.environment_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -14,12 +13,13 @@ from payrec.errors import DuplicateExternalIdError, PayrecError, UnavailableErro
 from payrec.models.common import BulkResults
 from payrec.models.expected_transactions import ExpectedTransactionCreate, ExpectedTransactionsBulk
 from payrec.services.auto_runs import match_soon
-from payrec.services.bulk_results import Results
+from payrec.services.bulk_results import Results, read_items
 from payrec.services.expected_rows import Stated, creation, rows_of, stated
 from payrec.services.validation import validated
 from payrec.services.work import Work
-from payrec.storage.expected_loading import LOADING_ATTEMPTS_MAX, ExpectedContendedError, ExpectedLoadingStore
+from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.expected_transactions import ExpectedTransactionStore
+from payrec.storage.loading import LOADING_ATTEMPTS_MAX, ContendedError
 
 
 class ExpectedBulkService:
@@ -38,11 +38,11 @@ class ExpectedBulkService:
             Others store the same, again and again.
         """
         # Thousands of items take a while: others are answered meanwhile.
-        right, wrong = await asyncio.to_thread(_read, given.items)
+        right, wrong = await asyncio.to_thread(read_items, given.items, _read)
         for attempt in range(1, LOADING_ATTEMPTS_MAX + 1):
             try:
                 results, count = await self._create(caller, right, wrong, alone=attempt == LOADING_ATTEMPTS_MAX)
-            except ExpectedContendedError:
+            except ContendedError:
                 continue
             self._logger.info("expected_transactions.created", count=count, refused=len(given.items) - count)
             return results
@@ -84,13 +84,5 @@ class ExpectedBulkService:
         return told, len(rows)
 
 
-def _read(items: Sequence[Any]) -> tuple[dict[int, Stated], dict[int, PayrecError]]:
-    """Return by their place the items that can be stored as they are, and what is wrong with the others."""
-    right: dict[int, Stated] = {}
-    wrong: dict[int, PayrecError] = {}
-    for index, item in enumerate(items):
-        try:
-            right[index] = stated(validated(ExpectedTransactionCreate, item))
-        except PayrecError as error:
-            wrong[index] = error
-    return right, wrong
+def _read(_: int, item: Any) -> Stated:
+    return stated(validated(ExpectedTransactionCreate, item))

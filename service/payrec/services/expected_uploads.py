@@ -29,10 +29,11 @@ from payrec.services.import_rendering import ERRORS_SHOWN_MAX, rendered_imports
 from payrec.services.validation import validated
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.copy_text import problem_line
-from payrec.storage.expected_loading import LOADING_ATTEMPTS_MAX, ExpectedContendedError, ExpectedLoadingStore
+from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.expected_transactions import ExpectedTransactionStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import JobStore
+from payrec.storage.loading import LOADING_ATTEMPTS_MAX, ContendedError
 
 PIECE_RECORDS: Final = 5_000
 """Records that are looked up and stored together."""
@@ -92,7 +93,7 @@ class ExpectedUploads:
                         progress=progress,
                         alone=care == LOADING_ATTEMPTS_MAX,
                     )
-                except ExpectedContendedError:
+                except ContendedError:
                     continue
         raise UnavailableError("somebody else changes the same rows")
 

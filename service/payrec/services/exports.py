@@ -25,8 +25,7 @@ from payrec.models.jobs import JobCreate, JobPublic
 from payrec.services.blobs import NewBlob, begun
 from payrec.services.export_files import ExportFile
 from payrec.services.export_lists import LISTS, Reading, pages
-from payrec.services.jobs import public_of as job_public
-from payrec.services.jobs import queued_job
+from payrec.services.jobs import queue_job
 from payrec.services.validation import check_amount_filters, identifier, validated
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.exports import ExportStore
@@ -53,11 +52,7 @@ class ExportService:
         params = wanted.model_dump(mode="json", by_alias=True, exclude_none=True)
         job_id = self._work.ids.new()
         async with self._work.tenant(caller) as unit:
-            store = JobStore(unit.connection)
-            row = queued_job(unit, job_id, "export", params)
-            await store.add(row)
-            await store.wake(caller.tenant.environment_id, "export")
-            public = job_public(await store.get(job_id) or row)
+            public = await queue_job(unit, job_id, "export", params)
             unit.answer(202, public, public.headers)
         return public
 

@@ -12,9 +12,9 @@ from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.fx_rates import FxRate, parse_rate
 from payrec.errors import FieldError, PayrecError, ValidationFailedError
-from payrec.models.common import BulkResult, BulkResults, Page
+from payrec.models.common import BulkResults, Page
 from payrec.models.fx_rates import FxRateGiven, FxRatePublic, FxRateQuery, FxRatesPut
-from payrec.problems import problem
+from payrec.services.bulk_results import Results, read_items
 from payrec.services.paging import Pager
 from payrec.services.validation import validated
 from payrec.services.work import Unit, Work
@@ -37,15 +37,16 @@ class FxRateService:
         An item that the request has twice fails both times: nobody can tell which of them is meant.
         """
         right, wrong = _read(given.items)
-        results = {index: _refused(caller, index, error) for index, error in wrong.items()}
+        results = Results(caller)
+        results.refuse_all(wrong)
         if right:
             async with self._work.tenant(caller) as unit:
                 stored = await self._store(unit, right.values())
             for index, item in right.items():
                 row = stored[item.key]
-                results[index] = BulkResult(index=index, status=201 if row["is_new"] else 200, id=row["id"])
+                results.succeed(index, 201 if row["is_new"] else 200, row["id"])
             self._logger.info("fx_rates.stored", count=len(right))
-        return BulkResults(results=[results[index] for index in sorted(results)])
+        return results.told()
 
     async def page(self, caller: Caller, query: FxRateQuery) -> Page[FxRatePublic]:
         """Return a page.
@@ -88,13 +89,7 @@ class FxRateService:
 
 def _read(items: list[dict[str, Any]]) -> tuple[dict[int, FxRateGiven], dict[int, PayrecError]]:
     """Return by their place the items that are right, and what is wrong with the others."""
-    right: dict[int, FxRateGiven] = {}
-    wrong: dict[int, PayrecError] = {}
-    for index, item in enumerate(items):
-        try:
-            right[index] = validated(FxRateGiven, item, pointer=f"/items/{index}")
-        except ValidationFailedError as error:
-            wrong[index] = error
+    right, wrong = read_items(items, lambda index, item: validated(FxRateGiven, item, pointer=f"/items/{index}"))
     counts = Counter(item.key for item in right.values())
     for index in [index for index, item in right.items() if counts[item.key] > 1]:
         detail = "another item has the same date, base and quote"
@@ -102,11 +97,6 @@ def _read(items: list[dict[str, Any]]) -> tuple[dict[int, FxRateGiven], dict[int
         wrong[index] = ValidationFailedError.of(field)
         del right[index]
     return right, wrong
-
-
-def _refused(caller: Caller, index: int, error: PayrecError) -> BulkResult:
-    told = problem(error, request_id=caller.request_id)
-    return BulkResult(index=index, status=error.status, problem=told)
 
 
 def record_of(row: dict[str, Any], rate: FxRate) -> Record:

@@ -42,8 +42,9 @@ from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import JobStore
+from payrec.storage.loading import ContendedError
 from payrec.storage.pieces import Piece, Stamp
-from payrec.storage.staging import Care, ContendedError, Staging
+from payrec.storage.staging import Care, Staging
 
 
 class ImportProcessor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -16,12 +16,13 @@ from payrec.errors import DuplicateContentError, DuplicateExternalIdError, Payre
 from payrec.models.common import BulkResults
 from payrec.models.incoming_transactions import IncomingTransactionCreate, IncomingTransactionsCreate
 from payrec.services.auto_runs import match_soon
-from payrec.services.bulk_results import Results
+from payrec.services.bulk_results import Results, read_items
 from payrec.services.incoming_rows import creation, named, repeats, rows_of, stated
 from payrec.services.validation import validated
 from payrec.services.work import Unit, Work
 from payrec.storage.duplicates import DuplicateStore
-from payrec.storage.incoming_loading import LOADING_ATTEMPTS_MAX, IncomingContendedError, IncomingLoadingStore
+from payrec.storage.incoming_loading import IncomingLoadingStore
+from payrec.storage.loading import LOADING_ATTEMPTS_MAX, ContendedError
 
 
 class IncomingBulkService:
@@ -40,11 +41,11 @@ class IncomingBulkService:
             Others store the same, again and again.
         """
         # Thousands of items take a while: others are answered meanwhile.
-        right, wrong = await asyncio.to_thread(_read, given.items)
+        right, wrong = await asyncio.to_thread(read_items, given.items, _read)
         for _ in range(LOADING_ATTEMPTS_MAX):
             try:
                 results, count = await self._create(caller, right, wrong)
-            except IncomingContendedError:
+            except ContendedError:
                 continue
             self._logger.info("incoming_transactions.created", count=count, refused=len(given.items) - count)
             return results
@@ -78,16 +79,8 @@ class IncomingBulkService:
         return told, len(new)
 
 
-def _read(items: Sequence[Any]) -> tuple[dict[int, Entry], dict[int, PayrecError]]:
-    """Return by their place the items that can be stored as they are, and what is wrong with the others."""
-    right: dict[int, Entry] = {}
-    wrong: dict[int, PayrecError] = {}
-    for index, item in enumerate(items):
-        try:
-            right[index] = stated(validated(IncomingTransactionCreate, item))
-        except PayrecError as error:
-            wrong[index] = error
-    return right, wrong
+def _read(_: int, item: Any) -> Entry:
+    return stated(validated(IncomingTransactionCreate, item))
 
 
 async def _refused(

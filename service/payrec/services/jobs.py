@@ -157,6 +157,17 @@ def queued_job(unit: Unit, job_id: UUID, kind: str, params: dict[str, Any]) -> d
     }
 
 
+async def queue_job(
+    unit: Unit, job_id: UUID, kind: str, params: dict[str, Any], *, environment_id: UUID | None = None
+) -> JobPublic:
+    """Queue a job, wake a worker for it, and return it; of the caller's environment unless another is named."""
+    store = JobStore(unit.connection)
+    row = queued_job(unit, job_id, kind, params)
+    await store.add(row)
+    await store.wake(environment_id or unit.caller.tenant.environment_id, kind)
+    return public_of(await store.get(job_id) or row)
+
+
 def public_of(row: dict[str, Any]) -> JobPublic:
     """Return the resource of a stored job."""
     return JobPublic.model_validate({**row, "progress": {"done": row["done"], "total": row["total"]}})

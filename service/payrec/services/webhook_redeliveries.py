@@ -13,8 +13,7 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import ConflictError, ForbiddenError, NotFoundError
 from payrec.models.jobs import JobCreate, JobPublic
 from payrec.models.webhooks import RedeliverParams, RedeliverResult
-from payrec.services.jobs import public_of as job_public
-from payrec.services.jobs import queued_job
+from payrec.services.jobs import queue_job
 from payrec.services.validation import validated
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.events import EventStore
@@ -47,11 +46,7 @@ class WebhookRedeliveryService:
         job_id = self._work.ids.new()
         async with self._work.tenant(caller) as unit:
             await _active(unit, wanted)
-            store = JobStore(unit.connection)
-            row = queued_job(unit, job_id, "redeliver", params)
-            await store.add(row)
-            await store.wake(caller.tenant.environment_id, "redeliver")
-            public = job_public(await store.get(job_id) or row)
+            public = await queue_job(unit, job_id, "redeliver", params)
             unit.answer(202, public, public.headers)
         return public
 

@@ -8,14 +8,11 @@ from uuid import UUID
 
 from psycopg import errors
 
-from payrec.storage.copy_text import column_texts, lines_of
 from payrec.storage.database import Connection
-from payrec.storage.rows import copy_in, fetch_all
+from payrec.storage.loading import ContendedError, copy_rows
+from payrec.storage.rows import fetch_all
 from payrec.tables.allocations import Allocation
 from payrec.tables.incoming_transactions import IncomingOpen, IncomingTransaction
-
-LOADING_ATTEMPTS_MAX: Final = 3
-"""How often a load is tried when others store the same externalIds."""
 
 _KNOWN: Final = """
     SELECT u.place - 1 AS place, t.id FROM unnest(%(names)s::text[], %(identities)s::bytea[]) WITH ORDINALITY
@@ -27,10 +24,6 @@ _KNOWN: Final = """
         LIMIT 1
     ) t
 """
-
-
-class IncomingContendedError(Exception):
-    """Somebody else stores the same at the same time: the transaction is given up, and can be done again."""
 
 
 class IncomingLoadingStore:
@@ -56,7 +49,7 @@ class IncomingLoadingStore:
 
         Raises
         ------
-        IncomingContendedError
+        ContendedError
             One of them is there by now.
         """
         try:
@@ -65,14 +58,6 @@ class IncomingLoadingStore:
                 (IncomingOpen.__tablename__, opened),
                 (Allocation.__tablename__, allocations),
             ):
-                await self._copy(str(table), some)
+                await copy_rows(self._connection, str(table), some)
         except (errors.UniqueViolation, errors.DeadlockDetected) as error:
-            raise IncomingContendedError from error
-
-    async def _copy(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        if not rows:
-            return
-        names = tuple(rows[0])
-        lines = lines_of(column_texts([[row[name] for row in rows] for name in names]), len(rows))
-        columns = ", ".join(f'"{name}"' for name in names)
-        await copy_in(self._connection, f"COPY {table} ({columns}) FROM STDIN", "".join(lines).encode())
+            raise ContendedError from error

@@ -19,6 +19,7 @@ from payrec.domain.pages import PageLine
 from payrec.storage.database import Connection
 from payrec.storage.duplicates import DuplicateStore
 from payrec.storage.history import allocations_logged
+from payrec.storage.loading import ContendedError
 from payrec.storage.pages import PageLineStore
 from payrec.storage.pieces import OPEN_COLUMNS, TRANSACTION_COLUMNS, Piece, Stamp
 from payrec.storage.rows import copy_in, fetch_all, fetch_one
@@ -147,10 +148,6 @@ _REUSED: Final = """
     WHERE s.id = r.id AND s.identity <> s.fingerprint
     RETURNING s.statement_index, s.line
 """
-
-
-class ContendedError(Exception):
-    """Somebody else stores the same rows: this transaction is given up, and can be done again with more care."""
 
 
 class Care(IntEnum):

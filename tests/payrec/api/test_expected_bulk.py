@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from payrec.storage.expected_loading import ExpectedContendedError, ExpectedLoadingStore
+from payrec.storage.expected_loading import ExpectedLoadingStore
+from payrec.storage.loading import ContendedError
 from support.events import TOLD, has_arrived, told_of
 from support.service import Service, Tenant
 from support.wire import code, count, rows
@@ -146,7 +147,7 @@ async def test_who_meets_others_at_the_same_rows_tries_again_and_gives_up_at_las
 
     async def contended(self: ExpectedLoadingStore, *given: Any) -> None:
         if len(alone) < 3:
-            raise ExpectedContendedError
+            raise ContendedError
         await add(self, *given)
 
     monkeypatch.setattr(ExpectedLoadingStore, "begin", begin)
@@ -162,4 +163,4 @@ async def test_who_meets_others_at_the_same_rows_tries_again_and_gives_up_at_las
 
 
 async def _raise() -> None:
-    raise ExpectedContendedError
+    raise ContendedError
