@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -61,3 +62,10 @@ class Caller:
         if self.scope is None:
             raise AssertionError("this endpoint has no tenant environment")
         return self.scope
+
+    def asking(self, content: bytes) -> Caller:
+        """Return the caller of a request whose Idempotency-Key stands for this content too: that of a file."""
+        if self.idempotency is None:
+            return self
+        found = tuple(hashlib.sha256(before + content).digest() for before in self.idempotency.fingerprints)
+        return replace(self, idempotency=replace(self.idempotency, fingerprints=found))

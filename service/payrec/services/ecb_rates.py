@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-from dataclasses import replace
 from datetime import date
 from typing import Final
 
@@ -48,10 +46,7 @@ class EcbRateService:
         ValidationFailedError
             The file has no rate of the days that were asked for.
         """
-        if caller.idempotency is not None:
-            asked = file.sha256 + json.dumps(options.model_dump(mode="json"), sort_keys=True).encode()
-            found = tuple(hashlib.sha256(given + asked).digest() for given in caller.idempotency.fingerprints)
-            caller = replace(caller, idempotency=replace(caller.idempotency, fingerprints=found))
+        caller = caller.asking(file.sha256 + json.dumps(options.model_dump(mode="json"), sort_keys=True).encode())
         read = await asyncio.to_thread(read_rates, file.stream, name=file.name)
         rates = _asked_for(read, options)
         first, last = min(day for day, _ in rates), max(day for day, _ in rates)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import structlog
+from pydantic.alias_generators import to_camel
 
 from payrec.constants import AMOUNT_MINOR_MAX, METADATA_ENTRIES_MAX
 from payrec.domain.caller import Caller
@@ -105,7 +106,7 @@ class ExpectedChangeService:
                     after={"status": "void"},
                 )
             )
-            await supersede_rivals(unit, expected=[wanted], incoming=[wanted])
+            await supersede_rivals(unit, expected=[wanted])
             public = await self._public(unit, wanted)
             unit.answer(200, public, {"ETag": public.headers["ETag"]})
         self._logger.info("expected_transaction.voided", transaction_id=str(wanted))
@@ -145,8 +146,8 @@ class ExpectedChangeService:
             Record(
                 action="expected_transaction.updated",
                 resource_id=row["id"],
-                before={_camel(_FIELDS[column]): _plain(row[column]) for column in told},
-                after={_camel(_FIELDS[column]): _plain(columns[column]) for column in told},
+                before={to_camel(_FIELDS[column]): _plain(row[column]) for column in told},
+                after={to_camel(_FIELDS[column]): _plain(columns[column]) for column in told},
             )
         )
 
@@ -219,16 +220,11 @@ def _metadata(present: dict[str, str], patch: dict[str, str | None] | None) -> d
 
 
 def _check_annotations(status: str, columns: dict[str, Any]) -> None:
-    refused = sorted(_camel(_FIELDS[column]) for column in columns if column not in ANNOTATIONS)
+    refused = sorted(to_camel(_FIELDS[column]) for column in columns if column not in ANNOTATIONS)
     if refused:
         detail = "cannot be changed while something is matched"
         errors = [FieldError(pointer=f"/{name}", code="invalid_state", detail=detail) for name in refused]
         raise ConflictError(f"the expected transaction is {status.replace('_', ' ')}", errors=errors)
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
 
 
 def _plain(value: Any) -> Any:

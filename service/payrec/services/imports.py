@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, BinaryIO, Final
 from uuid import UUID
@@ -76,11 +75,7 @@ class ImportService:
         """
         if isinstance(options, UploadOptions):
             profile_of(options)
-        if caller.idempotency is not None:
-            given = caller.idempotency
-            asked = _content_key(file, options)
-            found = tuple(hashlib.sha256(fingerprint + asked).digest() for fingerprint in given.fingerprints)
-            caller = replace(caller, idempotency=replace(given, fingerprints=found))
+        caller = caller.asking(_content_key(file, options))
         inline = file.size <= INLINE_BYTES_MAX
         import_id, job_id = self._work.ids.new(), self._work.ids.new()
         written = self._work.blobs.written(caller.tenant, file.stream)

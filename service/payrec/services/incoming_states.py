@@ -138,7 +138,7 @@ async def classify_lines(unit: Unit, decisions: Sequence[Decision]) -> set[UUID]
     if done:
         ids = sorted(done)
         await store.close(ids, change_id=unit.change_id)
-        await supersede_rivals(unit, expected=[], incoming=ids)
+        await supersede_rivals(unit, incoming=ids)
     for decision in decisions:
         if decision.id in done:
             unit.record(
@@ -156,7 +156,7 @@ async def classify_lines(unit: Unit, decisions: Sequence[Decision]) -> set[UUID]
 async def _close(unit: Unit, row: dict[str, Any], decision: Decision, status: str) -> None:
     await _decide(unit, row, decision, status)
     await IncomingStateStore(unit.connection).close([row["id"]], change_id=unit.change_id)
-    await supersede_rivals(unit, expected=[], incoming=[row["id"]])
+    await supersede_rivals(unit, incoming=[row["id"]])
 
 
 async def _decide(unit: Unit, row: dict[str, Any], decision: Decision, status: str) -> None:

@@ -13,8 +13,8 @@ from payrec.storage.match_decisions import MatchDecisionStore
 async def supersede_rivals(
     unit: Unit,
     *,
-    expected: Sequence[UUID],
-    incoming: Sequence[UUID],
+    expected: Sequence[UUID] = (),
+    incoming: Sequence[UUID] = (),
     taken_by: Mapping[UUID, UUID] | None = None,
 ) -> list[UUID]:
     """Supersede proposals for whose share of these transactions too little is open, and return their ids.

@@ -343,7 +343,7 @@ async def _write(unit: Unit, takes: list[dict[str, Any]], *, actor: str) -> None
     await store.close([line for line, _ in opened], [amount for _, amount in opened], change_id=unit.change_id)
     matched = [(t["match_id"], t["amount_minor"]) for t in takes if t["match_id"] is not None]
     lines = [row["id"] for row in changed if row["side"] != 1]
-    await supersede_rivals(unit, expected=[], incoming=lines)
+    await supersede_rivals(unit, incoming=lines)
     matches = await store.return_matches(
         [m for m, _ in matched], [minor for _, minor in matched], change_id=unit.change_id, at=unit.now
     )

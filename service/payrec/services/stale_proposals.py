@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from pydantic.alias_generators import to_camel
+
 from payrec.errors import StaleProposalError
 from payrec.services.match_ends import ENDS, side_of
 from payrec.storage.allocations import Side
@@ -54,7 +56,7 @@ async def changed_fields(connection: Connection, changed: Mapping[Key, int]) -> 
         revisions = {name: revision for (of, name), revision in changed.items() if of is side}
         if revisions:
             columns = await changed_columns(connection, side, revisions)
-            found |= {(side, name): [_NAMES.get(c) or _camel(c) for c in columns[name]] for name in columns}
+            found |= {(side, name): [_NAMES.get(c) or to_camel(c) for c in columns[name]] for name in columns}
     return found
 
 
@@ -62,8 +64,3 @@ def stale(changed: Iterable[Key], fields: Mapping[Key, list[str]]) -> StalePropo
     """Return the error of a proposal whose transactions have changed."""
     told = [{"id": str(key[1]), "field": field} for key in changed for field in fields.get(key) or [REVISION]]
     return StaleProposalError("a transaction changed after the proposal was made", changed=told)
-
-
-def _camel(column: str) -> str:
-    first, *others = column.split("_")
-    return first + "".join(other.capitalize() for other in others)
