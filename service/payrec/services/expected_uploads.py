@@ -109,13 +109,15 @@ class ExpectedUploads:
         alone: bool,
     ) -> ImportPublic:
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            await ExpectedLoadingStore(unit.connection).begin(alone=alone)
+            loading = ExpectedLoadingStore(unit.connection)
+            await loading.begin(alone=alone)
             while piece := await _read(reading):
                 await self._store(unit, reading, piece)
                 progress.reach(reading.counts.records)
             if row["options"].get("mode") == "all_or_nothing" and reading.counts.rejected:
                 raise reading.refusal()
             values = reading.values()
+            await loading.finish(values["accepted"])
             store = ImportStore(unit.connection)
             if not await store.complete(row["id"], values, at=unit.now):
                 raise LostLeaseError

@@ -29,13 +29,15 @@ _KNOWN_BY: Final = f"""
 """
 """By what a line is known: by itself, by its content, or by its bank's id."""
 
+# Contents are looked up one by one, by their index: the planner may know nothing yet of a table that has just grown.
 _FLAG: Final = f"""
-    WITH shared AS ({{shared}}), twin AS (
+    WITH shared AS MATERIALIZED ({{shared}}), twin AS (
         SELECT t.id, t.fingerprint, t.identity, t.import_id, t.change_id, t.duplicate, t.single,
             coalesce(a.allocated_minor, 0) > 0 AS settled,
             {_KNOWN_BY.format(row="t")} AS known_by
-        FROM shared JOIN incoming_transaction t ON t.fingerprint = shared.fingerprint
-        LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = t.id
+        FROM shared CROSS JOIN LATERAL (
+            SELECT * FROM incoming_transaction o WHERE o.fingerprint = shared.fingerprint OFFSET 0
+        ) t LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = t.id
         WHERE t.amount_minor > 0
     ), original AS (
         -- What has paid already stays the original. Else the identity decides, not which of them came first.
@@ -70,8 +72,10 @@ _FLAG: Final = f"""
 """  # noqa: S608 - a number of our own
 _FLAG_IMPORT: Final = _FLAG.format(
     shared="""
-        SELECT DISTINCT n.fingerprint FROM incoming_transaction n
-        JOIN incoming_transaction t ON t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id
+        SELECT DISTINCT n.fingerprint FROM incoming_transaction n CROSS JOIN LATERAL (
+            SELECT 1 FROM incoming_transaction t
+            WHERE t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id LIMIT 1
+        ) t
         WHERE n.import_id = %(import_id)s AND n.amount_minor > 0
     """,
     older="t.import_id IS DISTINCT FROM %(import_id)s",
@@ -83,10 +87,13 @@ _FLAG_GIVEN: Final = _FLAG.format(
 # The rows go in the transaction that has stored them, so nobody else has ever seen them.
 _REJECT: Final = f"""
     WITH twice AS (
-        SELECT DISTINCT n.id FROM incoming_transaction n
-        JOIN incoming_transaction t ON t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id
-        WHERE n.import_id = %(import_id)s AND n.change_id = %(change_id)s AND n.amount_minor > 0 AND t.amount_minor > 0
-            AND {_KNOWN_BY.format(row="t")} <> {_KNOWN_BY.format(row="n")} AND (n.pending OR NOT t.pending)
+        SELECT n.id FROM incoming_transaction n CROSS JOIN LATERAL (
+            SELECT 1 FROM incoming_transaction t
+            WHERE t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id AND t.amount_minor > 0
+                AND {_KNOWN_BY.format(row="t")} <> {_KNOWN_BY.format(row="n")} AND (n.pending OR NOT t.pending)
+            LIMIT 1
+        ) t
+        WHERE n.import_id = %(import_id)s AND n.change_id = %(change_id)s AND n.amount_minor > 0
     ), closed AS (
         DELETE FROM incoming_open o USING twice WHERE o.transaction_id = twice.id
     )

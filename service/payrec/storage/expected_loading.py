@@ -8,7 +8,7 @@ from typing import Any, Final
 from psycopg import errors
 
 from payrec.storage.database import Connection
-from payrec.storage.loading import ContendedError, copy_rows
+from payrec.storage.loading import ContendedError, analyze_grown, copy_rows
 from payrec.tables.expected_transactions import ExpectedOpen, ExpectedTransaction
 
 _LOADING_LOCK: Final = 0x6578_7063
@@ -44,4 +44,17 @@ class ExpectedLoadingStore:
             await copy_rows(self._connection, str(ExpectedTransaction.__tablename__), rows)
             await copy_rows(self._connection, str(ExpectedOpen.__tablename__), opened)
         except (errors.UniqueViolation, errors.DeadlockDetected) as error:
+            raise ContendedError from error
+
+    async def finish(self, rows: int) -> None:
+        """Let the planner know of so many new rows, before anybody sees them.
+
+        Raises
+        ------
+        ContendedError
+            As ``add``.
+        """
+        try:
+            await analyze_grown(self._connection, "expected_transaction", "expected_open", rows=rows)
+        except errors.DeadlockDetected as error:
             raise ContendedError from error
