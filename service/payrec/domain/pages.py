@@ -38,9 +38,10 @@ def page_of(statement: Statement) -> Page | None:
     """Return which page a statement is if it is one at all; None where nothing tells pages apart.
 
     Whether it is one, ``Statement.is_page`` says: of some formats only at the end. The number of a statement that is
-    nothing but zeros is none, and whoever writes it may count pages through everything that he sends.
+    nothing but zeros is none, and whoever writes it may count pages through everything that he sends. Pages without a
+    number that have an id each are known as those of one statement in a file where one goes on from the other.
     """
-    name = statement.sequence_number or statement.statement_id or ""
+    name = statement.sequence_number or statement.first_page_id or statement.statement_id or ""
     number = statement.page_number if name.strip("0") else None
     opening = statement.balance("opening")
     if number is None and opening is None:

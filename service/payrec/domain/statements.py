@@ -95,6 +95,8 @@ class Statement:
     last_page: bool | None = None
     is_page: bool | None = False
     """Whether it is one page of a statement of several; None while only its end will tell."""
+    first_page_id: str | None = None
+    """The ``statement_id`` of the page that it goes on from in the file, and that one from another, up to the first."""
     account: str | None = None
     account_scheme: Literal["iban", "other"] = "other"
     account_name: str | None = None

@@ -23,6 +23,9 @@ pytestmark = pytest.mark.anyio
 PREVIEW = f"{PATH}/preview"
 
 
+NUMBER = "<ElctrncSeqNb>7</ElctrncSeqNb>"
+
+
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A page: the amounts of its lines, of which equal ones are equal altogether, and its place in its statement."""
@@ -39,10 +42,14 @@ class Sheet:
             *self.amounts, head=f"{number}/{self.number if int(number) else 1}", opening=self.opening, marks=marks
         )
 
-    def camt(self, reference: str | None = None) -> str:
-        """Return it as a statement; ``reference`` is the bank's id of all lines of one amount."""
+    def camt(self, reference: str | None = None, *, numbered: bool = True) -> str:
+        """Return it as a statement; ``reference`` is the bank's id of all lines of one amount.
+
+        Without the number of its statement, each page has an id of its own.
+        """
         paging = f"<PgNb>{self.number}</PgNb><LastPgInd>{str(self.is_last).lower()}</LastPgInd>"
-        return camt(*self.amounts, head=f"<StmtPgntn>{paging}</StmtPgntn>", reference=reference)
+        found = camt(*self.amounts, head=f"<StmtPgntn>{paging}</StmtPgntn>", reference=reference)
+        return found if numbered else found.replace(NUMBER, "").replace("<Id>S</Id>", f"<Id>S{self.number}</Id>", 1)
 
 
 def mt940(*amounts: int, head: str, opening: int, marks: tuple[str, str] = ("60F", "62F")) -> str:
@@ -64,7 +71,7 @@ def camt(*amounts: int, head: str = "", reference: str | None = None) -> str:
         for amount in amounts
     )
     account = "<Acct><Id><Othr><Id>10020030/1234567</Id></Othr></Id><Ccy>EUR</Ccy></Acct>"
-    return f"<Stmt><Id>S</Id>{head}<ElctrncSeqNb>7</ElctrncSeqNb>{account}{entries}</Stmt>"
+    return f"<Stmt><Id>S</Id>{head}{NUMBER}{account}{entries}</Stmt>"
 
 
 def document(statements: Sequence[str]) -> str:
@@ -211,6 +218,31 @@ async def test_pages_of_another_statement_are_no_pages_of_this_one(service: Serv
         await upload(tenant, data.encode())
     # Nothing tells a line of another statement from the same line once more.
     assert await stored(service, tenant) == {1: 1}
+
+
+@pytest.mark.parametrize("reference", [None, "B"])
+async def test_pages_with_ids_of_their_own_are_one_statement_in_one_file(
+    service: Service, tenant: Tenant, reference: str | None
+) -> None:
+    sheets = sheets_of([[1, 1], [1, 2], [1]])
+    whole = document([sheet.camt(reference, numbered=False) for sheet in sheets])
+    told = await tenant.post(PREVIEW, files={"file": ("x", whole.encode())})
+    assert told.json()["counts"]["duplicates"] == 0
+    for data in (whole, whole + "\n", document([sheets[1].camt(reference, numbered=False)])):
+        await upload(tenant, data.encode())
+        assert await stored(service, tenant) == {1: 4, 2: 1}
+
+
+async def test_what_goes_on_from_no_page_of_its_account_is_another_statement(service: Service, tenant: Tenant) -> None:
+    pages = [sheet.camt(numbered=False) for sheet in sheets_of([[1], [1], [1]])]
+    elsewhere = pages[1].replace("10020030/1234567", "10020030/7654321")
+    ended = pages[0].replace("<LastPgInd>false", "<LastPgInd>true")
+    for statements in ([pages[0], elsewhere, pages[2]], [ended, pages[1]], [pages[0], pages[2]]):
+        await clear(service, tenant)
+        await upload(tenant, document(statements).encode())
+        # Nothing tells a line of another statement from the same line once more.
+        accounts = 2 if elsewhere in statements else 1
+        assert await stored(service, tenant) == {1: accounts}
 
 
 async def test_final_balances_make_no_page(service: Service, tenant: Tenant) -> None:

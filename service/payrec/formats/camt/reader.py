@@ -156,6 +156,8 @@ class _Message:
         self._head: Record = {}
         """The record of the statement that is open."""
         self._statement = Statement(0)
+        self._before: Statement | None = None
+        """The statement before the one that is open."""
         self._announced = True
         self._builder = EntryBuilder(0, None)
 
@@ -206,6 +208,9 @@ class _Message:
         if statement.currency is None and statement.balances:
             statement.currency = statement.balances[0].currency
         self._settle_opening()
+        if (before := self._before) is not None and _goes_on_from(before, statement):
+            statement.first_page_id = before.first_page_id or before.statement_id
+        self._before = statement
         self._builder = EntryBuilder(statement.index, statement.account)
         self._builder.currency = statement.currency or _currency(self._options.currency)
         yield statement
@@ -317,6 +322,16 @@ def _check_totals(head: Record, statement: Statement) -> CheckResult:
         if all(value is None or value == there for value, there in zip(declared, counted, strict=True)):
             return "ok"
     return "mismatch"
+
+
+def _goes_on_from(before: Statement, statement: Statement) -> bool:
+    """Tell whether a statement is the next page after another one of the file."""
+    return (
+        before.last_page is False
+        and before.account == statement.account
+        and before.page_number is not None
+        and statement.page_number == before.page_number + 1
+    )
 
 
 def _number(written: str | None) -> int | None:
