@@ -75,11 +75,11 @@ async def service(postgres: EmbeddedPostgres) -> AsyncIterator[Service]:
 
 @pytest.fixture(scope="module")
 async def acme(service: Service) -> Tenant:
-    """Return a tenant with all four environments."""
-    return await service.tenant("acme")
+    """Return a tenant with two environments."""
+    return await service.tenant("acme", environments=["production", "test"])
 
 
 @pytest.fixture(scope="module")
 async def globex(service: Service) -> Tenant:
     """Return another tenant."""
-    return await service.tenant("globex")
+    return await service.tenant("globex", environments=["production", "test"])

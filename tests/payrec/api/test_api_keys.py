@@ -98,13 +98,13 @@ async def test_the_last_representable_instant_is_an_expiry(acme: Tenant) -> None
 
 
 async def test_a_key_is_listed_in_its_environment_alone(acme: Tenant, globex: Tenant) -> None:
-    made = await add_key(acme, "staging")
-    for tenant, environment in ((acme, "production"), (globex, "staging")):
+    made = await add_key(acme, "test")
+    for tenant, environment in ((acme, "production"), (globex, "test")):
         listed = (await tenant.get(PATH, environment, params={"limit": 200})).json()["data"]
         assert made["id"] not in {key["id"] for key in listed}
         assert code(await tenant.get(f"{PATH}/{made['id']}", environment)) == "not_found"
         assert code(await tenant.request("DELETE", f"{PATH}/{made['id']}", environment)) == "not_found"
-    assert (await acme.get(f"{PATH}/{made['id']}", "staging")).json()["status"] == "active"
+    assert (await acme.get(f"{PATH}/{made['id']}", "test")).json()["status"] == "active"
 
 
 async def test_revoking_is_204_and_again_204_and_unknown_404(acme: Tenant) -> None:

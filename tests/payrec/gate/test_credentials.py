@@ -22,6 +22,12 @@ BODY = {"direction": "credit", "amountMinor": 100, "currency": "EUR"}
 
 
 @pytest.fixture(scope="module")
+async def acme(service: Service) -> Tenant:
+    """A tenant with all four environments."""
+    return await service.tenant("acme")
+
+
+@pytest.fixture(scope="module")
 async def key(acme: Tenant) -> dict[str, Any]:
     return await add_key(acme)
 

@@ -58,6 +58,12 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
+async def acme(service: Service) -> Tenant:
+    """A tenant with all four environments."""
+    return await service.tenant("acme")
+
+
+@pytest.fixture(scope="module")
 async def world(service: Service, acme: Tenant, globex: Tenant) -> World:
     suspended = await service.tenant("suspended")
     await in_control(service, "UPDATE tenant SET status = 'suspended' WHERE id = %s", suspended.id)
