@@ -155,16 +155,18 @@ class JobRunner:
 
     async def _next(self, scope: TenantScope, kind: str) -> tuple[UUID, Asked] | None:
         """Return the job that is next, and what there must be room for."""
-        async with self._factory.context.database.tenant(scope, readonly=True) as connection:
-            job = await JobStore(connection).next(kind)
-        if job is None:
-            return None
+        job = None
         try:
             async with self._factory.context.database.tenant(scope, readonly=True) as connection:
+                job = await JobStore(connection).next(kind)
+                if job is None:
+                    return None
                 size = await size_of(connection, job)
         except UnavailableError:
             raise
         except Exception:
+            if job is None:
+                raise
             # What is wrong with it ends the job's attempts, where everybody sees it; here it would wait for ever.
             self._logger.exception("job.not_sized", kind=kind)
             size = SIZE_UNKNOWN

@@ -37,7 +37,7 @@ async def size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
     A run with filters is taken for one over everything, which is the most that it can be.
     """
     if job["kind"] == "match":
-        rows = await MatchRunStore(connection).open_rows()
+        rows = await MatchRunStore(connection).open_rows(counted=JOB_SMALL_ROWS_MAX + 1)
         return JobSize(
             memory_bytes=JOB_BYTES_FIXED + rows * MATCH_RUN_BYTES_PER_ROW, is_small=rows <= JOB_SMALL_ROWS_MAX
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from datetime import timedelta
-from typing import Final
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 import polars as pl
@@ -23,9 +23,10 @@ from payrec.services.calibration import calibration_of
 from payrec.services.lessons import lesson_of, levels_of, of_decisions, of_proofs
 from payrec.services.match_columns import Snapshot, frame_of, ids_of, texts_of
 from payrec.services.work import Unit, Work
-from payrec.storage.alias_lessons import AliasLessonStore, Lesson
+from payrec.storage.alias_lessons import AliasLessonStore, Decided, Lesson
 from payrec.storage.aliases import AliasStore
 from payrec.storage.calibration import DECISION_COLUMNS, CalibrationStore
+from payrec.storage.database import Connection
 from payrec.storage.match_rejections import REJECTED_COLUMNS, MatchRejectionStore
 
 LEARN_AGAIN_PERCENT: Final = 10
@@ -40,6 +41,33 @@ LEG_ENDS: Final = 2
 """Transactions that a leg joins."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lesson:
+    """What decisions have to teach that was not learned yet."""
+
+    mark: datetime | None
+    """From when on decisions were looked at for names."""
+    decided: Decided
+    said: bytes | None
+    """What they say of names; None where nobody has decided anything."""
+    calibration: dict[str, Any] | None
+    """The version in force."""
+    since: datetime | None
+    """After which instant decisions count for weights."""
+    count: int
+    decisions: bytes | None
+    """Those, where it is time to learn of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What was learned."""
+
+    calibration: dict[str, Any] | None
+    aliases: dict[int, int]
+    rejected: bytes
+
+
 class LearningService:
     """Learns of the decisions of one tenant environment, and of no other's."""
 
@@ -47,32 +75,42 @@ class LearningService:
         self._work = work
         self._logger = structlog.get_logger("payrec.learning")
 
-    async def taught(self, scope: TenantScope, rules: MatchingRules) -> tuple[MatchingRules, pl.DataFrame]:
-        """Return the rules with what was learned, and the pairs never to be proposed again, by their ids."""
+    async def taught(
+        self, caller: Caller, scope: TenantScope, rules: MatchingRules, *, learning: bool
+    ) -> tuple[MatchingRules, pl.DataFrame]:
+        """Return the rules with what was learned, and the pairs never to be proposed again, by their ids.
+
+        With ``learning``, what is to be learned is learned before.
+        """
         async with self._work.database.tenant(scope, readonly=True) as connection:
-            row = await CalibrationStore(connection).current()
-            aliases = await AliasStore(connection).active()
-            rejected = await MatchRejectionStore(connection).read()
-        taught = replace(rules, calibration=calibration_of(row), aliases=aliases)
-        return taught, frame_of(rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
+            lesson = await _looked(connection) if learning else None
+            known = await _known(connection)
+        if lesson is not None and await self._learn(caller, scope, lesson):
+            async with self._work.database.tenant(scope, readonly=True) as connection:
+                known = await _known(connection)
+        taught = replace(rules, calibration=calibration_of(known.calibration), aliases=known.aliases)
+        return taught, frame_of(known.rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
 
     async def learn(self, caller: Caller, scope: TenantScope) -> bool:
-        """Learn names of what was decided since, and weights when it is time to; return whether it was.
+        """Learn names of what was decided since, and weights when it is time to; return whether anything was there.
 
         Bounded by ``DECISIONS_READ_MAX``.
         """
-        await self._learn_names(caller, scope)
         async with self._work.database.tenant(scope, readonly=True) as connection:
-            store = CalibrationStore(connection)
-            row = await store.current()
-            since = row["since"] if row is not None else None
-            count = await store.count_decisions(since=since)
-            learned_of = row["decisions"] if row is not None else 0
-            if count < DECISIONS_MIN or count * 100 < learned_of * (100 + LEARN_AGAIN_PERCENT):
-                return False
-            data = await store.read_decisions(since=since, limit=DECISIONS_READ_MAX)
+            lesson = await _looked(connection)
+        return await self._learn(caller, scope, lesson)
+
+    async def _learn(self, caller: Caller, scope: TenantScope, lesson: _Lesson) -> bool:
+        """Learn what there is to learn; return whether anything was."""
+        named = await self._learn_names(caller, scope, lesson)
+        return await self._learn_weights(caller, scope, lesson) or named
+
+    async def _learn_weights(self, caller: Caller, scope: TenantScope, lesson: _Lesson) -> bool:
+        if lesson.decisions is None:
+            return False
+        row, since, count = lesson.calibration, lesson.since, lesson.count
         version = (row["version"] if row is not None else 0) + 1
-        frame = decisions_of(data)
+        frame = decisions_of(lesson.decisions)
         learned = await asyncio.to_thread(learn, frame, version=version)
         if learned is None:
             return False
@@ -125,23 +163,20 @@ class LearningService:
         ]
         await self._teach(unit, lessons, [])
 
-    async def _learn_names(self, caller: Caller, scope: TenantScope) -> None:
+    async def _learn_names(self, caller: Caller, scope: TenantScope, lesson: _Lesson) -> bool:
         """Learn what matches say of names that persons have accepted, rejected or reversed since the last look."""
-        limit = DECISIONS_READ_MAX
-        async with self._work.database.tenant(scope, readonly=True) as connection:
-            store = AliasLessonStore(connection)
-            since = await store.mark()
-            decided = await store.decided(since=since, limit=limit)
-            if decided.last is None:
-                return
-            data = await store.read(since=since, limit=limit)
-        said = await asyncio.to_thread(of_decisions, data, self._work.ids.new)
-        mark = decided.last if decided.count == limit else self._work.clock.now() - DECISIONS_SETTLED_AFTER
+        since, decided = lesson.mark, lesson.decided
+        if lesson.said is None or decided.last is None:
+            return False
+        said = await asyncio.to_thread(of_decisions, lesson.said, self._work.ids.new)
+        is_cut = decided.count == DECISIONS_READ_MAX
+        mark = decided.last if is_cut else self._work.clock.now() - DECISIONS_SETTLED_AFTER
         if not said.lessons and not said.taken_back and since is not None and mark <= since:
-            return
+            return False
         async with self._work.tenant(caller, scope, resumed=True) as unit:
             await self._teach(unit, said.lessons, said.taken_back)
             await AliasLessonStore(unit.connection).move_mark(mark)
+        return True
 
     async def _teach(self, unit: Unit, lessons: list[Lesson], taken_back: list[UUID]) -> None:
         store = AliasLessonStore(unit.connection)
@@ -153,6 +188,33 @@ class LearningService:
         if changed:
             after = {"aliases": changed, "matches": len(lessons), "takenBack": len(taken_back)}
             unit.record(Record(action="alias.learned", after=after))
+
+
+async def _looked(connection: Connection) -> _Lesson:
+    """Look what is to be learned."""
+    names = AliasLessonStore(connection)
+    mark = await names.mark()
+    decided = await names.decided(since=mark, limit=DECISIONS_READ_MAX)
+    said = await names.read(since=mark, limit=DECISIONS_READ_MAX) if decided.last is not None else None
+    store = CalibrationStore(connection)
+    row = await store.current()
+    since = row["since"] if row is not None else None
+    count = await store.count_decisions(since=since)
+    learned_of = row["decisions"] if row is not None else 0
+    decisions = None
+    if count >= DECISIONS_MIN and count * 100 >= learned_of * (100 + LEARN_AGAIN_PERCENT):
+        decisions = await store.read_decisions(since=since, limit=DECISIONS_READ_MAX)
+    return _Lesson(
+        mark=mark, decided=decided, said=said, calibration=row, since=since, count=count, decisions=decisions
+    )
+
+
+async def _known(connection: Connection) -> _Known:
+    return _Known(
+        calibration=await CalibrationStore(connection).current(),
+        aliases=await AliasStore(connection).active(),
+        rejected=await MatchRejectionStore(connection).read(),
+    )
 
 
 def ordinals_of(rejected: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:

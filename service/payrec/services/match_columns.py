@@ -12,7 +12,7 @@ import polars as pl
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, Known
 from payrec.domain.matching.exchange import RATES_SCHEMA
 from payrec.domain.matching.names import NAMES_SCHEMA
-from payrec.storage.binary_copy import decoded
+from payrec.storage.binary_copy import decoded, encoded
 from payrec.storage.fx_rates import RATE_COLUMNS
 from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS
 from payrec.storage.rows import CopiedRows
@@ -104,6 +104,15 @@ def ids_at(snapshot: Snapshot, places: pl.Series, end: str) -> pl.Series:
     """
     ids: pl.Series = getattr(snapshot, f"{end.removeprefix('contra_')}_ids")
     return ids.gather(places) if places.len() else ids.clear()
+
+
+def looked_at(snapshot: Snapshot) -> bytes:
+    """Return every transaction that was read: side and id."""
+    sides = [
+        pl.DataFrame({"id": found}).select(pl.lit(side, dtype=pl.Int16), "id")
+        for found, side in ((snapshot.expected_ids, 1), (snapshot.incoming_ids, 2))
+    ]
+    return encoded(pl.concat(sides))
 
 
 def frame_of(data: bytes, schema: Mapping[str, Any]) -> pl.DataFrame:

@@ -16,10 +16,10 @@ import polars as pl
 
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, Known
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.exchange import FX_DAYS_MAX
 from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
 from payrec.domain.matching.reach import PRICED_COLUMNS, TooFarError, Wanted, reached
 from payrec.domain.matching.rules import MatchingRules
+from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope
 from payrec.services.match_columns import (
     Snapshot,
@@ -95,8 +95,16 @@ class MatchIncrements:
             self._database.tenant(scope, readonly=True, snapshot=await shared_snapshot(connection)) as other,
         ):
             store = MatchKeyStore(connection)
-            if incoming_filter is None and not await _are_few(store):
-                return None
+            items = undecided = None
+            if incoming_filter is None:
+                items = await store.items_open()
+                most = items // ITEMS_PER_LINE_LOOKED_UP
+                # As many as are allowed, and one that is too many.
+                if await store.lines_within(most + 1) > most:
+                    return None
+                undecided = _items_of(await store.undecided(limit=most + 1))
+                if undecided.height > most:
+                    return None
             data = await MatchRunStore(other).read_incoming(incoming_filter)
             lines = await asyncio.to_thread(incoming_frame, data)
             least = lines.height * ITEMS_PER_LINE_LOOKED_UP
@@ -104,7 +112,7 @@ class MatchIncrements:
                 return None
             rates = rates_frame(await FxRateStore(other).read(days=FX_DAYS_MAX))
             try:
-                found = await _Increment(connection, other, rules).read(lines, every_line=incoming_filter is None)
+                found = await _Increment(connection, other, rules).read(lines, undecided, items_open=items)
             except TooFarError:
                 return None
         return found, rates
@@ -141,18 +149,19 @@ class _Increment:
         self._items = MatchKeyStore(connection)
         self._rules = rules
 
-    async def read(self, lines: pl.DataFrame, *, every_line: bool) -> Snapshot:
-        """Return the lines and the items that they may reach.
+    async def read(self, lines: pl.DataFrame, undecided: pl.DataFrame | None, *, items_open: int | None) -> Snapshot:
+        """Return the lines and the items that they may reach, and the ``undecided`` ones.
+
+        ``items_open`` is how many are open in all, where that is known.
 
         Raises
         ------
         TooFarError
         """
         names, similar = await self._meant(lines)
-        undecided = _items_of(await self._items.undecided()) if every_line else None
         await self._items.begin()
         # All are counted while some are looked up.
-        counting = asyncio.create_task(MatchKeyStore(self._other).items_open())
+        counting = asyncio.create_task(_counted(MatchKeyStore(self._other), items_open))
         try:
             everybody = names.normal if names is not None else None
             items = await self._answered(reached(lines, similar, undecided, everybody))
@@ -204,13 +213,8 @@ class _Increment:
         return _items_of(await self._items.read(wanted.keys()))
 
 
-async def _are_few(store: MatchKeyStore) -> bool:
-    """Tell whether the open lines, and the items of which nothing was said yet, are few beside the open items."""
-    items = await store.items_open()
-    most = items // ITEMS_PER_LINE_LOOKED_UP
-    if await store.lines_within(most + 1) > most:
-        return False
-    return (items - await store.items_apart()) * ITEMS_PER_LINE_LOOKED_UP <= items
+async def _counted(store: MatchKeyStore, items_open: int | None) -> int:
+    return await store.items_open() if items_open is None else items_open
 
 
 def _items_of(rows: CopiedRows) -> pl.DataFrame:

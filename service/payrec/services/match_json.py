@@ -7,6 +7,7 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.rules import (
     BLIND_ITEMS_MAX,
     BLIND_LINES_MAX,
@@ -48,12 +49,14 @@ def proof(rules: MatchingRules) -> pl.Expr:
     )
 
 
+@of_none
 def alternatives_of(found: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
     """Return ``proposal`` and ``alternatives``, its rivals as JSON text, best first."""
     ids = {name: _text(texts_of(ids_at(snapshot, found[name], name))) for name in ("expected", "incoming")}
     return _json_arrays(found.with_columns(**ids), {**dict.fromkeys(ids), "score": "score_milli"}, "alternatives")
 
 
+@of_none
 def adjustments_of(found: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
     """Return ``proposal`` and ``adjustments``, what settles without money as JSON text."""
     of_line = found["expected"].is_null()

@@ -26,7 +26,7 @@ _KEYED: Final = """
 _UNDECIDED: Final = f"""
     SELECT o.transaction_id FROM expected_open o WHERE NOT EXISTS (
         SELECT FROM open_reason w WHERE w.transaction_id = o.transaction_id AND w.side = 1 AND w.reason = {_APART}
-    )
+    ) LIMIT %(limit)s
 """  # noqa: S608 - our own number
 _OF_IDS: Final = "SELECT unnest(%(ids)s::uuid[]) AS transaction_id"
 _PRICED: Final = f"""
@@ -66,7 +66,6 @@ _BY_INDEX: Final = b"""
 _AS_PLANNED: Final = (
     b"RESET enable_hashjoin; RESET enable_mergejoin; RESET enable_seqscan; RESET max_parallel_workers_per_gather"
 )
-_ITEMS_APART: Final = f"SELECT count(*) AS rows FROM open_reason WHERE side = 1 AND reason = {_APART}"  # noqa: S608
 _WITHIN: Final = "SELECT count(*) AS rows FROM (SELECT FROM {table} LIMIT %(limit)s) o"
 
 
@@ -79,10 +78,6 @@ class MatchKeyStore:
     async def items_open(self) -> int:
         """Count the open items."""
         return await self._count("SELECT count(*) AS rows FROM expected_open")
-
-    async def items_apart(self) -> int:
-        """Count the open items of which the last run has said that they share nothing with any line."""
-        return await self._count(_ITEMS_APART)
 
     async def items_within(self, limit: int) -> int:
         """Count the open items up to a limit."""
@@ -115,9 +110,13 @@ class MatchKeyStore:
         query = _ITEMS.format(columns=_COLUMNS, found=" UNION ".join(arms))
         return await copy_out_rows(self._connection, query, {name: array_text(keys) for name, keys in wanted.items()})
 
-    async def undecided(self) -> CopiedRows:
-        """Return the open items of which the last run did not say that no line has anything, as ``read`` does."""
-        return await copy_out_rows(self._connection, _ITEMS.format(columns=_COLUMNS, found=_UNDECIDED))
+    async def undecided(self, *, limit: int) -> CopiedRows:
+        """Return the open items of which the last run did not say that no line has anything, as ``read`` does.
+
+        At most so many: who asks for one too many learns that there are.
+        """
+        query = _ITEMS.format(columns=_COLUMNS, found=_UNDECIDED)
+        return await copy_out_rows(self._connection, query, {"limit": limit})
 
     async def of_ids(self, ids: Iterable[str]) -> CopiedRows:
         """Return those of the items that are open, as ``read`` does."""

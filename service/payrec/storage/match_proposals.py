@@ -102,13 +102,16 @@ _BEGIN: Final = f"""
         transaction_id uuid, place integer, open_minor bigint, revision integer, minor bigint, winner uuid
     ) ON COMMIT DROP;
     CREATE TEMPORARY TABLE taken_incoming (LIKE taken_expected) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE new_reason (side smallint, transaction_id uuid, reason smallint) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE looked_at (side smallint, transaction_id uuid) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE own_proposal (id uuid) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE kept_match (id uuid) ON COMMIT DROP
+    CREATE TEMPORARY TABLE new_reason (side smallint, transaction_id uuid, reason smallint) ON COMMIT DROP
 """
+_BEGIN_FILTERED: Final = f"""
+    {_BEGIN};
+    CREATE TEMPORARY TABLE looked_at (side smallint, transaction_id uuid) ON COMMIT DROP;
+    CREATE TEMPORARY TABLE own_proposal (id uuid) ON COMMIT DROP
+"""
+_KEPT: Final = b"CREATE TEMPORARY TABLE kept_match (id uuid) ON COMMIT DROP"
 _CHANGED: Final = """
-    SELECT t.place FROM taken_{side} t WHERE NOT EXISTS (
+    SELECT {number} AS side, t.place FROM taken_{side} t WHERE NOT EXISTS (
         SELECT 1 FROM {open} o WHERE o.transaction_id = t.transaction_id
         AND o.open_minor = t.open_minor AND o.revision = t.revision
     )
@@ -245,20 +248,23 @@ class MatchProposalStore:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._is_staged = False
 
-    async def begin(self, *, looked_at: bytes) -> None:
-        """Make the tables in which things are staged; ``looked_at`` is what a run that did not read everything read.
+    async def begin(self, *, looked_at: bytes | None) -> None:
+        """Make the tables in which things are staged; ``looked_at`` is what a filtered run read, None of another one.
 
         The transaction has more memory for its joins from then on, and samples less for its statistics.
         """
-        await self._connection.execute(_BEGIN.encode(), prepare=False)
+        await self._connection.execute((_BEGIN if looked_at is None else _BEGIN_FILTERED).encode(), prepare=False)
         if looked_at:
             await self._copy_in("looked_at", ["side", "transaction_id"], looked_at)
             await self._connection.execute(b"ANALYZE looked_at", prepare=False)
 
     async def stage(self, expected: bytes, incoming: bytes) -> None:
         """Copy what is taken of the transactions of each side, in TAKEN_COLUMNS and by id, in place of all before."""
-        await self._connection.execute(b"TRUNCATE taken_expected, taken_incoming")
+        if self._is_staged:
+            await self._connection.execute(b"TRUNCATE taken_expected, taken_incoming")
+        self._is_staged = True
         await self._copy_in("taken_expected", TAKEN_COLUMNS, expected)
         await self._copy_in("taken_incoming", TAKEN_COLUMNS, incoming)
         # Without statistics the joins that follow would be planned for a handful of rows.
@@ -272,11 +278,9 @@ class MatchProposalStore:
 
     async def changed(self) -> tuple[list[int], list[int]]:
         """Return the places of staged transactions of each side that are not any more what they were."""
-        places = []
-        for side in _SIDES:
-            rows = await fetch_all(self._connection, _CHANGED.format(**side))
-            places.append([row["place"] for row in rows])
-        return places[0], places[1]
+        rows = await fetch_all(self._connection, " UNION ALL ".join(_CHANGED.format(**side) for side in _SIDES))
+        of_sides = [[row["place"] for row in rows if row["side"] == side["number"]] for side in _SIDES]
+        return of_sides[0], of_sides[1]
 
     async def unchanged(self, *, horizon: int, expected: int, incoming: int) -> bool:
         """Tell whether the open rows are those, so many of each side, that were seen when the horizon was read.
@@ -347,9 +351,11 @@ class MatchProposalStore:
 
         Those of a ``filtered`` run stay away from what a proposal of others joins.
         """
+        if not reasons:
+            return
         await self._copy_in("new_reason", ["side", "transaction_id", "reason"], reasons)
         await self._connection.execute(b"ANALYZE new_reason", prepare=False)
-        for side in _SIDES if reasons else ():
+        for side in _SIDES:
             columns = (f"{side['side']}_id", f"contra_{side['side']}_id")
             unless = "".join(_UNLESS_PROPOSED.format(column=column) for column in columns) if filtered else ""
             for query in (_ENDED_REASONS, _REASONS):
@@ -361,8 +367,10 @@ class MatchProposalStore:
         A ``filtered`` run leaves alone what joins transactions that it did not look at, unless something that it
         accepts takes their amounts.
         """
-        await self._copy_in("kept_match", ["id"], kept)
-        await self._connection.execute(b"ANALYZE kept_match", prepare=False)
+        await self._connection.execute(_KEPT, prepare=False)
+        if kept:
+            await self._copy_in("kept_match", ["id"], kept)
+            await self._connection.execute(b"ANALYZE kept_match", prepare=False)
         query = _SUPERSEDE.format(
             needed=_ALL_NEEDED,
             kept=matches_kept("gone"),

@@ -196,6 +196,19 @@ async def test_what_goes_beyond_a_budget_is_read_whole(world: World, monkeypatch
     assert [found is not None for found in looked] == [True]
 
 
+async def test_many_items_of_which_nothing_was_said_are_read_with_all_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(4):
+        await world.expect()
+    monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", 4)
+    await decided(world, {}, few=False)
+    await world.run()
+    await world.expect()
+    _, snapshot = await decided(world, {}, few=True)
+    assert (snapshot.expected.height, snapshot.items_open) == (1, 5)
+
+
 async def test_names_are_kept_while_an_item_has_them_and_for_no_other_tenant(world: World) -> None:
     expected = await world.expect(counterpartyName="Zoë Ångström AB")
     await world.receive("7.00", counterpartyName="Somebody else")

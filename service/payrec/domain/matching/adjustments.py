@@ -15,6 +15,7 @@ import polars as pl
 
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA, Sides
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import FEE_SHARE_MAX, AdjustmentType, AmountLevel, MatchingRules
 
@@ -75,6 +76,12 @@ def adjusted(proposals: pl.DataFrame, taken: pl.Series, sides: Sides, rules: Mat
     """
     pairs = proposals.filter(pl.col("g").is_null())
     pairs = pairs.filter((pl.len().over("e") == 1) & (pl.col("amount_level") != AmountLevel.EQUAL.value))
+    return _of_differing(pairs, taken, sides, rules)
+
+
+@of_none
+def _of_differing(pairs: pl.DataFrame, taken: pl.Series, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
+    """Return ``adjusted`` of pairs that do not sum up."""
     of_items = sides.expected.select(
         "currency", banded=pl.any_horizontal(pl.col("min_minor", "max_minor").is_not_null())
     )

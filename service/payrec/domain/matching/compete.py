@@ -18,6 +18,7 @@ import polars as pl
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.certificate import acceptable, certified
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.ruled import bound, least
 from payrec.domain.matching.rules import (
     PARTS_PER_MILLION,
@@ -129,8 +130,18 @@ def _with_rivals(pairs: pl.DataFrame) -> pl.DataFrame:
     )
     alone = ~(pl.col("e").is_duplicated() | pl.col("i").is_duplicated())
     pairs = pairs.with_columns(alone=alone)
-    contested = pairs.filter(~pl.col("alone"))
-    rivals = (
+    rivals = _among_rivals(pairs.filter(~pl.col("alone")))
+    zero = pl.lit(0, dtype=pl.Int32)
+    lone = pairs.filter("alone").with_columns(
+        total=pl.col("strength"), rivals_expected=zero, rivals_incoming=zero, text_rivals=zero, proof_rivals=zero
+    )
+    return pl.concat([lone, rivals.select(lone.columns)]).with_columns(probability_ppm=probability())
+
+
+@of_none
+def _among_rivals(contested: pl.DataFrame) -> pl.DataFrame:
+    """Add what the rivals of each pair are together."""
+    return (
         contested.join(_tallies(contested, "e"), on="e", how="left")
         .join(_tallies(contested, "i"), on="i", how="left")
         .with_columns(
@@ -141,11 +152,6 @@ def _with_rivals(pairs: pl.DataFrame) -> pl.DataFrame:
             proof_rivals=_proofs("e") + _proofs("i"),
         )
     )
-    zero = pl.lit(0, dtype=pl.Int32)
-    lone = pairs.filter("alone").with_columns(
-        total=pl.col("strength"), rivals_expected=zero, rivals_incoming=zero, text_rivals=zero, proof_rivals=zero
-    )
-    return pl.concat([lone, rivals.select(lone.columns)]).with_columns(probability_ppm=probability())
 
 
 def _with_bounds(pairs: pl.DataFrame, found: Candidates) -> pl.DataFrame:
@@ -242,6 +248,7 @@ def standing(ambiguous: pl.Expr, *, unique: pl.Expr) -> pl.Expr:
     )
 
 
+@of_none
 def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held: Taken) -> pl.DataFrame:
     """Let the pairs without a fault compete, of which those that touch a ``held`` row are not chosen.
 

@@ -50,6 +50,8 @@ _SAID: Final = (
 
 def credit_notes(sides: Sides, taken: pl.Series, rules: MatchingRules) -> pl.DataFrame:
     """Return what may be invoices and their credit notes among the items that are not ``taken``, as ``EDGE_SCHEMA``."""
+    if sides.expected["direction"].n_unique() < 2:
+        return no_edges()
     items = salted(left_over(sides.expected, taken, ("row", "currency", "direction", *_NAMES)))
     owed, owing = (items.filter(pl.col("direction") == direction) for direction in (1, -1))
     if owed.is_empty() or owing.is_empty():

@@ -44,6 +44,8 @@ def without_repeats(pairs: pl.DataFrame, sides: Sides) -> tuple[pl.DataFrame, pl
     one, and where no proof says that both pay the same: nobody may accept them unseen.
     """
     alike = _alike(sides)
+    if alike.is_empty():
+        return pairs, pairs.clear(), sides
     fitting = pairs.filter(pl.col("fault") == 0).join(alike.select("i", "cluster"), on="i")
     parts = pl.when(pl.col("amount_level") == AmountLevel.SMALLER.value).then(
         pl.col("e_amount_minor") // pl.col("i_amount_minor")

@@ -22,6 +22,7 @@ from payrec.domain.matching.certificate import withheld
 from payrec.domain.matching.columns import REJECTED_SCHEMA, Known, Sides, checked, prepare
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.duplicates import without_repeats
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.exchange import RATES_SCHEMA, exchanged
 from payrec.domain.matching.group_choice import Chosen, both, choose, doubted
 from payrec.domain.matching.money import Refused, prepared, proved, remaining
@@ -179,10 +180,10 @@ def _neighbours(sides: Sides, proposed: Taken, findings: pl.DataFrame, rejected:
     return looked_up(items, lines, rejected)
 
 
-def _alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame) -> pl.DataFrame:
-    """Return the best rivals of each pair on either side, as ``proposal, side, e, i, score_milli``."""
+@of_none
+def _alternatives(contested: pl.DataFrame, fitting: pl.DataFrame) -> pl.DataFrame:
+    """Return the best rivals of each contested pair on either side, as ``proposal, side, e, i, score_milli``."""
     pool = fitting.filter(~pl.col("alone")).sort(["score_milli", "e", "i"], descending=[True, False, False])
-    contested = chosen.filter(~pl.col("alone"))
     found = []
     for side, end, other in ((Side.EXPECTED, "i", "e"), (Side.INCOMING, "e", "i")):
         # One more than is kept, because the proposal itself may be among the best.
@@ -229,7 +230,7 @@ def _legs(proposals: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
 
 def _all_alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
     """Return the best rivals of all proposals, as ``_alternatives`` does, in content order."""
-    found = _alternatives(chosen.filter(pl.col("g").is_null()), fitting)
+    found = _alternatives(chosen.filter(pl.col("g").is_null() & ~pl.col("alone")), fitting)
     if not groups.alternatives.is_empty():
         of_groups = groups.alternatives.join(chosen.select("g", "proposal"), on="g")
         found = pl.concat([found, of_groups.select(found.columns)])

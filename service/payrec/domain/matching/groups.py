@@ -285,6 +285,8 @@ def by_quotes(proofs: Proofs, rules: MatchingRules, *, of_lines: bool) -> Groups
     members = proofs.fitting.filter(pl.col(f"{member}_amount_minor") < pl.col(f"{centre}_amount_minor")).join(
         proofs.settled.select(centre), on=centre, how="anti"
     )
+    if members.is_empty():
+        return no_groups()
     sums = _sums(proofs, members, centre, member, rules)
     if sums.is_empty():
         return no_groups()
@@ -324,6 +326,8 @@ def by_short_quotes(proofs: Proofs, found: Groups, rules: MatchingRules) -> Grou
     No subset is searched: what proves little by itself is only taken where all of it sums up. Lines of groups that were
     ``found`` are left out, and those that have an item of their own.
     """
+    if proofs.short.is_empty():
+        return no_groups()
     own = proofs.short.filter(pl.col("e_amount_minor") >= pl.col("i_amount_minor")).select("i")
     lines = (
         proofs.short.select("i")

@@ -274,8 +274,18 @@ def decided(found: pl.DataFrame, kind: MatchKind) -> Contra:
     )
 
 
+_NOTHING: Final = Contra(
+    pl.DataFrame(schema=MATCH_SCHEMA),
+    pl.DataFrame(schema=LEG_SCHEMA),
+    Taken(pl.Series(dtype=pl.UInt32), pl.Series(dtype=pl.UInt32)),
+)
+
+
 def together(found: Sequence[Contra]) -> Contra:
     """Put what all ways of looking have found into one, numbered through; no row may be in two."""
+    found = [way for way in found if not way.matches.is_empty()]
+    if not found:
+        return _NOTHING
     empty = pl.Series(dtype=pl.UInt32)
     matches, legs, count = [pl.DataFrame(schema=MATCH_SCHEMA)], [pl.DataFrame(schema=LEG_SCHEMA)], 0
     for way in found:

@@ -91,6 +91,8 @@ def _alike(pairs: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
 
 def named_alike(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     """Return scored pairs of equal amount; those that only their names forbid, and whose names are alike, are free."""
+    if pairs.is_empty():
+        return pairs
     keys = pairs.select(
         "name_level",
         "fault",

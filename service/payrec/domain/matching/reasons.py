@@ -12,6 +12,7 @@ import polars as pl
 
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, equal_pairs, keyed, with_code
 from payrec.domain.matching.columns import Sides, shaped
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, AmountLevel, Reason
 
 FINDING_SCHEMA: Final = {
@@ -38,16 +39,19 @@ def finding(frame: pl.DataFrame) -> pl.DataFrame:
     return shaped(frame, FINDING_SCHEMA)
 
 
+@of_none
 def forbidden(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn scored pairs with a fault into findings."""
     return finding(pairs.filter(pl.col("fault") > 0).with_columns(reason=pl.col("fault"), fits=pl.lit(value=False)))
 
 
+@of_none
 def repeated(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn scored pairs of lines that repeat an earlier one into findings."""
     return finding(pairs.with_columns(reason=pl.lit(Reason.DUPLICATE.value), fits=pl.lit(value=False)))
 
 
+@of_none
 def lost(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn competed pairs that were not chosen into findings: a part beyond the open amount, or a lost tie."""
     beyond = pl.col("amount_level") == AmountLevel.SMALLER.value
@@ -55,6 +59,7 @@ def lost(pairs: pl.DataFrame) -> pl.DataFrame:
     return finding(pairs.filter(~pl.col("chosen")).with_columns(reason=reason, fits=pl.lit(value=True)))
 
 
+@of_none
 def alike(pairs: pl.DataFrame) -> pl.DataFrame:
     """Turn pairs that have too many equals to be proposed into findings."""
     return finding(pairs.with_columns(reason=pl.lit(Reason.AMBIGUOUS.value), fits=pl.lit(value=True)))

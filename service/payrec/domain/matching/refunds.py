@@ -52,6 +52,8 @@ def refunds(said: Sides, sides: Sides, taken: pl.Series, rules: MatchingRules, *
     Those that share a reference (``quoted``), or those that share nothing but the counterparty and the amount.
     ``said`` are the sides before repetitions were looked for: what was paid twice is what is given back most.
     """
+    if said.incoming["direction"].n_unique() < 2:
+        return no_edges()
     if not quoted:
         # Where something is required, nothing but a reference will do.
         taken = pl.concat([taken, strict_lines(sides, rules)]).unique()

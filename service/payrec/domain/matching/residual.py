@@ -15,9 +15,10 @@ from payrec.domain.matching.adjustments import less_a_fee, overpaid, rounded, un
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, amount_pairs, distinct, equal_pairs, keyed, unquoted
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, competed
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.names_alike import by_word, named_alike
-from payrec.domain.matching.reasons import alike, forbidden, lost
+from payrec.domain.matching.reasons import alike, forbidden, lost, no_findings
 from payrec.domain.matching.ruled import lacking, required
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
@@ -46,6 +47,10 @@ def residual(
 
     ``pairs`` are those that were scored already, ``rejected`` the ``code`` of those never to propose.
     """
+    if any(rows.is_empty() for rows in busy.left(sides)):
+        # Only lines that pay nothing are left, or nothing that could be paid.
+        ends = competed(scored(found.pairs.clear(), sides, rules), found, rules, busy)
+        return ends, no_findings()
     equal, findings = _by_amount(sides, busy, found, rejected, rules)
     # With or without a proposal: too many items of the line's amount are no reason to take one of another amount.
     lines = pl.concat([equal["i"], findings.filter("fits")["i"]])
@@ -83,6 +88,7 @@ def _of_party(sides: Sides, busy: Taken) -> pl.DataFrame:
     return distinct(unquoted(pl.concat([join.pairs for join in joins])))
 
 
+@of_none
 def _nearness(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     """Add ``near``: how near the amounts are, null when they are not. No product leaves 64 bits.
 

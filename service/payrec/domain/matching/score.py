@@ -9,6 +9,7 @@ import polars as pl
 from payrec.domain.matching.adjustments import tolerated_fee
 from payrec.domain.matching.block import with_code
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.line_rules import BASIS_POINTS
 from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
@@ -227,26 +228,28 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
     both open amounts, ``pending``, ``duplicate`` and ``twin``, and the ``rule`` of the line if there are rules.
     """
+    return _levelled(_gathered(pairs, sides, rules), rules)
+
+
+@of_none
+def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
+    """Return ``scored`` of pairs that have the columns of both sides beside them."""
     beside, is_early, outside = _days(rules)
-    frame = (
-        _gathered(pairs, sides, rules)
-        .with_columns(
-            difference_minor=pl.col("i_amount_minor") - pl.col("e_amount_minor"),
-            days_beside=beside,
-            is_early=is_early,
-            days_outside=outside,
-        )
-        .with_columns(
-            reference_level=_reference().cast(pl.Int8),
-            end_to_end_level=_end_to_end().cast(pl.Int8),
-            amount_level=_amount(rules).cast(pl.Int8),
-            date_level=_date().cast(pl.Int8),
-            account_level=agreement("account").cast(pl.Int8),
-            name_level=_name().cast(pl.Int8),
-            own_account_level=agreement("own_account").cast(pl.Int8),
-            line_level=_line().cast(pl.Int8),
-            group_level=pl.lit(GroupLevel.UNKNOWN.value, dtype=pl.Int8),
-        )
+    frame = pairs.with_columns(
+        difference_minor=pl.col("i_amount_minor") - pl.col("e_amount_minor"),
+        days_beside=beside,
+        is_early=is_early,
+        days_outside=outside,
+    ).with_columns(
+        reference_level=_reference().cast(pl.Int8),
+        end_to_end_level=_end_to_end().cast(pl.Int8),
+        amount_level=_amount(rules).cast(pl.Int8),
+        date_level=_date().cast(pl.Int8),
+        account_level=agreement("account").cast(pl.Int8),
+        name_level=_name().cast(pl.Int8),
+        own_account_level=agreement("own_account").cast(pl.Int8),
+        line_level=_line().cast(pl.Int8),
+        group_level=pl.lit(GroupLevel.UNKNOWN.value, dtype=pl.Int8),
     )
     proof = (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
         pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
