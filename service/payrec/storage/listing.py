@@ -11,7 +11,7 @@ from payrec.domain.identifiers import id_at
 from payrec.storage.database import Connection
 from payrec.storage.filters import CHANGE_TIME_MAX
 from payrec.storage.history import HistoryStore
-from payrec.storage.history_relations import in_arms
+from payrec.storage.history_relations import at_instant, in_arms
 from payrec.storage.rows import fetch_all
 
 
@@ -37,18 +37,20 @@ class Selection:
     parameters: dict[str, Any] = field(default_factory=dict)
     as_of: datetime | None = None
     tables: tuple[str, ...] = ()
+    in_arms: bool = True
 
     def where(self, condition: str, **parameters: Any) -> None:
         """Narrow the list."""
         self.conditions.append(condition)
         self.parameters.update(parameters)
 
-    def at(self, as_of: datetime | None, *tables: str) -> None:
+    def at(self, as_of: datetime | None, *tables: str, in_arms: bool = True) -> None:
         """Read as of an instant, None for the present.
 
         ``tables`` are what has a history of what is read, first the one that is paged through and has ``id_column``.
+        Where nothing that may have changed narrows or orders the list, it needs no arms.
         """
-        self.as_of, self.tables = as_of, tables
+        self.as_of, self.tables, self.in_arms = as_of, tables, in_arms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +99,13 @@ async def select_page(
     if selection.as_of is not None:
         parameters["as_of"] = selection.as_of
         parameters["last_id"] = id_at(selection.as_of, CHANGE_TIME_MAX)
-        # By the columns that come out; null stands for the end of time here as well.
-        names = [name for name in (key.name, "id") if name is not None]
-        order = ", ".join(f"{name} {direction}" for name in names)
-        statement = f"{in_arms(statement, *selection.tables)} ORDER BY {order} {tail}"
+        if selection.in_arms:
+            # By the columns that come out; null stands for the end of time here as well.
+            names = [name for name in (key.name, "id") if name is not None]
+            order = ", ".join(f"{name} {direction}" for name in names)
+            statement = f"{in_arms(statement, *selection.tables)} ORDER BY {order} {tail}"
+        else:
+            statement = at_instant(*selection.tables) + statement
     rows = await fetch_all(connection, statement, parameters)
     return rows[: page.limit], len(rows) > page.limit
 

@@ -35,6 +35,8 @@ INDEX_MEMORY_MIB: Final = 256
 _INDEXES: Final = {
     "match": {
         "by_status": "(status, id) WHERE status <> 'accepted'",
+        # Smaller than all of them in the other one, and made more quickly.
+        "by_accepted": "(id) WHERE status = 'accepted'",
         # The matches of a run lie beside each other.
         "by_run": "USING brin (run_id)",
         # What has changed since an instant.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 from psycopg import errors, sql
@@ -13,6 +14,7 @@ from payrec.embedded.postgres import ADMIN_ROLE, LOGIN_ROLE, EmbeddedDatabase
 from payrec.errors import PayrecError, UnavailableError
 from payrec.storage import database as doors
 from payrec.storage.database import Connection, Database, shared_snapshot
+from payrec.storage.rows import fetch_one
 from support.places import Places, look, wait_for
 
 pytestmark = pytest.mark.anyio
@@ -124,6 +126,16 @@ async def test_a_readonly_door_writes_nothing(opened: Database, places: Places, 
     assert door == "authentication" or caught.type is errors.ReadOnlySqlTransaction
 
 
+async def test_what_is_planned_once_ends_with_the_door(opened: Database, places: Places) -> None:
+    for planned_once, mode in ((True, "force_generic_plan"), (False, "auto")):
+        async with opened.tenant(places.a, planned_once=planned_once) as connection:
+            assert await rows(connection, "SHOW plan_cache_mode") == [(mode,)]
+    assert await state_of_pool(opened) == CLEAN
+    async with opened._pool.connection() as one, opened._pool.connection() as two:
+        for connection in (one, two):
+            assert await rows(connection, "SHOW plan_cache_mode") == [("auto",)]
+
+
 async def test_the_control_door_reads_the_revision(opened: Database) -> None:
     async with opened.control(readonly=True) as connection:
         assert await rows(connection, "SELECT count(*) FROM alembic_version") == [(1,)]
@@ -197,10 +209,10 @@ async def test_nobody_can_log_in_as_the_role_of_a_door(addresses: EmbeddedDataba
 def _begin_without(part: str) -> Callable[..., bytes]:
     original = doors._begin
 
-    def begin(role: str, search_path: str, *, readonly: bool, snapshot: bool = False) -> bytes:
-        made = original(role, search_path, readonly=readonly, snapshot=snapshot).decode()
-        kept = [s for s in made.split("; ") if part not in s]
-        assert len(kept) == 2
+    def begin(role: str, search_path: str, **given: Any) -> bytes:
+        made = original(role, search_path, **given).decode().split("; ")
+        kept = [s for s in made if part not in s]
+        assert len(kept) == len(made) - 1
         return "; ".join(kept).encode()
 
     return begin
@@ -226,6 +238,14 @@ async def test_without_the_search_path_no_table_is_found(
         with pytest.raises(errors.UndefinedTable):
             async with context as connection:
                 await connection.execute(b"SELECT 1 FROM " + table)
+
+
+async def test_only_a_snapshot_is_read_by_several_processes(opened: Database, places: Places) -> None:
+    for snapshot, alone in ((False, True), (True, False)):
+        async with opened.tenant(places.a, readonly=True, snapshot=snapshot) as connection:
+            row = await fetch_one(connection, "SELECT current_setting('max_parallel_workers_per_gather') AS workers")
+            assert row is not None
+            assert (row["workers"] == "0") is alone
 
 
 async def _fail_and_go_on(database: Database, places: Places) -> None:

@@ -146,11 +146,12 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
-def visited(plan: dict[str, Any]) -> int:
-    """Return how many rows the scans of a plan have looked at."""
+def visited(plan: dict[str, Any], of: str = "") -> int:
+    """Return how many rows the scans of a plan have looked at, of relations whose names begin with ``of``."""
     total = 0
     for node in nodes(plan):
-        if "Relation Name" in node or node["Node Type"] == "Bitmap Index Scan":
+        named = node.get("Relation Name", "" if node["Node Type"] == "Bitmap Index Scan" else None)
+        if named is not None and named.startswith(of):
             removed = sum(node.get(f"Rows Removed by {how}", 0) for how in ("Filter", "Index Recheck"))
             total += (node["Actual Rows"] + removed) * node["Actual Loops"]
     return round(total)
@@ -194,3 +195,36 @@ async def test_a_page_looks_at_few_rows(
         assert not any(
             node["Node Type"] == "Seq Scan" and "transaction" in node["Relation Name"] for node in nodes(plan)
         )
+
+
+async def test_accepted_matches_are_not_looked_for_among_newer_ones(
+    opened: Database, filled: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened.tenant(filled.a) as connection, connection.transaction(force_rollback=True):
+        newest = b"id > (SELECT id FROM match ORDER BY id DESC OFFSET 10000 LIMIT 1)"
+        await connection.execute(b"UPDATE match SET status = 'proposed' WHERE " + newest)
+        plan = await plan_of(connection, monkeypatch, "matches", {"status": "accepted"}, "-createdAt")
+    assert visited(plan) <= VISITED_MAX, plan
+
+
+async def test_matches_that_were_decided_since_are_found_by_their_changes(
+    opened: Database, filled: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened.tenant(filled.a) as connection, connection.transaction(force_rollback=True):
+        [row] = await fetch_all(connection, "SELECT clock_timestamp() AS now")
+        # Decided before, all but the newest, which are decided soon.
+        await connection.execute(
+            b"INSERT INTO change SELECT gen_random_uuid(), %s + n * interval '1s' FROM generate_series(-99, 200) n",
+            (row["now"],),
+        )
+        await connection.execute(
+            b"UPDATE match m SET change_id = h.id FROM (SELECT id, row_number() OVER (ORDER BY at) AS n FROM change) h,"
+            b" (SELECT id, row_number() OVER (ORDER BY id) AS n FROM match) p"
+            b" WHERE p.id = m.id AND h.n = CASE WHEN p.n <= 39500 THEN 1 + p.n % 4 ELSE 101 + p.n % 200 END"
+        )
+        await connection.execute(b"ANALYZE match, change")
+        for status in ("proposed", "superseded"):
+            for sort in BY_CREATION:
+                given = {"status": status, "as_of": row["now"]}
+                plan = await plan_of(connection, monkeypatch, "matches", given, sort)
+                assert visited(plan, of="match") <= VISITED_MAX, (status, sort, plan)
