@@ -18,7 +18,17 @@ from types import FrameType
 from typing import Final, TextIO
 
 from payrec.commands.migrate import migrate
-from payrec.commands.serving import internal_port, listen, make_factory, opened, port_of, run_async, served, stopping
+from payrec.commands.serving import (
+    internal_port,
+    keep_what_is_there,
+    listen,
+    make_factory,
+    opened,
+    port_of,
+    run_async,
+    served,
+    stopping,
+)
 from payrec.commands.terminal import say
 from payrec.config import Config
 from payrec.embedded.dev import DevelopmentHome, WorkerProcess, environment_of, write_private
@@ -110,6 +120,7 @@ async def _develop(config: Config, api_socket: socket.socket, internal_socket: s
         say(f"data            {running.config.data_dir}")
         say(f"other commands  set -a; . {running.environment_file}; set +a; payrec tenants list")
         say("Ctrl-C ends it; the data stays.")
+        keep_what_is_there()
         await stop.wait()
         say("stopping")
     return 0

@@ -10,6 +10,7 @@ from payrec.commands.serving import (
     check_start,
     given_ports,
     internal_port,
+    keep_what_is_there,
     listen,
     make_factory,
     opened,
@@ -48,5 +49,6 @@ async def _serve(config: Config) -> int:
                     served(app, api_socket, config=config, lifespan=True, drain_seconds=DRAIN_SECONDS_MAX),
                     internal_port(factory, internal_socket),
                 ):
+                    keep_what_is_there()
                     await stop.wait()
     return 0

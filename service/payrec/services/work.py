@@ -6,7 +6,7 @@ answer last, in the transaction of the effect.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from uuid import UUID
@@ -22,6 +22,7 @@ from payrec.storage.control_audit import ControlAuditStore
 from payrec.storage.control_outbox import ControlOutboxStore
 from payrec.storage.database import Connection, Database
 from payrec.storage.idempotency import IdempotencyStore, StoredAnswer
+from payrec.storage.rows import Ids
 
 
 class ReplayedAnswer(Exception):  # noqa: N818 - not an error: the answer that the request already got
@@ -45,15 +46,15 @@ class Unit:
         self.now = now
         self.change_id = change_id
         self.records: list[Record] = []
-        self.told: list[tuple[str, Sequence[UUID]]] = []
+        self.told: list[tuple[str, Ids]] = []
         self.discarded: list[UUID] = []
-        self._answer: tuple[int, str, dict[str, str]] | None = None
+        self._answer: tuple[int, BaseModel, dict[str, str]] | None = None
 
     def record(self, record: Record) -> None:
         """Add what was done to the audit, and to the events where others are told."""
         self.records.append(record)
 
-    def tell(self, event: str, resource_ids: Sequence[UUID]) -> None:
+    def tell(self, event: str, resource_ids: Ids) -> None:
         """Add an event that is true of many resources, whose reason is recorded with something else."""
         self.told.append((event, resource_ids))
 
@@ -66,7 +67,7 @@ class Unit:
 
         A request of several transactions keeps a 202 with the row that it creates first, and the last one replaces it.
         """
-        self._answer = (status, body.model_dump_json(by_alias=True), headers or {})
+        self._answer = (status, body, headers or {})
 
     async def save_answer(self, request: IdempotentRequest | None) -> None:
         """Store what ``answer`` was told."""
@@ -74,7 +75,8 @@ class Unit:
             return
         status, body, headers = self._answer
         store = IdempotencyStore(self.connection)
-        await store.save(request, at=self.now, status=status, body=body, headers=headers)
+        text = body.model_dump_json(by_alias=True)
+        await store.save(request, at=self.now, status=status, body=text, headers=headers)
 
 
 class Work:
@@ -88,9 +90,16 @@ class Work:
 
     @asynccontextmanager
     async def tenant(
-        self, caller: Caller, scope: TenantScope | None = None, *, resumed: bool = False
+        self,
+        caller: Caller,
+        scope: TenantScope | None = None,
+        *,
+        resumed: bool = False,
+        planned_once: bool = False,
     ) -> AsyncIterator[Unit]:
         """Open a change of a tenant environment; ``resumed`` is for a later transaction of the same request.
+
+        ``planned_once`` as ``Database.tenant`` says.
 
         Raises
         ------
@@ -100,7 +109,7 @@ class Work:
             As ``IdempotencyStore.claim``.
         """
         scope = scope or caller.tenant
-        async with self.database.tenant(scope) as connection:
+        async with self.database.tenant(scope, planned_once=planned_once) as connection:
             unit = Unit(connection, caller=caller, now=self.clock.now(), change_id=self.ids.new())
             if not resumed:
                 await self._claim(unit)

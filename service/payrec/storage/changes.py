@@ -8,10 +8,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from pydantic_core import to_json
 
 from payrec.domain.changes import Record
 from payrec.storage.database import Connection
-from payrec.storage.rows import array_text
+from payrec.storage.rows import Ids, array_text
 
 _FINISH: Final = """
     WITH record AS (
@@ -62,6 +63,8 @@ EVENT_TYPES: Final = frozenset(
         "import.failed",
         "import.statement_gap",
         "match.proposed",
+        "match.pending_approval",
+        "match.approved",
         "match.accepted",
         "match.rejected",
         "match.reversed",
@@ -95,37 +98,44 @@ class _Event:
     """A row of the outbox."""
 
     type: str
-    resource_ids: list[UUID]
+    resource_ids: list[UUID | str]
     data: dict[str, Any] | None
 
 
 def _audited(record: Record) -> dict[str, Any]:
     return {
         "action": record.action,
-        "resource_id": str(record.resource_id) if record.resource_id is not None else None,
+        "resource_id": record.resource_id,
         "reason": record.reason,
         "before": record.before,
         "after": record.after,
     }
 
 
-def _events(records: Sequence[Record], told: Sequence[tuple[str, Sequence[UUID]]]) -> list[_Event]:
+Told = tuple[str, Ids]
+"""A type of event, and the resources that it is true of."""
+
+
+def _events(records: Sequence[Record], told: Sequence[Told]) -> list[_Event]:
     """Return the rows of the outbox, in order: what follows each other and says no more than its type shares one."""
     found: list[_Event] = []
 
-    def add(kind: str, resource_id: UUID, data: dict[str, Any] | None) -> None:
+    def add(kind: str, resource_ids: Ids, data: dict[str, Any] | None) -> None:
         last = found[-1] if found else None
-        if last and last.type == kind and not (last.data or data) and len(last.resource_ids) < EVENT_IDS_MAX:
-            last.resource_ids.append(resource_id)
-        else:
-            found.append(_Event(kind, [resource_id], data))
+        room = 0
+        if last and last.type == kind and not (last.data or data):
+            room = EVENT_IDS_MAX - len(last.resource_ids)
+            last.resource_ids += resource_ids[:room]
+        found.extend(
+            _Event(kind, [*resource_ids[place : place + EVENT_IDS_MAX]], data)
+            for place in range(room, len(resource_ids), EVENT_IDS_MAX)
+        )
 
     for record in records:
         if record.resource_id is not None and record.action in EVENT_TYPES:
-            add(record.action, record.resource_id, record.data)
+            add(record.action, [record.resource_id], record.data)
     for kind, resource_ids in told:
-        for resource_id in resource_ids:
-            add(kind, resource_id, None)
+        add(kind, resource_ids, None)
     return found
 
 
@@ -143,7 +153,7 @@ class ChangeStore:
         actor: str,
         request_id: str,
         records: Sequence[Record],
-        told: Sequence[tuple[str, Sequence[UUID]]] = (),
+        told: Sequence[Told] = (),
     ) -> None:
         """Write all records and the change; the change's clock is the instant of the transaction.
 
@@ -156,7 +166,7 @@ class ChangeStore:
             "environment_id": environment_id,
             "actor": actor,
             "request_id": request_id,
-            "records": Jsonb([_audited(record) for record in records]),
+            "records": Jsonb([_audited(record) for record in records], to_json),
             "types": [event.type for event in events],
             "resources": [array_text(event.resource_ids) for event in events],
             "data": [Jsonb(event.data or {}) for event in events],

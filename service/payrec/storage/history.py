@@ -52,38 +52,42 @@ def later(change: str) -> str:
     return f"EXISTS (SELECT FROM change lh WHERE lh.id = {change} AND lh.at > %(as_of)s)"
 
 
-def allocations_logged(statement: str, *, before: str = "", returning: str = "", alone: bool = False) -> str:
+def allocations_logged(
+    statement: str, *, before: str = "", returning: str = "", alone: bool = False, are_new: bool = False
+) -> str:
     """Return a statement's beginning: ``changed`` is what ``statement`` has changed of ``allocation a``, and is logged.
 
     ``statement`` is an INSERT or UPDATE of ``allocation`` called ``a`` without RETURNING, which sets ``change_id`` and
     the next ``version``. ``before`` are other CTEs that it needs, ``returning`` more columns. ``SELECT … FROM changed``
     (or any main statement) follows. Who decides ``alone`` logs nothing but what was before: whoever changes the rows
-    next has waited for the commit, and keeps what he finds.
+    next has waited for the commit, and keeps what he finds. Rows that ``are_new`` all of them were nothing before.
     """
     columns = columns_of(AllocationState, "a")
-    return f"""
-        WITH {f"{before}, " if before else ""}changed AS (
-            {statement} RETURNING {columns}{f", {returning}" if returning else ""}
-        ), kept AS (
+    kept = f""", kept AS (
             -- Only of rows that the change holds already, so that nobody waits for each other in a circle.
             INSERT INTO allocation_state ({_ALLOCATION})
             SELECT {columns} FROM changed c
             JOIN allocation a ON a.transaction_id = c.transaction_id AND a.side = c.side
             ON CONFLICT DO NOTHING
-        ){"" if alone else _logged("allocation_state", _ALLOCATION)}
-    """  # noqa: S608 - our own text
+        )"""  # noqa: S608 - our own text
+    return f"""
+        WITH {f"{before}, " if before else ""}changed AS (
+            {statement} RETURNING {columns}{f", {returning}" if returning else ""}
+        ){"" if are_new else kept}{"" if alone else _logged("allocation_state", _ALLOCATION)}
+    """
 
 
-def matches_logged(statement: str, *, before: str = "", returning: str = "", alone: bool = False) -> str:
+def matches_logged(statement: str, *, returning: str = "", alone: bool = False, by_id: bool = False) -> str:
     """Return a statement's beginning, as ``allocations_logged``: ``statement`` is an UPDATE of ``match m``.
 
-    ``changed`` has the columns of ``match_state``: the id is ``match_id``.
+    ``changed`` has the columns of ``match_state``: the id is ``match_id``. With ``by_id`` all of them are ``%(ids)s``,
+    and are looked up by these: for many that a statement has changed the planner would read all matches.
     """
     columns = ", ".join(f'm."{name}"' for name in _MATCH_STATE)
     return f"""
-        WITH {f"{before}, " if before else ""}changed AS (
+        WITH changed AS (
             {statement} RETURNING m.id AS match_id, {columns}{f", {returning}" if returning else ""}
-        ), {matches_kept("changed")}{"" if alone else _logged("match_state", _MATCH)}
+        ), {matches_kept("changed", by_id=by_id)}{"" if alone else _logged("match_state", _MATCH)}
     """
 
 
@@ -93,7 +97,7 @@ def _logged(table: str, columns: str) -> str:
         )"""  # noqa: S608 - our own text
 
 
-def matches_kept(changed: str) -> str:
+def matches_kept(changed: str, *, by_id: bool = False) -> str:
     """Return the CTE that keeps what matches were before: those whose ``match_id`` the CTE ``changed`` gives."""
     old = ", ".join(
         "coalesce(m.change_id, m.created_change_id)" if name == "change_id" else f'm."{name}"' for name in _MATCH_STATE
@@ -101,7 +105,7 @@ def matches_kept(changed: str) -> str:
     return f"""kept AS (
             INSERT INTO match_state ({_MATCH}) SELECT m.id, {old} FROM {changed} c JOIN match m ON m.id = c.match_id
             -- What a proposal was at first is implied.
-            WHERE m.version > 1 OR m.status <> 'proposed' OR m.sampled
+            WHERE (m.version > 1 OR m.status <> 'proposed' OR m.sampled) {"AND m.id = ANY(%(ids)s)" if by_id else ""}
             ON CONFLICT DO NOTHING
         )"""  # noqa: S608 - our own text
 

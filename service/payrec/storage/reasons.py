@@ -10,6 +10,7 @@ from payrec.domain.matching.rules import Reason
 from payrec.storage.database import Connection
 from payrec.storage.history import keep_reasons
 from payrec.storage.history_relations import is_open
+from payrec.storage.rows import Ids, array_text
 
 _CODES: Final = {reason.value: reason.code for reason in Reason}
 
@@ -44,6 +45,6 @@ def reason_code_of(number: str) -> str:
     return f"({_SAID})[{number}]"
 
 
-async def end_reasons(connection: Connection, ids: Sequence[UUID], sides: Sequence[int], *, change_id: UUID) -> None:
+async def end_reasons(connection: Connection, ids: Ids, sides: Sequence[int], *, change_id: UUID) -> None:
     """Say no more why transactions are open: they are not, or no longer as the last run has seen them."""
-    await connection.execute(_END, {"ids": list(ids), "sides": list(sides), "change_id": change_id})
+    await connection.execute(_END, {"ids": array_text(ids), "sides": array_text(sides), "change_id": change_id})

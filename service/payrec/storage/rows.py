@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
+from uuid import UUID
 
 from psycopg import sql
 from psycopg.errors import error_from_result
@@ -18,6 +19,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import SQLModel
 
 from payrec.storage.database import Connection
+
+Ids = Sequence[UUID] | Sequence[str]
+"""Ids as they come from a request or from the database: to be given back they need not be values."""
 
 COPY_BYTES: Final = 256 * 1024
 """Bytes of one message to the server."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.contention import put
-from support.matching_world import DECISIONS, World, matching_world
+from support.matching_world import DEADLINE_SECONDS, DECISIONS, World, matching_world
 from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +176,20 @@ async def test_ten_thousand_are_accepted_in_one_request(world: World) -> None:
     told = "SELECT type, sum(cardinality(resource_ids))::int AS n, max(cardinality(resource_ids)) AS most FROM outbox"
     # What a worker has sealed already is not there any more; what is there is in rows of many.
     assert all(row["most"] <= 1_000 for row in await world.sql(f"{told} GROUP BY type"))
+
+
+async def test_who_changes_a_transaction_at_that_moment_is_waited_for(world: World) -> None:
+    changing, other = await pairs(world, 2)
+    database = world.service.factory.context.database
+    async with database.tenant(world.scope) as connection:
+        # As an upload does that marks a duplicate: it takes no part in deciding, and holds the open row.
+        for table, name in (("incoming_transaction", "id"), ("incoming_open", "transaction_id")):
+            query = f"UPDATE {table} SET revision = 2 WHERE {name} = (SELECT incoming_id FROM leg WHERE match_id = %s)"  # noqa: S608 - our own text
+            await connection.execute(query.encode(), (changing,))
+        accepting = asyncio.create_task(decide(world, "accept", [changing, other]))
+        waiting = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND locktype = 'transactionid') AS waits"
+        until = asyncio.get_running_loop().time() + DEADLINE_SECONDS
+        while not (await world.sql(waiting))[0]["waits"]:
+            assert asyncio.get_running_loop().time() < until
+            await asyncio.sleep(0.01)
+    assert codes(await accepting) == [(409, "stale_proposal"), 200]
