@@ -6,6 +6,7 @@ import asyncio
 import json
 import secrets
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -16,6 +17,7 @@ from support.service import Tenant
 
 _IDENTIFIED = {
     "event": "id",
+    "expected_snapshot": "id",
     "expected_transaction": "id",
     "incoming_transaction": "id",
     "import": "id",
@@ -63,6 +65,7 @@ async def fill(tenant: Tenant, environment: str, url: str) -> Place:
     for number, mark in enumerate((place.bait, place.secret, place.secret)):
         await _transactions(place, mark, number)
     await _upload(place)
+    await _compare(place)
     assert (await place.post("/matches/match", {}))["counts"]["proposed"] == 3
     listed = (await tenant.get("/matches", environment)).json()["data"]
     await place.post(f"/matches/{listed[0]['id']}/accept", {"reason": place.secret})
@@ -100,6 +103,15 @@ async def _upload(place: Place) -> None:
         }
         content = json.dumps([record, {"remittance": mark}]).encode()
         await place.post("/incoming-transactions/upload", None, files={"file": (name, content)})
+
+
+async def _compare(place: Place) -> None:
+    for mark, name in ((place.bait, "bait.json"), (place.secret, f"{place.secret}.json")):
+        record = {"externalId": f"{mark}-missing", "openAmount": "7.00", "currency": "EUR"}
+        totals = json.dumps([{"currency": "EUR", "count": 1, "amount": "7.00"}])
+        said = {"takenAt": datetime.now(UTC).isoformat(), "controlTotals": totals}
+        files = {"file": (name, json.dumps([record]).encode())}
+        await place.post("/expected-transactions/snapshots", None, files=files, data=said)
 
 
 async def _finished(place: Place, job_id: str) -> None:

@@ -19,6 +19,7 @@ from support.wire import add_key
 
 LARGE_ROWS: Final = 30_000
 RECORD: Final = {"currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
+KWD: Final = {"currency": "KWD", "count": 1, "amount": "7.000"}
 DUE_TASKS: Final = {
     "audit_seal": "seal_audit_logs",
     "outboxes": "look_at_outboxes",
@@ -77,6 +78,15 @@ class Story:
         assert answer.status_code == 202, answer.text
         self.jobs[answer.json()["jobId"]] = "succeeded"
         self.made["items"] += len(records)
+
+    async def snapshot(self) -> None:
+        """Upload what another system has open, of which one item is to be created here."""
+        record = {"externalId": f"{self.number}", "direction": "debit", "amount": "7.000", "openAmount": "7.000"}
+        said = {"takenAt": datetime.now(UTC).isoformat(), "controlTotals": json.dumps([KWD]), "apply": "true"}
+        file = ("open.json", json.dumps([{**record, "currency": "KWD"}]).encode())
+        answer = await self.world.tenant.post("/expected-transactions/snapshots", files={"file": file}, data=said)
+        assert answer.status_code == 202, answer.text
+        self.jobs[answer.json()["jobId"]] = "succeeded"
 
     async def bad_upload(self) -> None:
         """Upload a file that nobody can read."""

@@ -106,6 +106,13 @@ class AsOfOutOfRangeError(UnprocessableError):
     title = "The state at this instant cannot be told"
 
 
+class ControlTotalsMismatchError(UnprocessableError):
+    """What came is not what the sender counted and added up; ``errors`` says which total is another one."""
+
+    code = "control_totals_mismatch"
+    title = "The control totals do not add up"
+
+
 class UrlNotAllowedError(UnprocessableError):
     """The address is one that nothing is sent to."""
 

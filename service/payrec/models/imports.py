@@ -15,7 +15,7 @@ from payrec.domain.statements import StatementKind
 from payrec.models.common import Currency, ListQuery, Public, Resource, Text
 
 ImportStatus = Literal["processing", "completed", "failed"]
-ImportResource = Literal["incoming-transactions", "expected-transactions"]
+ImportResource = Literal["incoming-transactions", "expected-transactions", "expected-snapshots"]
 # fmt: off
 UploadFormat = Literal[
     "auto", "camt", "camt.052", "camt.053", "camt.054", "mt940", "mt942", "bai2", "ofx", "csv", "xlsx", "json",
@@ -104,7 +104,7 @@ class ImportPublic(Resource):
     job_id: UUID
     data_source_id: UUID | None
     resource: ImportResource
-    """The collection that the records of the file are of."""
+    """What the records of the file are of. Those of a snapshot are only compared, and skipped unless one is created."""
     status: ImportStatus
     name: str
     bytes: int

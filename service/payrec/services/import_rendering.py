@@ -14,6 +14,7 @@ COLLECTION: Final = "/imports"
 
 INCOMING: Final = "incoming-transactions"
 EXPECTED: Final = "expected-transactions"
+SNAPSHOT: Final = "expected-snapshots"
 """What a file may be of, as ``import.resource`` says it."""
 
 ERRORS_SHOWN_MAX: Final = 100

@@ -18,26 +18,33 @@ from payrec.errors import NotFoundError, UnavailableError
 from payrec.models.common import Page
 from payrec.models.expected_transactions import ExpectedUploadOptions
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
+from payrec.models.snapshots import SnapshotOptions, SnapshotPublic
 from payrec.services.blobs import begun
 from payrec.services.csv_text import csv_rows
 from payrec.services.data_sources import with_source
 from payrec.services.import_processing import ImportProcessor
-from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, rendered_imports
+from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, SNAPSHOT, rendered_imports
 from payrec.services.jobs import end_cancelled, queued_job
 from payrec.services.paging import Pager
 from payrec.services.read_options import profile_of
+from payrec.services.snapshot_rendering import control_totals, rendered_snapshots
 from payrec.services.validation import identifier
 from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.database import Connection
 from payrec.storage.imports import ImportStore
 from payrec.storage.jobs import INLINE_LEASE, JobStore
 from payrec.storage.listing import BY_CREATION, PageRequest
+from payrec.storage.snapshots import SnapshotStore
 
 INLINE_BYTES_MAX: Final = 1024 * 1024
 """Bytes of a file that is read within the request; a larger one is a job, because others wait while it is read."""
 
 
-Options = UploadOptions | ExpectedUploadOptions
+Options = UploadOptions | ExpectedUploadOptions | SnapshotOptions
 """What is said of a file; which of them tells what the file is of."""
+
+Uploaded = ImportPublic | SnapshotPublic
+"""What an upload is answered with."""
 
 
 class UploadedFile:
@@ -58,16 +65,20 @@ class ImportService:
         self._pager = pager
         self._processor = processor
 
-    async def upload(self, caller: Caller, file: UploadedFile, options: Options) -> tuple[ImportPublic, int]:
+    async def upload(self, caller: Caller, file: UploadedFile, options: Options) -> tuple[Uploaded, int]:
         """Store a file and read it, within the request when it is small; return the import and the status.
+
+        Of a snapshot it is the snapshot.
 
         The status is 201 for a new import that is completed, 200 for an earlier one of the same bytes and options,
         202 while a worker reads it.
 
         Raises
         ------
-        UnreadableFileError, ValidationFailedError, PayloadTooLargeError
+        UnreadableFileError, ValidationFailedError, ControlTotalsMismatchError, PayloadTooLargeError
             Nothing of the file is stored but that it failed.
+        AsOfOutOfRangeError
+            A snapshot is of an instant that cannot be told.
         UnavailableError
             A worker reads it, if it was stored before.
         NotFoundError, ConflictError
@@ -75,6 +86,8 @@ class ImportService:
         """
         if isinstance(options, UploadOptions):
             profile_of(options)
+        elif isinstance(options, SnapshotOptions):
+            control_totals(options)
         caller = caller.asking(_content_key(file, options))
         inline = file.size <= INLINE_BYTES_MAX
         import_id, job_id = self._work.ids.new(), self._work.ids.new()
@@ -83,18 +96,22 @@ class ImportService:
             # What the source says now is kept with the import: a later change of it changes nothing that came before.
             if isinstance(options, UploadOptions):
                 options = await with_source(unit.connection, options)
+            elif isinstance(options, SnapshotOptions):
+                await SnapshotStore(unit.connection).check(options.taken_at)
             content_key = _content_key(file, options)
             row = self._row(file, options, content_key, import_id=import_id, job_id=job_id, unit=unit)
             row["object_id"] = blob.object_id
             earlier = await ImportStore(unit.connection).add(row)
             if earlier is not None:
-                public = (await rendered_imports(unit.connection, [earlier]))[0]
+                public = await _rendered(unit.connection, earlier)
                 status = 202 if public.status == "processing" else 200
                 unit.answer(status, public, public.headers)
                 return public, status
             await blob.store(unit.connection, import_id)
             await self._add_job(unit, caller, import_id, job_id, inline=inline)
-            public = (await rendered_imports(unit.connection, [row]))[0]
+            if row["resource"] == SNAPSHOT:
+                await SnapshotStore(unit.connection).add(import_id)
+            public = await _rendered(unit.connection, row)
             headers = {**public.headers, "Location": f"/jobs/{job_id}"}
             unit.answer(202, public, headers)
         if not inline:
@@ -259,14 +276,23 @@ class ImportService:
 
 
 def _resource(options: Options) -> str:
+    if isinstance(options, SnapshotOptions):
+        return SNAPSHOT
     return INCOMING if isinstance(options, UploadOptions) else EXPECTED
+
+
+async def _rendered(connection: Connection, row: dict[str, Any]) -> Uploaded:
+    """Return what an upload is answered with, of the import's row."""
+    if row["resource"] != SNAPSHOT:
+        return (await rendered_imports(connection, [row]))[0]
+    return (await rendered_snapshots(connection, [await SnapshotStore(connection).get(row["id"]) or row]))[0]
 
 
 def _content_key(file: UploadedFile, options: Options) -> bytes:
     """Return what two uploads have in common that are the same: bytes, options, and whose file it is."""
     said = options.model_dump(mode="json")
     if not isinstance(options, UploadOptions):
-        said["resource"] = EXPECTED
+        said["resource"] = _resource(options)
     elif options.data_source_id is None:
         # As it was before there were data sources, so that what came then is still known.
         del said["data_source_id"]

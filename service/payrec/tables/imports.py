@@ -18,7 +18,10 @@ class Import(TenantTable, table=True):
     __tablename__ = "import"
     __table_args__ = (
         CheckConstraint("status IN ('processing', 'completed', 'failed')", name="import_status_known"),
-        CheckConstraint("resource IN ('incoming-transactions', 'expected-transactions')", name="import_resource_known"),
+        CheckConstraint(
+            "resource IN ('incoming-transactions', 'expected-transactions', 'expected-snapshots')",
+            name="import_resource_known",
+        ),
         CheckConstraint(
             "status <> 'completed' OR records = accepted + duplicates + skipped + rejected",
             name="import_counts_add_up",
@@ -65,7 +68,7 @@ class Import(TenantTable, table=True):
     object_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
     """The file's object in the object store; None while it is kept in ``blob_chunk``, and when it is not kept."""
     resource: str = Field(sa_column=column(str, default="'incoming-transactions'"))
-    """The collection that the records of the file are of."""
+    """What the records of the file are of."""
 
 
 class ImportProblem(TenantTable, table=True):

@@ -1,0 +1,213 @@
+"""Files of the interface's own records: read record by record, counted, and loaded with as much care as it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from typing import IO, Any, BinaryIO, Final, Generic, Self, TypeVar
+from uuid import UUID
+
+from payrec.domain.changes import Record
+from payrec.domain.statements import Problem
+from payrec.errors import FieldError, PayrecError, UnavailableError, ValidationFailedError
+from payrec.formats.accounting import Counts
+from payrec.formats.base import RecordError
+from payrec.formats.records import RecordFile
+from payrec.metrics import Metrics
+from payrec.models.expected_transactions import RecordFileOptions
+from payrec.services.import_rendering import ERRORS_SHOWN_MAX
+from payrec.services.work import LostLeaseError, Unit
+from payrec.storage.copy_text import problem_line
+from payrec.storage.imports import ImportStore
+from payrec.storage.jobs import JobStore
+from payrec.storage.loading import LOADING_ATTEMPTS_MAX, ContendedError
+
+T = TypeVar("T")
+
+PIECE_RECORDS: Final = 5_000
+"""Records that are looked up and stored together."""
+
+SPOOL_MEMORY_BYTES: Final = 1024 * 1024
+"""Bytes of rendered problems that stay in memory; more goes to a file of the same life."""
+
+FIELDS_TOLD_MAX: Final = 5
+"""Wrong fields of one record that its problem names."""
+
+_DEFAULTS: Final = ("account", "currency", "direction")
+"""Options that stand for what a record does not say."""
+
+
+class RecordReading(ABC, Generic[T]):
+    """One reading of a file of records; counts what becomes of each."""
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        row: dict[str, Any],
+        options: RecordFileOptions,
+        *,
+        fields: frozenset[str],
+        integers: frozenset[str],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._import_id: UUID = row["id"]
+        self.defaults = {name: value for name in _DEFAULTS if (value := getattr(options, name)) is not None}
+        self._file = RecordFile(
+            stream, name=row["name"], format=options.format, fields=fields, integers=integers, monotonic=monotonic
+        )
+        self._records = iter(self._file)
+        self._problem_count = 0
+        self._first: list[FieldError] = []
+        self.problems: IO[bytes] = tempfile.SpooledTemporaryFile(  # noqa: SIM115 - closed by __exit__
+            max_size=SPOOL_MEMORY_BYTES
+        )
+        """Every problem, as COPY text."""
+        self.counts = Counts()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.problems.close()
+
+    @abstractmethod
+    def understood(self, record: dict[str, Any]) -> T:
+        """Return what a record says; ``record`` has no member that is null.
+
+        Raises
+        ------
+        RecordError, PayrecError
+            It is rejected.
+        """
+
+    async def next_piece(self) -> list[tuple[int, T]]:
+        """Return the next records that are right, with their lines; none when the file is over.
+
+        Raises
+        ------
+        UnreadableFileError, PayloadTooLargeError
+            The file; nothing of it is to be kept.
+        """
+        coming = asyncio.create_task(asyncio.to_thread(self._piece))
+        try:
+            return await asyncio.shield(coming)
+        finally:
+            # The thread cannot be stopped; whoever closes the file must know that nobody reads it any more.
+            await asyncio.wait([coming])
+            if not coming.cancelled():
+                coming.exception()
+
+    def _piece(self) -> list[tuple[int, T]]:
+        found: list[tuple[int, T]] = []
+        while not found:
+            taken = list(islice(self._records, PIECE_RECORDS))
+            if not taken:
+                break
+            found = list(self._right(taken))
+        return found
+
+    def _right(self, taken: list[tuple[int, Any]]) -> Iterator[tuple[int, T]]:
+        for line, record in taken:
+            if isinstance(record, Problem):
+                self._tell(record)
+                continue
+            try:
+                yield line, self._understood(record)
+                self.counts.accepted += 1
+            except (RecordError, PayrecError) as error:
+                self.reject(line, error)
+
+    def _understood(self, record: Any) -> T:
+        if isinstance(record, RecordError):
+            raise record
+        if not isinstance(record, dict):
+            raise RecordError("invalid_entry", "an expected transaction is an object")
+        return self.understood({name: value for name, value in record.items() if value is not None})
+
+    def form(self) -> dict[str, Any]:
+        """Return what the import tells of the file itself, once it was read."""
+        file = self._file.file
+        return {"format": file.format, "format_version": None, "encoding": file.encoding}
+
+    def refusal(self) -> ValidationFailedError:
+        """Return why nothing is stored of a file that is to be stored whole."""
+        detail = f"{self.counts.rejected} records were rejected, so nothing is stored"
+        return ValidationFailedError(detail, errors=self._first)
+
+    def reject(self, line: int, error: RecordError | PayrecError) -> None:
+        """Note that the record of a line is not taken."""
+        code = error.code
+        if isinstance(error, PayrecError) and error.errors:
+            code = error.errors[0].code
+        detail = told(error)
+        self.counts.rejected += 1
+        if len(self._first) < ERRORS_SHOWN_MAX:
+            self._first.append(FieldError(pointer=f"/line/{line}", code=code, detail=detail))
+        self._tell(Problem(code, "error", rejects=True, line=line, detail=detail))
+
+    def _tell(self, problem: Problem) -> None:
+        line = problem_line(problem, import_id=self._import_id, ordinal=self._problem_count)
+        self.problems.write(line.encode())
+        self._problem_count += 1
+
+
+def told(error: RecordError | PayrecError) -> str:
+    """Return what is said of a record that is wrong: of its first fields, what is wrong with each."""
+    if isinstance(error, PayrecError) and error.errors:
+        return "; ".join(f"{field.pointer}: {field.detail}" for field in error.errors[:FIELDS_TOLD_MAX])
+    return error.detail
+
+
+async def with_care(load: Callable[..., Awaitable[T]]) -> T:
+    """Load a file, again when others store the same rows, the last time ``alone``, which ``load`` is told.
+
+    Raises
+    ------
+    UnavailableError
+        It cannot be loaded now.
+    """
+    for care in range(1, LOADING_ATTEMPTS_MAX + 1):
+        try:
+            return await load(alone=care == LOADING_ATTEMPTS_MAX)
+        except ContendedError:
+            continue
+    raise UnavailableError("somebody else changes the same rows")
+
+
+async def end_import(
+    unit: Unit,
+    row: dict[str, Any],
+    values: dict[str, Any],
+    problems: IO[bytes],
+    *,
+    attempt: int,
+    result: dict[str, Any],
+) -> dict[str, Any]:
+    """End an import that was loaded, and its job, and return the import's row as it is then.
+
+    Raises
+    ------
+    LostLeaseError
+        Another worker does it, or it was cancelled.
+    """
+    store = ImportStore(unit.connection)
+    if not await store.complete(row["id"], values, at=unit.now):
+        raise LostLeaseError
+    problems.seek(0)
+    await store.add_problems(problems)
+    jobs = JobStore(unit.connection)
+    done = values["records"]
+    if not await jobs.finish(row["job_id"], attempt=attempt, now=unit.now, result=result, done=done):
+        raise LostLeaseError
+    unit.record(Record(action="import.completed", resource_id=row["id"], after=values))
+    unit.record(Record(action="job.succeeded", resource_id=row["job_id"]))
+    return await store.get(row["id"]) or row
+
+
+def count_records(metrics: Metrics, values: dict[str, Any]) -> None:
+    """Count what became of the records of a file, after it was committed."""
+    for outcome in ("accepted", "duplicates", "skipped", "rejected"):
+        metrics.records.labels(outcome=outcome).inc(values[outcome])
