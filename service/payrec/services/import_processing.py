@@ -6,11 +6,12 @@ import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
 import structlog
 
-from payrec.constants import CONTINUITY_STATEMENTS_MAX
+from payrec.constants import CONTINUITY_STATEMENTS_MAX, FILE_ACCOUNTS_MAX
 from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
@@ -30,13 +31,16 @@ from payrec.errors import (
 )
 from payrec.metrics import Metrics
 from payrec.models.imports import ImportPublic, UploadOptions
+from payrec.models.snapshots import SnapshotPublic
+from payrec.services.accounts import move_openings, name_accounts
 from payrec.services.auto_runs import match_soon
 from payrec.services.data_source_status import follow_import
 from payrec.services.expected_uploads import ExpectedUploads
-from payrec.services.import_rendering import ERRORS_SHOWN_MAX, EXPECTED, rendered_imports
+from payrec.services.import_rendering import ERRORS_SHOWN_MAX, EXPECTED, SNAPSHOT, rendered_imports
 from payrec.services.ingestion import BelatedPagesError, Ingestion
 from payrec.services.jobs import end_without_effect
 from payrec.services.read_options import read_options
+from payrec.services.snapshot_loading import SnapshotUploads
 from payrec.services.statements import store_statements
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.idempotency import IdempotencyStore
@@ -53,7 +57,10 @@ class ImportProcessor:
     def __init__(self, *, work: Work, metrics: Metrics) -> None:
         self._work = work
         self._metrics = metrics
-        self._expected = ExpectedUploads(work=work, metrics=metrics)
+        self._records: dict[str, ExpectedUploads | SnapshotUploads] = {
+            EXPECTED: ExpectedUploads(work=work, metrics=metrics),
+            SNAPSHOT: SnapshotUploads(work=work, metrics=metrics),
+        }
         self._logger = structlog.get_logger("payrec.imports")
 
     async def process(
@@ -65,12 +72,12 @@ class ImportProcessor:
         attempt: int,
         stream: BinaryIO,
         progress: Progress | None = None,
-    ) -> ImportPublic:
+    ) -> ImportPublic | SnapshotPublic:
         """Read a file and load it; ``row`` is its import.
 
         Raises
         ------
-        UnreadableFileError, ValidationFailedError, PayloadTooLargeError
+        UnreadableFileError, ValidationFailedError, ControlTotalsMismatchError, PayloadTooLargeError
             After the import and its job were marked as failed; nothing else of the file is stored.
         LostLeaseError
             Another worker does it, or it was cancelled.
@@ -80,9 +87,9 @@ class ImportProcessor:
             It cannot be loaded now: a worker tries again.
         """
         try:
-            if row["resource"] == EXPECTED:
+            if (records := self._records.get(row["resource"])) is not None:
                 with disk_room():
-                    return await self._expected.load(
+                    return await records.load(
                         caller, scope, row, attempt=attempt, stream=stream, progress=progress or Progress()
                     )
             pages: dict[int, Page] = {}
@@ -214,9 +221,21 @@ class ImportProcessor:
         if len(ingestion.statements) > CONTINUITY_STATEMENTS_MAX:
             detail = f"only the first {CONTINUITY_STATEMENTS_MAX} statements were compared with those before them"
             ingestion.tell(Problem("continuity_not_checked", "info", detail=detail))
+        accounts = {
+            (s["account"], s["currency"]): "psp" if s["kind"] == "settlement" else "bank"
+            for s in ingestion.statements
+            if s["account"] is not None and s["currency"] is not None
+        }
+        if len(accounts) > FILE_ACCOUNTS_MAX:
+            detail = f"only the first {FILE_ACCOUNTS_MAX} accounts that the file names are listed as accounts"
+            ingestion.tell(Problem("accounts_not_listed", "info", detail=detail))
+            accounts = dict(islice(accounts.items(), FILE_ACCOUNTS_MAX))
         ingestion.problems.seek(0)
         await store.add_problems(ingestion.problems)
         await store_statements(unit, row["id"], ingestion.statements)
+        await name_accounts(unit, self._work.ids, accounts)
+        begun = {(s["account"], s["currency"]) for s in ingestion.statements if s["opening_minor"] is not None}
+        await move_openings(unit, begun & accounts.keys())
         await follow_import(unit, row)
         return values
 

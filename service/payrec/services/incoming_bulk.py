@@ -15,9 +15,10 @@ from payrec.domain.statements import Entry
 from payrec.errors import DuplicateContentError, DuplicateExternalIdError, PayrecError, UnavailableError
 from payrec.models.common import BulkResults
 from payrec.models.incoming_transactions import IncomingTransactionCreate, IncomingTransactionsCreate
+from payrec.services.accounts import name_accounts
 from payrec.services.auto_runs import match_soon
 from payrec.services.bulk_results import Results, read_items
-from payrec.services.incoming_rows import creation, named, repeats, rows_of, stated
+from payrec.services.incoming_rows import accounts_of, creation, named, repeats, rows_of, stated
 from payrec.services.validation import validated
 from payrec.services.work import Unit, Work
 from payrec.storage.duplicates import DuplicateStore
@@ -74,6 +75,7 @@ class IncomingBulkService:
                 unit.record(creation(entry, ids[index]))
             told = results.told()
             unit.answer(200, told)
+            await name_accounts(unit, self._work.ids, accounts_of(new.values()))
             if new:
                 await match_soon(unit, self._work.ids.new())
         return told, len(new)

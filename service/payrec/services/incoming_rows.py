@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from payrec.domain.identity import fingerprint
 from payrec.domain.incoming_transactions import open_row, stored_row, tie_identity
 from payrec.domain.statements import Batch, Entry, Money
 from payrec.models.incoming_transactions import IncomingTransactionCreate
+from payrec.services.accounts import identifier_of
 from payrec.services.validation import amount_of
 from payrec.services.work import Unit
 
@@ -17,7 +19,6 @@ _SAME: Final = [
     "direction",
     "currency",
     "external_id",
-    "account",
     "remittance",
     "structured_reference",
     "end_to_end_id",
@@ -46,6 +47,7 @@ def stated(given: IncomingTransactionCreate) -> Entry:
     """
     entry = Entry(
         amount_minor=amount_of(given, least=0),
+        account=None if given.account is None else identifier_of(given.account),
         booking_on=given.booking_date,
         value_on=given.value_date,
         status="pending" if given.status == "pending" else "booked",
@@ -77,6 +79,11 @@ def rows_of(
     }
     tie = tie_identity(identity, entry.fingerprint, declared=entry.external_id)
     return stored, open_row(entry, transaction_id=transaction_id, identity=tie)
+
+
+def accounts_of(entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
+    """Return the accounts that entries of requests name, by identifier and currency, with their kind."""
+    return {(entry.account, entry.currency): "bank" for entry in entries if entry.account is not None}
 
 
 def creation(entry: Entry, transaction_id: UUID) -> Record:

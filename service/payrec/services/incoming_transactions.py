@@ -17,8 +17,9 @@ from payrec.models.incoming_transactions import (
     IncomingTransactionPublic,
     IncomingTransactionQuery,
 )
+from payrec.services.accounts import name_accounts
 from payrec.services.auto_runs import match_soon
-from payrec.services.incoming_rows import creation, named, repeats, rows_of, stated
+from payrec.services.incoming_rows import accounts_of, creation, named, repeats, rows_of, stated
 from payrec.services.paging import Pager
 from payrec.services.validation import check_amount_filters, identifier
 from payrec.services.work import Unit, Work
@@ -55,6 +56,7 @@ class IncomingTransactionService:
             stored = await store.get(transaction_id)
             public = public_of(stored or {})
             unit.record(creation(entry, transaction_id))
+            await name_accounts(unit, self._work.ids, accounts_of([entry]))
             unit.answer(201, public, public.headers)
             await match_soon(unit, self._work.ids.new())
         return public

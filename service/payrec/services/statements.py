@@ -75,7 +75,7 @@ async def store_statements(unit: Unit, import_id: UUID, rows: Sequence[dict[str,
     for row in rows[CONTINUITY_STATEMENTS_MAX:]:
         row["chained_on"] = None
     store = StatementStore(unit.connection)
-    await store.add(rows)
+    await store.add([{**row, "change_id": unit.change_id} for row in rows])
     touched = {(row["account"], row["currency"], row["chained_on"]) for row in rows if row["chained_on"] is not None}
     if not touched:
         return

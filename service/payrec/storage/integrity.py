@@ -7,6 +7,7 @@ from typing import Final
 import psycopg
 
 from payrec.errors import (
+    AccountTakenError,
     AlreadyMatchedError,
     DataSourceNameTakenError,
     DuplicateExternalIdError,
@@ -18,6 +19,7 @@ from payrec.errors import (
 )
 
 ERRORS_BY_CONSTRAINT: Final[dict[str, type[PayrecError]]] = {
+    "account_unique": AccountTakenError,
     "allocation_pkey": AlreadyMatchedError,
     "allocation_within_amount": AlreadyMatchedError,
     "data_source_name_unique": DataSourceNameTakenError,

@@ -30,6 +30,7 @@ class Statement(TenantTable, table=True):
             "ordinal",
             postgresql_where=text("chained_on IS NOT NULL"),
         ),
+        Index("statement_apart", "account", "currency", postgresql_where=text("chained_on IS NULL")),
     )
 
     import_id: UUID = Field(sa_column=column(UUID, primary_key=True))
@@ -64,3 +65,5 @@ class Statement(TenantTable, table=True):
     """What the statement before it closed with, where there is a gap or an overlap."""
     expected_on: date | None = Field(sa_column=column(date, nullable=True))
     """The day of that statement."""
+    change_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The change that stored it; null for what was stored before that was kept."""

@@ -1,0 +1,144 @@
+"""The reconciliation statement of an account: what it began with, what became of its lines, what the bank says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import date, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from payrec.domain.caller import Caller
+from payrec.domain.money import format_minor
+from payrec.domain.scope import today
+from payrec.errors import FieldError, NotFoundError, ValidationFailedError
+from payrec.models.common import Page
+from payrec.models.reconciliations import (
+    ReconciliationLine,
+    ReconciliationLineQuery,
+    ReconciliationQuery,
+    ReconciliationStatement,
+    StatementPart,
+)
+from payrec.services.paging import Pager
+from payrec.services.validation import identifier
+from payrec.services.work import Work
+from payrec.storage.accounts import AccountStore
+from payrec.storage.history import HistoryStore
+from payrec.storage.reconciliations import PARTS, SORTS, ReconciliationStore
+
+
+class ReconciliationService:
+    """Reconciliation statements of the accounts of the caller's tenant environment."""
+
+    def __init__(self, *, work: Work, pager: Pager) -> None:
+        self._work = work
+        self._pager = pager
+
+    async def statement(self, caller: Caller, account_id: str, query: ReconciliationQuery) -> ReconciliationStatement:
+        """Return the statement of an account at a cut-off.
+
+        Raises
+        ------
+        AsOfOutOfRangeError
+        NotFoundError
+            There is no such account, or was none at that instant.
+        ValidationFailedError
+            The cut-off lies before what the account begins with.
+        """
+        wanted, cut_off = identifier(account_id), self._cut_off(caller, query)
+        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store):
+            sums, closed, book_minor = await store.parts(), await store.closed(), await store.book_minor()
+        currency, opening_minor = account["currency"], account["opening_minor"] or 0
+        base = {"cutOff": cut_off.isoformat()}
+        if query.as_of is not None:
+            base["asOf"] = query.as_of.isoformat()
+        parts = {
+            column: StatementPart(
+                count=sums[column][0],
+                sum_minor=sums[column][1],
+                sum=format_minor(sums[column][1], currency),
+                url=f"{lines_path(wanted)}?{urlencode({'part': part, **base})}",
+            )
+            for part, column in PARTS.items()
+        }
+        balance_minor = opening_minor + sum(sums[column][1] for part, column in PARTS.items() if part != "pending")
+        statement_minor = None if closed is None else closed["closing_minor"]
+        figures = {
+            "opening_balance": opening_minor,
+            "balance": balance_minor,
+            "statement_balance": statement_minor,
+            "difference": None if statement_minor is None else statement_minor - balance_minor,
+            "book_balance": book_minor,
+            "book_difference": None if book_minor is None else book_minor - balance_minor,
+        }
+        return ReconciliationStatement.model_validate(
+            {
+                "account_id": wanted,
+                "identifier": account["identifier"],
+                "currency": currency,
+                "cut_off": cut_off,
+                "opening_on": account["opening_on"],
+                "statement_balance_on": None if closed is None else closed["closed_on"],
+                **{f"{name}_minor": minor for name, minor in figures.items()},
+                **{n: None if minor is None else format_minor(minor, currency) for n, minor in figures.items()},
+                **parts,
+            }
+        )
+
+    async def lines(self, caller: Caller, account_id: str, query: ReconciliationLineQuery) -> Page[ReconciliationLine]:
+        """Return a page of the lines of a part, by booking date.
+
+        Raises
+        ------
+        InvalidCursorError
+        AsOfOutOfRangeError, NotFoundError, ValidationFailedError
+            As ``statement``.
+        """
+        wanted, cut_off = identifier(account_id), self._cut_off(caller, query)
+        listing = self._pager.listing(f"/accounts/{account_id}/reconciliation/lines", query, SORTS, caller.scope)
+        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store):
+            rows, more = await store.page(listing.request, query)
+        data = [_line(row, query, account["currency"]) for row in rows]
+        return listing.page(ReconciliationLine, rows, data=data, more=more)
+
+    def _cut_off(self, caller: Caller, query: ReconciliationQuery | ReconciliationLineQuery) -> date:
+        return query.cut_off or today(caller.tenant, query.as_of or self._work.clock.now())
+
+    @asynccontextmanager
+    async def _opened(
+        self, caller: Caller, account_id: UUID, cut_off: date, as_of: datetime | None
+    ) -> AsyncIterator[tuple[dict[str, Any], ReconciliationStore]]:
+        """Open the store of an account; all that one statement reads is of one moment."""
+        async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
+            await HistoryStore(connection).check(as_of)
+            account = await AccountStore(connection).at(account_id, as_of)
+            if account is None:
+                raise NotFoundError
+            # The evening before the first day is what the account begins with.
+            if account["opening_on"] is not None and cut_off < account["opening_on"] - timedelta(days=1):
+                detail = "lies before the opening balance of the account"
+                raise ValidationFailedError.of(
+                    FieldError(pointer="cutOff", code="cut_off_before_opening", detail=detail)
+                )
+            store = ReconciliationStore(connection, account=account, cut_off=cut_off, as_of=as_of)
+            await store.prepare()
+            yield account, store
+
+
+def lines_path(account_id: UUID) -> str:
+    """Return the path of the lines of an account's statement."""
+    return f"/accounts/{account_id}/reconciliation/lines"
+
+
+def _line(row: dict[str, Any], query: ReconciliationLineQuery, currency: str) -> ReconciliationLine:
+    return ReconciliationLine(
+        incoming_transaction_id=row["id"],
+        booking_date=row["booking_on"],
+        part=query.part,
+        share_minor=row["share_minor"],
+        share=format_minor(row["share_minor"], currency),
+        moved_minor=row["moved_minor"],
+        moved=format_minor(row["moved_minor"], currency),
+    )

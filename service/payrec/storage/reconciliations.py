@@ -1,0 +1,263 @@
+"""The reconciliation statement of an account. What each figure means is in ``service/accounts.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.constants.accounts import STATEMENTS_APART_MAX
+from payrec.constants.reports import REPORT_MEMORY_MIB
+from payrec.models.reconciliations import ReconciliationLineQuery
+from payrec.storage.database import Connection
+from payrec.storage.filters import created
+from payrec.storage.history import later
+from payrec.storage.history_relations import at_instant
+from payrec.storage.listing import PageRequest, SortKey
+from payrec.storage.rows import fetch_all, fetch_one
+from payrec.tables.allocations import RARE_STATUS
+
+PARTS: Final = {
+    "allocated": "allocated",
+    "returned": "returned",
+    "classified": "classified",
+    "ignored": "ignored",
+    "inTransit": "in_transit",
+    "open": "open",
+    "pending": "pending",
+}
+"""The parts by the names of the interface."""
+
+SORTS: Final = {
+    "bookingDate": SortKey(
+        expression="booking_on", descending=False, name="booking_on", parameter="%(after_value)s::date"
+    )
+}
+"""Lines come in the order of their booking dates."""
+
+# Accepted matches that are effective after the cut-off, and what they have of each line: legs and adjustments less what
+# returns took of it again, and of transfers the part whose other side is booked later than that. Then returns that are
+# booked after the cut-off, or take back what is: what they have of each line, and what of that was allocated before.
+_LATE: Final = """
+    late_match AS MATERIALIZED (
+        SELECT m.id, m.kind, m.adjustments FROM match m WHERE m.status = 'accepted' AND m.effective_on > %(cut_off)s
+    ), late AS MATERIALIZED (
+        SELECT t.id, sum(t.minor)::bigint AS minor,
+            coalesce(sum(t.minor) FILTER (WHERE t.crosses), 0)::bigint AS transit_minor
+        FROM (
+            SELECT l.incoming_id AS id, l.amount_minor AS minor,
+                CASE m.kind WHEN 'transfer' THEN (
+                    SELECT o.booking_on > %(cut_off)s FROM incoming_transaction o WHERE o.id = l.contra_incoming_id
+                ) END AS crosses
+            FROM late_match m JOIN leg l ON l.match_id = m.id WHERE l.incoming_id IS NOT NULL
+            UNION ALL
+            SELECT l.contra_incoming_id, l.settled_minor, CASE m.kind WHEN 'transfer' THEN (
+                SELECT o.booking_on > %(cut_off)s FROM incoming_transaction o WHERE o.id = l.incoming_id
+            ) END
+            FROM late_match m JOIN leg l ON l.match_id = m.id WHERE l.contra_incoming_id IS NOT NULL
+            UNION ALL
+            SELECT (j ->> 'id')::uuid, (j ->> 'minor')::bigint, false
+            FROM late_match m CROSS JOIN LATERAL jsonb_array_elements(m.adjustments) j
+            WHERE m.adjustments IS NOT NULL AND j ->> 'side' = 'incoming'
+            UNION ALL
+            SELECT r.incoming_id, -r.amount_minor, false FROM reversal_link r JOIN late_match m ON m.id = r.match_id
+        ) t GROUP BY t.id
+    ), later_return AS MATERIALIZED (
+        SELECT t.id, sum(t.minor)::bigint AS minor, sum(t.allocated_minor)::bigint AS allocated_minor
+        FROM (
+            SELECT r.incoming_id, r.reversal_id, r.amount_minor,
+                CASE WHEN r.match_id IS NOT NULL AND NOT EXISTS (SELECT FROM late_match m WHERE m.id = r.match_id)
+                    THEN r.amount_minor ELSE 0 END AS allocated_minor
+            FROM reversal_link r
+            JOIN incoming_transaction b ON b.id = r.reversal_id
+            JOIN incoming_transaction p ON p.id = r.incoming_id
+            WHERE greatest(b.booking_on, p.booking_on) > %(cut_off)s
+        ) r CROSS JOIN LATERAL (
+            VALUES (r.incoming_id, r.amount_minor, r.allocated_minor), (r.reversal_id, r.amount_minor, 0)
+        ) t (id, minor, allocated_minor)
+        GROUP BY t.id
+    )
+"""
+_MOVED: Final = "coalesce(i.net_minor, CASE i.direction WHEN 'credit' THEN i.amount_minor ELSE -i.amount_minor END)"
+_TAKEN: Final = "coalesce(a.allocated_minor, 0) - coalesce(l.minor, 0) + coalesce(b.allocated_minor, 0)"
+_RETURNED: Final = "i.amount_minor - coalesce(a.amount_minor, i.amount_minor) - coalesce(b.minor, 0)"
+
+
+def _up_to(minor: str) -> str:
+    """Return what of the movement stands for so much of the amount, from the beginning on.
+
+    Parts are what lies between, so that they are the movement together, however each of them is rounded.
+    """
+    return f"""CASE WHEN ({minor}) = t.amount_minor THEN t.moved_minor WHEN t.net_minor IS NULL
+            THEN sign(t.moved_minor)::bigint * ({minor})
+        ELSE div(t.net_minor::numeric * ({minor}), t.amount_minor)::bigint END"""
+
+
+_TRANSIT: Final = "t.taken_minor + t.returned_minor + t.transit_minor"
+_OF_ACCOUNT: Final = """
+    i.account = %(identifier)s AND coalesce(i.net_currency, i.currency) = %(currency)s
+    AND i.booking_on BETWEEN coalesce(%(opening_on)s, '-infinity'::date) AND %(cut_off)s
+"""
+# One row for each line of the account, with what of its movement is of each part.
+_LINES: Final = f"""
+    SELECT t.id, t.booking_on, t.created_at, t.moved_minor,
+        CASE WHEN t.whole IS NULL THEN {_up_to("t.taken_minor")} ELSE 0 END AS allocated,
+        CASE WHEN t.whole IS NULL AND t.returned_minor <> 0
+            THEN ({_up_to("t.taken_minor + t.returned_minor")}) - ({_up_to("t.taken_minor")}) ELSE 0 END AS returned,
+        CASE WHEN t.whole IS NULL AND t.transit_minor <> 0
+            THEN ({_up_to(_TRANSIT)}) - ({_up_to("t.taken_minor + t.returned_minor")}) ELSE 0 END AS in_transit,
+        CASE WHEN t.whole IS NULL THEN t.moved_minor - ({_up_to(_TRANSIT)}) ELSE 0 END AS open,
+        CASE WHEN t.whole = 'ignored' THEN t.moved_minor ELSE 0 END AS ignored,
+        CASE WHEN t.whole = 'classified' THEN t.moved_minor ELSE 0 END AS classified,
+        CASE WHEN t.whole = 'pending' THEN t.moved_minor ELSE 0 END AS pending
+    FROM (
+        SELECT i.id, i.booking_on, i.created_at, i.amount_minor, i.net_minor, {_MOVED} AS moved_minor,
+            CASE WHEN i.pending THEN 'pending' WHEN i.amount_minor = 0 THEN 'ignored'
+                WHEN a.status IN ('ignored', 'classified') THEN a.status END AS whole,
+            {_TAKEN} AS taken_minor, {_RETURNED} AS returned_minor, coalesce(l.transit_minor, 0) AS transit_minor
+        FROM {{lines}} i
+        LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
+        LEFT JOIN late l ON l.id = i.id
+        LEFT JOIN later_return b ON b.id = i.id
+        WHERE {_OF_ACCOUNT}
+    ) t
+"""  # noqa: S608 - our own text
+_SHARES: Final = ", ".join(f"('{name}', s.{name})" for name in PARTS.values())
+# Every line once, as if it were matched whole, then those that are open. Those that may be neither are looked at one by
+# one, and stand for what they are in the place of what they were taken for. Sums without groups are made by several
+# processes at once; a join of all lines with what became of them took ten times as long.
+_SUMS: Final = f"""
+    SELECT told.* FROM (
+        WITH {_LATE}, apart AS MATERIALIZED (
+            SELECT i.*, EXISTS (SELECT FROM incoming_open o WHERE o.transaction_id = i.id) AS is_open
+            FROM (
+                SELECT transaction_id AS id FROM allocation WHERE side = 2 AND {RARE_STATUS}
+                UNION SELECT incoming_id FROM reversal_link UNION SELECT reversal_id FROM reversal_link
+                UNION SELECT id FROM late
+            ) s JOIN incoming_transaction i ON i.id = s.id
+            WHERE {_OF_ACCOUNT}
+        ), stated AS (
+            SELECT count(*) FILTER (WHERE {_MOVED} <> 0) AS count, sum({_MOVED}) AS minor
+            FROM incoming_transaction i WHERE {_OF_ACCOUNT}
+        ), opened AS (
+            SELECT count(*) FILTER (WHERE NOT i.pending AND {_MOVED} <> 0) AS count,
+                sum({_MOVED}) FILTER (WHERE NOT i.pending) AS minor,
+                count(*) FILTER (WHERE i.pending AND {_MOVED} <> 0) AS pending_count,
+                sum({_MOVED}) FILTER (WHERE i.pending) AS pending_minor
+            FROM incoming_open o JOIN incoming_transaction i ON i.id = o.transaction_id WHERE {_OF_ACCOUNT}
+        )
+        SELECT part, sum(count)::bigint AS count, coalesce(sum(minor), 0)::bigint AS minor FROM (
+            SELECT 'allocated' AS part, count, minor FROM stated
+            UNION ALL
+            SELECT p.part, p.count, p.minor FROM opened CROSS JOIN LATERAL (
+                VALUES ('open', count, minor), ('pending', pending_count, pending_minor),
+                    ('allocated', -count - pending_count, -coalesce(minor, 0) - coalesce(pending_minor, 0))
+            ) p (part, count, minor)
+            UNION ALL
+            SELECT CASE WHEN NOT i.is_open THEN 'allocated' WHEN i.pending THEN 'pending' ELSE 'open' END,
+                -count(*) FILTER (WHERE {_MOVED} <> 0), -sum({_MOVED})
+            FROM apart i GROUP BY 1
+            UNION ALL
+            SELECT p.part, count(*) FILTER (WHERE p.minor <> 0), sum(p.minor)
+            FROM ({_LINES.format(lines="apart")}) s CROSS JOIN LATERAL (VALUES {_SHARES}) p (part, minor) GROUP BY 1
+        ) p GROUP BY part
+    ) told
+"""  # noqa: S608 - our own text
+_TABLES: Final = ("incoming_transaction", "allocation", "match", "reversal_link", "incoming_open")
+# As with opening balances: of a day's, the one with which nothing of the day goes on.
+_CLOSED: Final = f"""
+    SELECT s.closing_minor, s.closed_on FROM (
+        SELECT t.*, coalesce(t.chained_on, t.to_on, t.last_booking_on) AS closed_on FROM (
+            SELECT s.* FROM statement s
+            WHERE s.account = %(identifier)s AND s.currency = %(currency)s {{known}} AND s.closing_minor IS NOT NULL
+                AND s.chained_on = (
+                    SELECT max(s.chained_on) FROM statement s
+                    WHERE s.account = %(identifier)s AND s.currency = %(currency)s {{known}}
+                        AND s.chained_on <= %(cut_off)s AND s.closing_minor IS NOT NULL
+                )
+            UNION ALL
+            (SELECT s.* FROM statement s
+             WHERE s.account = %(identifier)s AND s.currency = %(currency)s {{known}} AND s.chained_on IS NULL
+                AND s.closing_minor IS NOT NULL AND s.kind NOT IN ('interim', 'notification')
+             ORDER BY s.import_id DESC, s.ordinal DESC LIMIT {STATEMENTS_APART_MAX})
+        ) t
+    ) s
+    WHERE s.closed_on <= %(cut_off)s
+    ORDER BY s.closed_on DESC, EXISTS (
+        SELECT FROM statement s2
+        WHERE s2.account = s.account AND s2.currency = s.currency AND s2.chained_on = s.chained_on
+            AND s2.opening_minor = s.closing_minor AND (s2.import_id, s2.ordinal) <> (s.import_id, s.ordinal)
+    ), s.page_number DESC NULLS LAST, s.import_id DESC, s.ordinal DESC LIMIT 1
+"""  # noqa: S608 - our own text
+_BOOK: Final = """
+    SELECT s.balance_minor FROM book_balance s
+    WHERE s.account_id = %(account_id)s AND s.balance_on = %(cut_off)s {known} ORDER BY s.version DESC LIMIT 1
+"""
+_PAGE: Final = f"""
+    SELECT told.* FROM (
+        WITH {_LATE}
+        SELECT s.id, s.booking_on, s.moved_minor, s.{{part}} AS share_minor
+        FROM ({_LINES.format(lines="incoming_transaction")}) s
+        WHERE s.{{part}} <> 0 {{after}} ORDER BY s.booking_on, s.id LIMIT %(row_count)s
+    ) told ORDER BY booking_on, id
+"""  # noqa: S608 - our own text
+
+
+class ReconciliationStore:
+    """What became of the lines of one account until a cut-off, as it is or as it was known at an instant."""
+
+    def __init__(
+        self, connection: Connection, *, account: dict[str, Any], cut_off: date, as_of: datetime | None
+    ) -> None:
+        self._connection = connection
+        self._as_of = as_of
+        self._known = f"AND NOT {later('s.change_id')}" if as_of is not None else ""
+        self._parameters: dict[str, Any] = {
+            "account_id": account["id"],
+            "identifier": account["identifier"],
+            "currency": account["currency"],
+            "opening_on": account["opening_on"],
+            "cut_off": cut_off,
+            "as_of": as_of,
+        }
+
+    async def prepare(self) -> None:
+        """Give the transaction what adding up needs: memory for joins, and no time spent on compiling."""
+        settings = (
+            f"SET LOCAL work_mem = '{REPORT_MEMORY_MIB}MB'; SET LOCAL jit = off; SET LOCAL parallel_tuple_cost = 0.01"
+        )
+        await self._connection.execute(settings.encode(), prepare=False)
+
+    async def parts(self) -> dict[str, tuple[int, int]]:
+        """Return how many lines have a share of each of PARTS, and the sum of these."""
+        rows = await fetch_all(self._connection, self._at(_SUMS), self._parameters)
+        found = {row["part"]: (row["count"], row["minor"]) for row in rows}
+        return {part: found.get(part, (0, 0)) for part in PARTS.values()}
+
+    async def closed(self) -> dict[str, Any] | None:
+        """Return ``closing_minor, closed_on`` of the statement that closes last until the cut-off."""
+        return await fetch_one(self._connection, _CLOSED.format(known=self._known), self._parameters)
+
+    async def book_minor(self) -> int | None:
+        """Return what the books say of the day of the cut-off."""
+        row = await fetch_one(self._connection, _BOOK.format(known=self._known), self._parameters)
+        return None if row is None else int(row["balance_minor"])
+
+    async def page(self, page: PageRequest, query: ReconciliationLineQuery) -> tuple[Sequence[dict[str, Any]], bool]:
+        """Return lines of a part, ``id, booking_on, moved_minor, share_minor``, and whether more follow."""
+        conditions = created(query, "s")
+        parameters = {**self._parameters, "row_count": page.limit + 1}
+        if page.after is not None:
+            text = f"({page.sort.expression}, s.id) > ({page.sort.parameter}, %(after_id)s)"
+            conditions.append((text, {"after_id": UUID(page.after["id"]), "after_value": page.after["value"]}))
+        for _, found in conditions:
+            parameters |= found
+        after = "".join(f" AND {text}" for text, _ in conditions)
+        rows = await fetch_all(
+            self._connection, self._at(_PAGE.format(part=PARTS[query.part], after=after)), parameters
+        )
+        return rows[: page.limit], len(rows) > page.limit
+
+    def _at(self, statement: str) -> str:
+        return statement if self._as_of is None else at_instant(*_TABLES, whole=True) + statement
