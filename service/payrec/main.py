@@ -29,6 +29,7 @@ from payrec.errors import (
 from payrec.factory import Factory
 from payrec.gate.gate import CLIENT_CLOSED_REQUEST, Gate
 from payrec.handlers import (
+    accounts,
     aliases,
     api_keys,
     audit_log,
@@ -49,7 +50,9 @@ from payrec.handlers import (
     match_records,
     match_rejections,
     matches,
+    reconciliations,
     reports,
+    snapshots,
     tenants,
     tokens,
     upload_previews,
@@ -64,10 +67,14 @@ ROUTERS = (
     tokens.router,
     api_keys.router,
     tenants.router,
+    # Before the transactions, of which one could have the id "snapshots".
+    snapshots.router,
     expected_transactions.router,
     incoming_transactions.router,
     upload_previews.router,
     data_sources.router,
+    accounts.router,
+    reconciliations.router,
     imports.router,
     match_candidates.router,
     matches.router,

@@ -37,8 +37,8 @@ def test_everything_that_people_write_has_a_bound() -> None:
 
 def test_settings_have_no_defaults_because_what_is_named_is_taken_from_the_api() -> None:
     settings = tenant_schema()["properties"]["spec"]["properties"]["settings"]
-    # Of a rule, what makes it one is required: a list is taken whole.
-    named = [(at, node) for at, node in _nodes(settings) if "rules[]" not in at]
+    # Of a rule or a limit, what makes it one is required: a list is taken whole.
+    named = [(at, node) for at, node in _nodes(settings) if "rules[]" not in at and "limits[]" not in at]
     assert [at for at, node in named if "default" in node or "required" in node] == []
     assert not [at for at, node in _nodes(settings) if "default" in node]
 
@@ -98,8 +98,8 @@ def test_lists_of_objects_are_merged_by_their_key(path: str) -> None:
     for at, node in _nodes(tenant_schema()["properties"][path]):
         if node["type"] == "array" and node["items"].get("properties"):
             assert node["x-kubernetes-list-type"] == "map", at
-            [key] = node["x-kubernetes-list-map-keys"]
-            assert key in node["items"]["required"], at
+            assert node["x-kubernetes-list-map-keys"], at
+            assert set(node["x-kubernetes-list-map-keys"]) <= set(node["items"]["required"]), at
 
 
 def test_roles_are_those_of_the_service() -> None:

@@ -40,6 +40,7 @@ WITHOUT = {
     "match_candidates": {"tables"},
     "match_decisions": {"tables"},
     "match_records": {"tables"},
+    "reconciliations": {"tables"},
     "reports": {"tables"},
     "upload_previews": {"storage", "tables"},
 }

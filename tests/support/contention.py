@@ -43,7 +43,7 @@ _LEG = """
 """
 _ADJUSTED = """(SELECT coalesce(sum(x.minor), 0) FROM match m
             CROSS JOIN LATERAL jsonb_to_recordset(m.adjustments) AS x (side text, id uuid, minor bigint)
-            WHERE m.status = 'accepted' AND x.side = '{side}' AND x.id = {id})"""
+            WHERE m.status IN ('accepted', 'pending_approval') AND x.side = '{side}' AND x.id = {id})"""
 _INVARIANTS = {
     "allocated beyond the amount": """
         SELECT transaction_id FROM allocation WHERE NOT allocated_minor BETWEEN 0 AND amount_minor
@@ -64,7 +64,8 @@ _INVARIANTS = {
             WHERE l.expected_id = e.id AND l.valid_from IS NOT NULL AND l.valid_to IS NULL)
             + {_ADJUSTED.format(side="expected", id="e.id")}
             - (SELECT coalesce(sum(r.settled_minor), 0) FROM reversal_link r
-                JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.expected_id = e.id)
+                JOIN match m ON m.id = r.match_id AND m.status IN ('accepted', 'pending_approval')
+                WHERE r.expected_id = e.id)
     """,  # noqa: S608 - our own text
     "legs of the incoming do not add up to its allocation": f"""
         SELECT i.id FROM incoming_transaction i LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
@@ -72,7 +73,8 @@ _INVARIANTS = {
             WHERE l.incoming_id = i.id AND l.valid_from IS NOT NULL AND l.valid_to IS NULL)
             + {_ADJUSTED.format(side="incoming", id="i.id")}
             - (SELECT coalesce(sum(r.amount_minor), 0) FROM reversal_link r
-                JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.incoming_id = i.id)
+                JOIN match m ON m.id = r.match_id AND m.status IN ('accepted', 'pending_approval')
+                WHERE r.incoming_id = i.id)
     """,  # noqa: S608 - our own text
     "open amount of the expected is not what is left": """
         SELECT e.id FROM expected_transaction e LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id
@@ -111,11 +113,15 @@ _INVARIANTS = {
     """,
     "a match is accepted and its legs do not count, or the other way round": """
         SELECT m.id FROM match m JOIN leg l ON l.match_id = m.id
-        WHERE (m.status = 'accepted') <> (l.valid_from IS NOT NULL AND l.valid_to IS NULL)
+        WHERE (m.status IN ('accepted', 'pending_approval')) <> (l.valid_from IS NOT NULL AND l.valid_to IS NULL)
     """,
     "superseded by something that was not accepted": """
         SELECT m.id FROM match m LEFT JOIN match w ON w.id = m.superseded_by
-        WHERE m.status = 'superseded' AND coalesce(w.status, '') NOT IN ('accepted', 'reversed') AND NOT (
+        WHERE m.status = 'superseded'
+        AND coalesce(w.status, '') NOT IN ('accepted', 'pending_approval', 'reversed') AND NOT (
+            -- It waited for a second person, who has rejected it.
+            w.status = 'rejected' AND EXISTS (SELECT FROM leg k WHERE k.match_id = w.id AND k.valid_from IS NOT NULL)
+        ) AND NOT (
             -- A run has seen something better, or there is nothing left that could be matched.
             w.id IS NULL AND (m.run_id IS NOT NULL OR EXISTS (SELECT FROM job WHERE kind = 'match') OR EXISTS (
                 SELECT FROM leg l JOIN allocation a ON a.transaction_id IN (l.expected_id, l.incoming_id)

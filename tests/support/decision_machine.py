@@ -17,11 +17,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from payrec.domain.match_states import MATCH_STATES
 from support.matching_world import World
+from support.service import Tenant
 
 T = TypeVar("T")
 
 AMOUNTS = st.integers(min_value=1, max_value=120)
 WHOLE = 100
+LIMIT = 60
+"""What is above it needs a second person."""
 
 _PROPOSE = """
     WITH made AS (
@@ -99,10 +102,15 @@ class Model:
         found = self.matches[match_id]
         if found.status == "accepted":
             return
-        found.status = "accepted"
+        found.status = "pending_approval" if max(found.takes.values()) > LIMIT else "accepted"
         for name, minor in found.takes.items():
             self.money[name].matched += minor
         self.supersede(found.takes, match_id)
+
+    def give_back(self, match_id: str) -> None:
+        """Take the amounts of a match from it."""
+        for name, minor in self.matches[match_id].takes.items():
+            self.money[name].matched -= minor
 
     def supersede(self, names: Any, winner: str | None) -> None:
         """Have the proposals go for which too little is left of these."""
@@ -117,6 +125,8 @@ class DecisionMachine(RuleBasedStateMachine):
 
     runner: asyncio.Runner
     world: World
+    another: Tenant
+    """As another user sees the tenant."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,9 +136,9 @@ class DecisionMachine(RuleBasedStateMachine):
         """Run something on the loop that has the connections."""
         return self.runner.run(work)
 
-    def ask(self, path: str, body: Any = None) -> tuple[int, Any]:
+    def ask(self, path: str, body: Any = None, who: Tenant | None = None) -> tuple[int, Any]:
         """Ask over HTTP, and return the status and the code or the body."""
-        answer = self.do(self.world.tenant.post(path, body))
+        answer = self.do((who or self.world.tenant).post(path, body))
         found = answer.json()
         return answer.status_code, found if answer.status_code < 400 else found["code"]
 
@@ -202,7 +212,7 @@ class DecisionMachine(RuleBasedStateMachine):
     @rule(data=st.data(), many=st.booleans())
     def reject(self, data: st.DataObject, *, many: bool) -> None:
         """Somebody rejects."""
-        match_id = self.choose(data, "proposed")
+        match_id = self.choose(data, "proposed", "pending_approval")
         found = self.model.matches[match_id]
         allowed = MATCH_STATES.allows(found.status, "reject")
         if many:
@@ -212,8 +222,26 @@ class DecisionMachine(RuleBasedStateMachine):
         else:
             status, _ = self.ask(f"/matches/{match_id}/reject")
         assert status == (200 if allowed else 409)
+        if allowed and found.status == "pending_approval":
+            self.model.give_back(match_id)
         if allowed:
             found.status = "rejected"
+
+    @precondition(lambda self: self.model.matches)
+    @rule(data=st.data(), by_another=st.booleans())
+    def approve(self, data: st.DataObject, *, by_another: bool) -> None:
+        """Somebody approves: never who has decided."""
+        match_id = self.choose(data, "pending_approval")
+        found = self.model.matches[match_id]
+        if not MATCH_STATES.allows(found.status, "approve"):
+            expected: tuple[int, str | None] = (409, "invalid_state")
+        else:
+            expected = (200, None) if by_another else (403, "second_approver_required")
+        who = self.another if by_another else self.world.tenant
+        status, code = self.ask(f"/matches/{match_id}/approve", who=who)
+        assert (status, None if status == 200 else code) == expected
+        if status == 200:
+            found.status = "accepted"
 
     @precondition(lambda self: self.model.matches)
     @rule(data=st.data())
@@ -226,8 +254,7 @@ class DecisionMachine(RuleBasedStateMachine):
         assert (status, None if allowed else code) == ((200, None) if allowed else (409, "invalid_state"))
         if allowed:
             found.status = "reversed"
-            for name, minor in found.takes.items():
-                self.model.money[name].matched -= minor
+            self.model.give_back(match_id)
 
     @rule(data=st.data(), minor=AMOUNTS, fee=st.sampled_from([0, 0, 3]), over=st.sampled_from([0, 0, 2]))
     def state(self, data: st.DataObject, minor: int, fee: int, over: int) -> None:

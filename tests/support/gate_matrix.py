@@ -56,6 +56,10 @@ standard    POST    /expected-transactions                       write
 standard    GET     /expected-transactions                       read
 standard    POST    /expected-transactions/bulk                  write
 standard    POST    /expected-transactions/upload                write
+standard    POST    /expected-transactions/snapshots             write
+standard    GET     /expected-transactions/snapshots             read
+standard    GET     /expected-transactions/snapshots/{snapshot_id}  read
+standard    GET     /expected-transactions/snapshots/{snapshot_id}/differences  read
 standard    GET     /expected-transactions/{transaction_id}      read
 standard    PATCH   /expected-transactions/{transaction_id}      write
 standard    POST    /expected-transactions/{transaction_id}/void  write
@@ -77,6 +81,13 @@ standard    GET     /data-sources/{source_id}                    read
 standard    PATCH   /data-sources/{source_id}                    settings:manage
 standard    DELETE  /data-sources/{source_id}                    settings:manage
 standard    POST    /data-sources/{source_id}/sync               write
+standard    POST    /accounts                                    settings:manage
+standard    GET     /accounts                                    read
+standard    GET     /accounts/{account_id}                       read
+standard    PATCH   /accounts/{account_id}                       settings:manage
+standard    PUT     /accounts/{account_id}/book-balances         write
+standard    GET     /accounts/{account_id}/reconciliation        read
+standard    GET     /accounts/{account_id}/reconciliation/lines  read
 standard    GET     /imports                                     read
 standard    GET     /imports/{import_id}                         read
 standard    GET     /imports/{import_id}/errors                  read
@@ -90,6 +101,7 @@ standard    POST    /matches                                     matches:accept
 standard    POST    /matches/accept                              matches:accept
 standard    POST    /matches/reject                              matches:accept
 standard    POST    /matches/{match_id}/accept                   matches:accept
+standard    POST    /matches/{match_id}/approve                  matches:accept
 standard    POST    /matches/{match_id}/reject                   matches:accept
 standard    POST    /matches/{match_id}/reverse                  matches:accept
 standard    GET     /matching/calibration                        read

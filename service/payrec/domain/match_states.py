@@ -17,6 +17,7 @@ MATCH_STATES: Final = table(
     ("proposed", "supersede", "superseded"),
     ("pending_approval", "approve", "accepted"),
     ("pending_approval", "reject", "rejected"),
+    ("pending_approval", "return", "pending_approval"),
     ("accepted", "accept", "accepted"),
     ("accepted", "return", "accepted"),
     ("accepted", "reverse", "reversed"),

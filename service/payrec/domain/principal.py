@@ -111,6 +111,8 @@ class Principal:
     tenant_id: UUID | None = None
     environments: frozenset[Environment] | None = None
     permissions: frozenset[Permission] = NO_PERMISSIONS
+    roles: frozenset[str] = frozenset()
+    """A user's stored ones, whatever the token has left of their permissions."""
     name: str = ""
 
     def __post_init__(self) -> None:

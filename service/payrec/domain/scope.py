@@ -25,6 +25,8 @@ class TenantScope:
     """Whether what arrives is matched at once (``matching.autoRun``)."""
     reject_duplicates: bool = False
     """Whether content that is stored under another identity is refused (``ingestion.duplicatePolicy``)."""
+    approval: str | None = None
+    """Of the settings ``approval`` and ``baseCurrency`` as JSON; None where there is no ``approval``."""
 
 
 def today(scope: TenantScope, now: datetime) -> date:

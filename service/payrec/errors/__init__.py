@@ -13,20 +13,22 @@
      |        RevokedCredentialsError, UnknownUserError
      +-- ForbiddenError               403 insufficient_permission
      |    +-- UserDisabledError, TenantSuspendedError, TenantMismatchError,
-     |        EnvironmentMismatchError, EnvironmentSuspendedError, JwtRequiredError
+     |        EnvironmentMismatchError, EnvironmentSuspendedError, JwtRequiredError,
+     |        SecondApproverRequiredError
      +-- NotFoundError                404 not_found
      +-- MethodNotAllowedError        405 method_not_allowed (Allow)
      +-- ConflictError                409 invalid_state
      |    +-- IdempotencyInProgressError, AlreadyMatchedError, StaleProposalError,
      |        DuplicateExternalIdError, SlugTakenError, UsernameTakenError, MatchRunInProgressError,
      |        JobCancelledError, DataSourceNameTakenError, ReferenceTakenError, DuplicateContentError,
-     |        SchemaNotOwnedError, SchemaConflictError, RevisionAheadError
+     |        SchemaNotOwnedError, SchemaConflictError, RevisionAheadError, AccountTakenError
      +-- VersionMismatchError         412 version_mismatch
      +-- PayloadTooLargeError         413 payload_too_large
      +-- UnsupportedMediaTypeError    415 unsupported_media_type
      +-- UnprocessableError           422 validation_failed
      |    +-- ValidationFailedError, AmountOutOfRangeError, AmountExceedsOpenError, AsOfOutOfRangeError,
-     |        IdempotencyKeyReusedError, UnreadableFileError, UrlNotAllowedError, DataSourceFailedError
+     |        ControlTotalsMismatchError, IdempotencyKeyReusedError, UnreadableFileError, UrlNotAllowedError,
+     |        DataSourceFailedError
      +-- RateLimitedError             429 rate_limited (Retry-After)
      +-- HeaderTooLargeError          431 header_too_large
      +-- UnavailableError             503 service_unavailable (Retry-After)
@@ -51,6 +53,7 @@ from payrec.errors.access import (
     MissingCredentialsError,
     RateLimitedError,
     RevokedCredentialsError,
+    SecondApproverRequiredError,
     TenantMismatchError,
     TenantSuspendedError,
     UnauthenticatedError,
@@ -68,6 +71,7 @@ from payrec.errors.content import (
     AmountOutOfRangeError,
     AsOfOutOfRangeError,
     BadRequestError,
+    ControlTotalsMismatchError,
     DataSourceFailedError,
     HeaderTooLargeError,
     IdempotencyKeyReusedError,
@@ -92,6 +96,7 @@ from payrec.errors.dependencies import (
     UnavailableError,
 )
 from payrec.errors.state import (
+    AccountTakenError,
     AlreadyMatchedError,
     ConflictError,
     DataSourceNameTakenError,
@@ -113,6 +118,7 @@ from payrec.errors.state import (
 )
 
 __all__ = [
+    "AccountTakenError",
     "AlreadyMatchedError",
     "Alternative",
     "AmountExceedsOpenError",
@@ -121,6 +127,7 @@ __all__ = [
     "BadRequestError",
     "ConfigurationError",
     "ConflictError",
+    "ControlTotalsMismatchError",
     "DataSourceFailedError",
     "DataSourceNameTakenError",
     "DuplicateContentError",
@@ -156,6 +163,7 @@ __all__ = [
     "RevokedCredentialsError",
     "SchemaConflictError",
     "SchemaNotOwnedError",
+    "SecondApproverRequiredError",
     "SlugTakenError",
     "StaleProposalError",
     "StorageFullError",

@@ -98,6 +98,13 @@ class JwtRequiredError(ForbiddenError):
     title = "An API key cannot be used here"
 
 
+class SecondApproverRequiredError(ForbiddenError):
+    """Whoever made a decision approves it, or a key does: another user has to."""
+
+    code = "second_approver_required"
+    title = "Another person has to approve it"
+
+
 class RateLimitedError(PayrecError):
     """More requests than the principal, its tenant environment, or a login may make; ``Retry-After`` is in seconds."""
 

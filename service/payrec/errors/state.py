@@ -47,6 +47,12 @@ class DataSourceNameTakenError(ConflictError):
     title = "The name is taken"
 
 
+class AccountTakenError(ConflictError):
+    """The environment has an account of this identifier and currency."""
+
+    title = "The account exists already"
+
+
 class AlreadyMatchedError(ConflictError):
     """A transaction of this match has been allocated elsewhere meanwhile."""
 

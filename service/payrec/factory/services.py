@@ -9,6 +9,7 @@ from functools import cached_property
 from payrec.factory.base import BaseFactory
 from payrec.factory.sources import SourceFactory
 from payrec.factory.webhooks import WebhookFactory
+from payrec.services.accounts import AccountService
 from payrec.services.aliases import AliasService
 from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.api_keys import ApiKeyService
@@ -42,8 +43,10 @@ from payrec.services.match_rejections import MatchRejectionService
 from payrec.services.match_runs import MatchRunService
 from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
+from payrec.services.reconciliations import ReconciliationService
 from payrec.services.reports import ReportService
 from payrec.services.returns import ReturnService
+from payrec.services.snapshots import SnapshotService
 from payrec.services.tokens import AttemptCounter, TokenService
 from payrec.services.upload_previews import UploadPreviewService
 from payrec.services.users import UserService
@@ -222,6 +225,10 @@ class Factory(BaseFactory):
         """Make what reads uploaded files, for requests and for jobs."""
         return ImportProcessor(work=self._work, metrics=self.context.metrics)
 
+    def create_snapshot_service(self) -> SnapshotService:
+        """Make the service of ``/expected-transactions/snapshots``."""
+        return SnapshotService(work=self._work, pager=self._pager)
+
     def create_match_candidate_service(self) -> MatchCandidateService:
         """Make what compares one open transaction with others."""
         return MatchCandidateService(work=self._work)
@@ -269,6 +276,14 @@ class Factory(BaseFactory):
     def create_match_rejection_service(self) -> MatchRejectionService:
         """Make the service of ``/matching/rejections``."""
         return MatchRejectionService(work=self._work, pager=self._pager)
+
+    def create_account_service(self) -> AccountService:
+        """Make the service of ``/accounts``."""
+        return AccountService(work=self._work, pager=self._pager)
+
+    def create_reconciliation_service(self) -> ReconciliationService:
+        """Make the service of reconciliation statements."""
+        return ReconciliationService(work=self._work, pager=self._pager)
 
     def create_fx_rate_service(self) -> FxRateService:
         """Make the service of ``/fx-rates``."""

@@ -39,14 +39,15 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 def upload_body(model: type[BaseModel]) -> dict[str, Any]:
     """Return what the OpenAPI document says of an upload whose options are those of a model."""
-    options = model.model_json_schema(by_alias=True)["properties"]
+    schema = model.model_json_schema(by_alias=True)
+    options, required = schema["properties"], ["file", *schema.get("required", ())]
     binary = {"type": "string", "format": "binary"}
     return {
         "requestBody": {
             "required": True,
             "content": {
                 "multipart/form-data": {
-                    "schema": {"type": "object", "required": ["file"], "properties": {"file": binary, **options}}
+                    "schema": {"type": "object", "required": required, "properties": {"file": binary, **options}}
                 },
                 "application/octet-stream": {"schema": binary},
                 "application/x-ndjson": {"schema": binary},

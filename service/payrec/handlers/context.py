@@ -15,6 +15,7 @@ from payrec.errors import FieldError, InvalidCursorError, PayrecError, Validatio
 from payrec.factory import Factory
 from payrec.models.common import ListQuery, Page
 from payrec.models.imports import ImportPublic
+from payrec.models.snapshots import SnapshotPublic
 from payrec.services.paging import link_header
 from payrec.services.validation import validated
 
@@ -117,8 +118,8 @@ def respond_page(
     return respond(page, headers=headers)
 
 
-def respond_import(created: ImportPublic, status: int) -> Response:
-    """Answer an upload: with its import, or with the job that a worker does for it (202)."""
+def respond_import(created: ImportPublic | SnapshotPublic, status: int) -> Response:
+    """Answer an upload: with its import or snapshot, or with the job that a worker does for it (202)."""
     location = f"/jobs/{created.job_id}" if status == 202 else created.location
     return respond(created, status, {**created.headers, "Location": location})
 

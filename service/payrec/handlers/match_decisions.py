@@ -12,6 +12,7 @@ from payrec.errors import (
     AmountExceedsOpenError,
     ConflictError,
     NotFoundError,
+    SecondApproverRequiredError,
     StaleProposalError,
     ValidationFailedError,
     VersionMismatchError,
@@ -21,6 +22,7 @@ from payrec.handlers.routing import GatedRoute
 from payrec.models.common import BulkResults
 from payrec.models.match_decisions import (
     MatchAccept,
+    MatchApprove,
     MatchCreate,
     MatchesAccept,
     MatchesReject,
@@ -86,10 +88,33 @@ async def accept(
     given: Annotated[MatchAccept | None, Body()] = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Accept a proposal: its amounts are allocated, and what competes for them is superseded."""
+    """Accept a proposal: its amounts are allocated, and what competes for them is superseded.
+
+    Beyond a limit of `settings.approval` it has the amounts as `pending_approval`, until another person approves it.
+    """
     service = context.factory.create_match_decision_service()
     accepted = await service.accept(context.caller, match_id, given or MatchAccept(), if_match)
     return respond(accepted, headers={"ETag": accepted.headers["ETag"]})
+
+
+@router.post(
+    "/matches/{match_id}/approve",
+    summary="Approve a match",
+    response_model=MatchPublic,
+    responses=problems(
+        NotFoundError, VersionMismatchError, SecondApproverRequiredError, ConflictError, ValidationFailedError
+    ),
+)
+async def approve(
+    context: Context,
+    match_id: ResourceId,
+    given: Annotated[MatchApprove | None, Body()] = None,
+    if_match: IfMatch = None,
+) -> Response:
+    """Accept, as a second person, what is beyond a limit: `settings.approval`. A key, or who has decided, cannot."""
+    service = context.factory.create_match_decision_service()
+    approved = await service.approve(context.caller, match_id, given or MatchApprove(), if_match)
+    return respond(approved, headers={"ETag": approved.headers["ETag"]})
 
 
 @router.post(
@@ -104,7 +129,7 @@ async def reject(
     given: Annotated[MatchReject | None, Body()] = None,
     if_match: IfMatch = None,
 ) -> Response:
-    """Reject a proposal: what it joins is not proposed again."""
+    """Reject a proposal: what it joins is not proposed again. One that waits for approval gives its amounts back."""
     service = context.factory.create_match_decision_service()
     rejected = await service.reject(context.caller, match_id, given or MatchReject(), if_match)
     return respond(rejected, headers={"ETag": rejected.headers["ETag"]})

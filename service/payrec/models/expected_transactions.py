@@ -108,8 +108,8 @@ class ExpectedTransactionVoid(Request):
     reason: GivenReason
 
 
-class ExpectedUploadOptions(BaseModel):
-    """What the uploader knows about a file of expected transactions: query parameters, or fields of a form."""
+class RecordFileOptions(BaseModel):
+    """What is said of a file of the interface's own records: query parameters, or fields of a form."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
 
@@ -117,6 +117,11 @@ class ExpectedUploadOptions(BaseModel):
     account: Text | None = None
     currency: Currency | None = None
     direction: Direction | None = None
+
+
+class ExpectedUploadOptions(RecordFileOptions):
+    """What the uploader knows about a file of expected transactions."""
+
     mode: Literal["all_or_nothing", "valid_rows"] = "valid_rows"
 
 

@@ -24,6 +24,12 @@ class MatchAccept(Request):
     reason: Reason | None = None
 
 
+class MatchApprove(Request):
+    """An optional reason, in the place of the one that was given with the decision."""
+
+    reason: Reason | None = None
+
+
 class MatchReject(Request):
     """An optional reason."""
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 from uuid import UUID
 
 from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
+from payrec.constants import AMOUNT_MINOR_MAX
 from payrec.domain.matching.line_rules import RULES_MAX
 from payrec.models.common import Currency, Environment, ListQuery, Public, Request, Resource, Text
+from payrec.models.matches import AdjustmentType
 from payrec.models.matching_rules import MatchingRule, Percent, ToleranceMinor, WindowDays
+
+APPROVAL_LIMITS_MAX: Final = 100
+"""Limits of roles and types of adjustments that a tenant may have."""
+
+LimitMinor = Annotated[int, Field(ge=0, le=AMOUNT_MINOR_MAX)]
 
 
 class AdminCreate(Request):
@@ -46,6 +53,28 @@ class IngestionSettings(Request):
     duplicate_policy: Literal["flag", "reject"] = "flag"
 
 
+class ApprovalLimit(Request):
+    """How much of a type of adjustment a person of a role may decide alone."""
+
+    role: Literal["viewer", "operator", "approver", "admin"]
+    adjustment_type: AdjustmentType
+    max_minor: LimitMinor
+    currency: Currency
+
+
+class ApprovalSettings(Request):
+    """What needs a second person, and what API keys may not."""
+
+    second_person_above_minor: LimitMinor | None = None
+    """What is above it waits for another person; null: nothing does."""
+    currency: Currency | None = None
+    """Of that amount; null: ``baseCurrency``."""
+    keys_may_accept: bool = True
+    keys_may_change_rules: bool = True
+    """Whether an API key may change these settings, ``matching.rules`` and ``matching.autoAccept*``."""
+    limits: Annotated[list[ApprovalLimit], Field(max_length=APPROVAL_LIMITS_MAX)] = Field(default_factory=list)
+
+
 class RetentionSettings(Request):
     """How long things are kept, in days."""
 
@@ -62,6 +91,7 @@ class Settings(Request):
     business_calendar: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None = None
     matching: MatchingSettings = Field(default_factory=MatchingSettings)
     ingestion: IngestionSettings = Field(default_factory=IngestionSettings)
+    approval: ApprovalSettings = Field(default_factory=ApprovalSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
 
 

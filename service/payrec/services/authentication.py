@@ -136,6 +136,7 @@ class Authenticator:
             timezone=row["timezone"],
             auto_run=row["auto_run"],
             reject_duplicates=row["reject_duplicates"],
+            approval=row["approval"],
         )
 
     async def _identify(self, credentials: Credentials, request_id: str) -> Identified:
@@ -199,6 +200,7 @@ class Authenticator:
             tenant_id=row["tenant_id"],
             environments=environments,
             permissions=effective_permissions(claims.roles, claims.permissions, row["roles"]),
+            roles=frozenset(row["roles"]),
             name=row["username"],
         )
         return Identified(principal=principal, environments=environments, row=row)

@@ -16,10 +16,11 @@ from payrec.domain.expected_transactions import open_row
 from payrec.domain.incoming_transactions import open_row_of
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals, propose
-from payrec.domain.matching.exchange import FX_DAYS_MAX, RATES_SCHEMA
+from payrec.domain.matching.exchange import RATES_SCHEMA
 from payrec.domain.matching.keys import name_key
 from payrec.domain.matching.names import NAMES_SCHEMA
 from payrec.domain.matching.rules import MatchingRules
+from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.services.backtests import span_of

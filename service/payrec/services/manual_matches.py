@@ -16,6 +16,7 @@ from payrec.domain.money import format_minor
 from payrec.errors import AlreadyMatchedError, AmountExceedsOpenError, ConflictError, FieldError, ValidationFailedError
 from payrec.models.match_decisions import AdjustmentGiven, LegGiven, MatchCreate
 from payrec.models.matches import MatchPublic
+from payrec.services.approvals import check_may_accept, needs_approval
 from payrec.services.match_decisions import NOT_OPEN, PENDING, accepted, allocate, ids_of
 from payrec.services.match_rendering import rendered
 from payrec.services.match_rivals import supersede_rivals
@@ -52,8 +53,12 @@ class ManualMatchService:
     async def create(self, caller: Caller, given: MatchCreate) -> MatchPublic:
         """Match transactions by hand, which is accepted at once, and supersede what competes for the amounts.
 
+        Beyond a limit of ``settings.approval`` it waits for a second person, and has its amounts all the same.
+
         Raises
         ------
+        ForbiddenError
+            The caller is an API key, which the settings do not let accept.
         ValidationFailedError
             A leg or an adjustment cannot be: what it names is not there, goes the wrong way, or is of two currencies
             without a rate; or two legs join the same.
@@ -62,6 +67,7 @@ class ManualMatchService:
         ConflictError
             A transaction is pending, or closed.
         """
+        check_may_accept(caller)
         # Its own transaction, because it locks both tables; after the first match it only looks.
         async with self._work.database.tenant(caller.tenant) as connection:
             await ensure_partitions(connection)
@@ -88,8 +94,11 @@ class ManualMatchService:
         if any(revisions[key] != end["revision"] for key, end in stated.ends.items()):
             raise ConflictError("a transaction is changing")
         match = stated.match(match_id, given, at=unit.now, actor=unit.caller.principal.actor)
+        settled = [(leg.settled_currency, leg.settled_minor) for leg in stated.joined]
+        if await needs_approval(unit, match, settled, match["effective_on"]):
+            match["status"] = "pending_approval"
         await store.add({**match, "created_change_id": unit.change_id}, stated.legs(), change_id=unit.change_id)
-        unit.record(accepted(match_id, match["amount_minor"], reason=given.reason, before=None))
+        unit.record(accepted(match_id, match["amount_minor"], reason=given.reason, before=None, status=match["status"]))
         await supersede_rivals(
             unit, **ids_of(takes), taken_by=dict.fromkeys((take.transaction_id for take in takes), match_id)
         )

@@ -324,7 +324,7 @@ def rules(row: Row) -> Check:
 def allocations(row: Row, standing: Mapping[tuple[int, UUID], tuple[int, int]]) -> Check:
     """Compare what is allocated with what counts: ``standing`` has, by side and id, all matches', and this one's."""
     faults = []
-    accepted = row["status"] == "accepted"
+    has_amounts = row["status"] in {"accepted", "pending_approval"}
     everything = taken_of(row)
     for taken in everything:
         counted, own = standing.get((taken.side, taken.transaction_id), (0, 0))
@@ -332,10 +332,10 @@ def allocations(row: Row, standing: Mapping[tuple[int, UUID], tuple[int, int]]) 
         if taken.allocated_minor != counted:
             allocated = _money(taken.allocated_minor, taken.currency)
             faults.append(f"{allocated} of {what} is allocated, legs are {_money(counted, taken.currency)}")
-        if own != (taken.minor if accepted else 0):
-            told = "do not count" if accepted else "count"
+        if own != (taken.minor if has_amounts else 0):
+            told = "do not count" if has_amounts else "count"
             faults.append(f"the legs of {what} {told}, though the match is {row['status']}")
-    holds = "holds all of it" if accepted else "holds nothing, as it is " + row["status"]
+    holds = "holds all of it" if has_amounts else "holds nothing, as it is " + row["status"]
     found = f"{len(everything)} transactions have allocated what legs say; this match {holds}"
     return check("allocations", faults, found)
 

@@ -13,9 +13,9 @@ import polars as pl
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.rules import Confidence, Uniqueness
 from payrec.domain.scope import TenantScope
-from payrec.services.match_columns import Snapshot
+from payrec.services.match_columns import Snapshot, looked_at
 from payrec.services.match_refusals import refused
-from payrec.services.match_staging import Draft, Stamp, Takes, looked_at, new_reasons
+from payrec.services.match_staging import Draft, Stamp, Takes, new_reasons
 from payrec.services.work import Unit, Work
 from payrec.storage.match_proposals import MatchProposalStore
 from payrec.storage.match_rejections import MatchRejectionStore
@@ -96,7 +96,7 @@ class MatchCommit:
             written.kept = same.height
             written.ambiguous = _ambiguous(same)
             draft = draft.without(same["proposal"])
-        _count(written, draft.matches)
+        _count(written, draft)
 
         async def tell() -> None:
             if any(taken.height for taken in takes.accepted):
@@ -116,8 +116,8 @@ class MatchCommit:
         await store.analyze(max(draft.matches.height, written.superseded))
         return written
 
-    def _staged(self, draft: Draft) -> tuple[Takes, bytes, bytes]:
-        seen: bytes = looked_at(self._snapshot) if self._filtered else b""
+    def _staged(self, draft: Draft) -> tuple[Takes, bytes, bytes | None]:
+        seen = looked_at(self._snapshot) if self._filtered else None
         return draft.takes(), new_reasons(self._proposals, self._snapshot, filtered=self._filtered), seen
 
     async def _without_refused(self, draft: Draft, takes: Takes) -> tuple[Draft, Takes]:
@@ -167,10 +167,11 @@ def _ambiguous(matches: pl.DataFrame) -> int:
     return matches.filter(pl.col("status") == Uniqueness.AMBIGUOUS.value).height
 
 
-def _count(written: Written, matches: pl.DataFrame) -> None:
+def _count(written: Written, draft: Draft) -> None:
+    matches = draft.matches
     written.by_confidence = {
         Confidence(value).name.lower(): count for value, count in matches.group_by("confidence").len().iter_rows()
     }
     written.proposed = written.kept + matches.height
-    written.auto_accepted = int(matches["auto"].sum())
+    written.auto_accepted = int(matches.select((draft.status == "accepted").sum()).item())
     written.ambiguous += _ambiguous(matches)

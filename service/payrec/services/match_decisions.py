@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
@@ -12,9 +13,10 @@ import structlog
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.match_states import MATCH_STATES
-from payrec.errors import AlreadyMatchedError, ConflictError, NotFoundError
-from payrec.models.match_decisions import MatchAccept, MatchReject, MatchReverse
+from payrec.errors import AlreadyMatchedError, ConflictError, NotFoundError, SecondApproverRequiredError
+from payrec.models.match_decisions import MatchAccept, MatchApprove, MatchReject, MatchReverse
 from payrec.models.matches import MatchPublic
+from payrec.services.approvals import check_may_accept, needs_approval
 from payrec.services.auto_runs import match_soon
 from payrec.services.match_ends import taken_of
 from payrec.services.match_rendering import rendered
@@ -27,8 +29,8 @@ from payrec.storage.match_decisions import Decision, MatchDecisionStore
 from payrec.storage.matches import MatchStore
 from payrec.storage.open_rows import reopen
 
-_VERBS: Final = {"rejected": "reject", "reversed": "reverse"}
-"""What leads to the statuses in which a match takes nothing any more."""
+_VERBS: Final = {"accepted": "approve", "rejected": "reject", "reversed": "reverse"}
+"""What leads from a decision to another: with the last two a match takes nothing any more."""
 
 
 class MatchDecisionService:
@@ -41,9 +43,13 @@ class MatchDecisionService:
     async def accept(self, caller: Caller, match_id: str, given: MatchAccept, if_match: str | None) -> MatchPublic:
         """Accept a proposal: allocate its amounts, and supersede what competes for them. Again is the same.
 
+        Beyond a limit of ``settings.approval`` it waits for a second person, and has its amounts all the same.
+
         Raises
         ------
         NotFoundError, VersionMismatchError
+        ForbiddenError
+            The caller is an API key, which the settings do not let accept.
         AlreadyMatchedError
             The amounts have gone to another match.
         StaleProposalError
@@ -51,23 +57,50 @@ class MatchDecisionService:
         ConflictError
             The match was decided otherwise, or a newer run has replaced it.
         """
+        check_may_accept(caller)
         wanted = identifier(match_id)
         try:
             public = await self._accept(caller, wanted, given, if_match)
         except (AlreadyMatchedError, _DecidedMeanwhileError):
             # Perhaps it was this very match that another request has accepted at the same time.
             public = await self._accepted(caller, wanted, if_match)
-        self._logger.info("match.accepted", match_id=str(wanted))
+        self._logger.info(f"match.{public.status}", match_id=str(wanted))
+        return public
+
+    async def approve(self, caller: Caller, match_id: str, given: MatchApprove, if_match: str | None) -> MatchPublic:
+        """Accept what somebody else has decided and what waits for a second person.
+
+        Raises
+        ------
+        NotFoundError, VersionMismatchError
+        SecondApproverRequiredError
+            The caller is who has decided, or an API key.
+        ConflictError
+            It does not wait for a second person, or not any more.
+        """
+        wanted = identifier(match_id)
+        async with self._work.tenant(caller, planned_once=True) as unit:
+            row = await self._held(unit, wanted, if_match, status="accepted")
+            decisions = MatchDecisionStore(unit.connection)
+            await decisions.lock([wanted])
+            await decisions.approve([wanted], decision_of(unit, given.reason))
+            unit.record(approved(row, reason=given.reason))
+            unit.record(accepted(wanted, row["amount_minor"], reason=given.reason, before=row["status"]))
+            public = rendered(await _existing(MatchStore(unit.connection), wanted))
+            unit.answer(200, public, public.headers)
+        self._logger.info("match.approved", match_id=str(wanted))
         return public
 
     async def reject(self, caller: Caller, match_id: str, given: MatchReject, if_match: str | None) -> MatchPublic:
         """Reject a proposal, which is remembered: what it joins is not proposed again.
 
+        What waits for a second person gives its amounts back.
+
         Raises
         ------
         NotFoundError, VersionMismatchError
         ConflictError
-            It is no proposal.
+            It is decided.
         """
         return await self._take_back(caller, match_id, given.reason, if_match, status="rejected")
 
@@ -84,7 +117,7 @@ class MatchDecisionService:
 
     async def _accept(self, caller: Caller, match_id: UUID, given: MatchAccept, if_match: str | None) -> MatchPublic:
         """Accept within one transaction. Everybody locks allocations first and matches after, so nobody deadlocks."""
-        async with self._work.tenant(caller) as unit:
+        async with self._work.tenant(caller, planned_once=True) as unit:
             store = MatchStore(unit.connection)
             row = await _existing(store, match_id)
             check_version(if_match, row["version"])
@@ -100,7 +133,7 @@ class MatchDecisionService:
 
     async def _accepted(self, caller: Caller, match_id: UUID, if_match: str | None) -> MatchPublic:
         """Return the match if it is accepted, otherwise raise why it cannot be."""
-        async with self._work.tenant(caller) as unit:
+        async with self._work.tenant(caller, planned_once=True) as unit:
             row = await _existing(MatchStore(unit.connection), match_id)
             check_version(if_match, row["version"])
             if row["status"] != "accepted":
@@ -117,36 +150,43 @@ class MatchDecisionService:
         locked = await store.lock_rivals(**ids_of(takes), beside=[row["id"]])
         if locked.pop(row["id"], None) is None:
             raise _DecidedMeanwhileError
-        await store.accept({row["id"]: effective_on(row["legs"])}, decision_of(unit, reason))
-        unit.record(accepted(row["id"], row["amount_minor"], reason=reason))
+        day = effective_on(row["legs"])
+        settled = [(leg["settled_currency"], leg["settled_minor"]) for leg in row["legs"]]
+        status = "pending_approval" if await needs_approval(unit, row, settled, day) else "accepted"
+        await store.accept({row["id"]: day}, decision_of(unit, reason), status=status)
+        unit.record(accepted(row["id"], row["amount_minor"], reason=reason, status=status))
         await supersede(unit, locked, dict.fromkeys((take.transaction_id for take in takes), row["id"]))
 
     async def _take_back(
         self, caller: Caller, match_id: str, reason: str | None, if_match: str | None, *, status: str
     ) -> MatchPublic:
         wanted = identifier(match_id)
-        async with self._work.tenant(caller) as unit:
-            store = MatchStore(unit.connection)
-            row = await _existing(store, wanted)
-            check_version(if_match, row["version"])
-            MATCH_STATES.check(row["status"], _VERBS[status])
-            # From here on nobody else decides about it, so what is read now is what is changed.
-            await _hold(unit, row)
-            row = await _existing(store, wanted)
-            check_version(if_match, row["version"])
-            MATCH_STATES.check(row["status"], _VERBS[status])
-            if any(leg["counts"] for leg in row["legs"]):
-                await _release(unit, row)
+        async with self._work.tenant(caller, planned_once=True) as unit:
+            row = await self._held(unit, wanted, if_match, status=status)
+            if has_amounts := any(leg["counts"] for leg in row["legs"]):
+                await release(unit, [row])
             decisions = MatchDecisionStore(unit.connection)
-            await decisions.lock([wanted])
+            if row["status"] != "proposed":
+                await decisions.lock([wanted])
             await decisions.take_back([wanted], decision_of(unit, reason), status=status)
             unit.record(taken_back(wanted, status, before=row["status"], reason=reason))
-            if status == "reversed":
+            if has_amounts:
                 await match_soon(unit, self._work.ids.new())
-            public = rendered(await _existing(store, wanted))
+            public = rendered(await _existing(MatchStore(unit.connection), wanted))
             unit.answer(200, public, public.headers)
         self._logger.info(f"match.{status}", match_id=str(wanted))
         return public
+
+    async def _held(self, unit: Unit, match_id: UUID, if_match: str | None, *, status: str) -> dict[str, Any]:
+        """Return a match that may get a status, held so that nobody else decides about it."""
+        store = MatchStore(unit.connection)
+        row = await _existing(store, match_id)
+        _check_next(unit, row, if_match, status)
+        await _hold(unit, row)
+        # From here on nobody else decides about it, so what is read now is what is changed.
+        row = await _existing(store, match_id)
+        _check_next(unit, row, if_match, status)
+        return row
 
 
 class _DecidedMeanwhileError(Exception):
@@ -178,6 +218,18 @@ PENDING: Final = "a pending transaction is not booked yet, so nothing can be acc
 NOT_OPEN: Final = "a transaction of the match is not open any more"
 
 
+def _check_next(unit: Unit, row: Mapping[str, Any], if_match: str | None, status: str) -> None:
+    """Raise what keeps a match that is decided or proposed from getting a status."""
+    check_version(if_match, row["version"])
+    verb = _VERBS[status]
+    principal = unit.caller.principal
+    if verb == "approve" and principal.kind != "user":
+        raise SecondApproverRequiredError("only a person approves")
+    MATCH_STATES.check(row["status"], verb)
+    if verb == "approve" and principal.actor == row["decided_by"]:
+        raise SecondApproverRequiredError("who has decided does not approve it")
+
+
 def check_proposed(status: str, superseded_by: UUID | None) -> None:
     """Raise unless a match can be accepted by its status.
 
@@ -198,14 +250,32 @@ def decision_of(unit: Unit, reason: str | None) -> Decision:
     return Decision(change_id=unit.change_id, actor=unit.caller.principal.actor, at=unit.now, reason=reason)
 
 
-def accepted(match_id: UUID, amount_minor: int, *, reason: str | None, before: str | None = "proposed") -> Record:
-    """Return what is recorded of an acceptance."""
+def accepted(
+    match_id: UUID,
+    amount_minor: int,
+    *,
+    reason: str | None,
+    before: str | None = "proposed",
+    status: str = "accepted",
+) -> Record:
+    """Return what is recorded of an acceptance; with the status ``pending_approval`` of one beyond a limit."""
     return Record(
-        action="match.accepted",
+        action=f"match.{status}",
         resource_id=match_id,
         reason=reason,
         before={"status": before} if before is not None else None,
-        after={"status": "accepted", "amountMinor": amount_minor},
+        after={"status": status, "amountMinor": amount_minor},
+    )
+
+
+def approved(row: Mapping[str, Any], *, reason: str | None) -> Record:
+    """Return what is recorded of an approval: who had decided is not in the match any more."""
+    return Record(
+        action="match.approved",
+        resource_id=row["id"],
+        reason=reason,
+        before={"status": row["status"], "decidedBy": row["decided_by"]},
+        after={"status": "accepted", "amountMinor": row["amount_minor"]},
     )
 
 
@@ -245,10 +315,9 @@ def ids_of(takes: Sequence[Take]) -> dict[str, list[UUID]]:
     return {side.name.lower(): [t.transaction_id for t in takes if t.side is side] for side in Side}
 
 
-async def allocate(unit: Unit, takes: Sequence[Take], *, alone: bool = False) -> None:
+async def allocate(unit: Unit, takes: Sequence[Take]) -> None:
     """Allocate amounts and tell whose transactions are matched by that, in part or whole."""
-    rows = await AllocationStore(unit.connection).take(takes, change_id=unit.change_id, at=unit.now, alone=alone)
-    tell(unit, rows)
+    tell(unit, await AllocationStore(unit.connection).take(takes, change_id=unit.change_id, at=unit.now))
 
 
 def tell(unit: Unit, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -273,21 +342,26 @@ async def _hold(unit: Unit, row: dict[str, Any]) -> None:
         await AllocationStore(unit.connection).hold(**ids_of(takes_of(row)))
 
 
-async def _release(unit: Unit, row: dict[str, Any]) -> None:
-    """Give back what a match has of its transactions, less what has come back already, and open them again."""
-    takes = takes_of(row)
+async def release(unit: Unit, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Give back what matches have of their transactions, less what has come back already, and open them again.
+
+    The allocations are held.
+    """
+    takes = [take for row in rows for take in takes_of(row)]
     lines = ids_of(takes)["incoming"]
-    returned = await MatchDecisionStore(unit.connection).returned(row["id"], lines=lines)
-    minors = {(take.side, take.transaction_id): take.taken_minor for take in takes}
+    returned = await MatchDecisionStore(unit.connection).returned([row["id"] for row in rows], lines=lines)
+    minors: Counter[tuple[Side, UUID]] = Counter()
+    for take in takes:
+        minors[take.side, take.transaction_id] += take.taken_minor
     for part in returned:
         minors[Side(part["side"]), part["id"]] -= part["minor"]
-    minors = {key: minor for key, minor in minors.items() if minor > 0}
-    rows = await AllocationStore(unit.connection).release(minors, change_id=unit.change_id, at=unit.now)
-    of_side = {side: [r["transaction_id"] for r in rows if r["side"] == side] for side in Side}
+    left = {key: minor for key, minor in minors.items() if minor > 0}
+    changed = await AllocationStore(unit.connection).release(left, change_id=unit.change_id, at=unit.now)
+    of_side = {side: [r["transaction_id"] for r in changed if r["side"] == side] for side in Side}
     await reopen(
         unit.connection, expected=of_side[Side.EXPECTED], incoming=of_side[Side.INCOMING], change_id=unit.change_id
     )
-    for released in sorted(rows, key=lambda r: (r["side"], r["transaction_id"])):
+    for released in sorted(changed, key=lambda r: (r["side"], r["transaction_id"])):
         name = Side(released["side"]).name.lower()
         after = {"status": released["status"], "openAmountMinor": released["open_minor"]}
         unit.record(Record(action=f"{name}_transaction.reopened", resource_id=released["transaction_id"], after=after))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -102,9 +102,20 @@ class Draft:
     rules: MatchingRules
     match_ids: pl.Series
     """Of all proposals that there were at first, by their number; they follow each other."""
+    waiting: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.UInt32))
+    """The numbers of those that would be accepted, and need a person first."""
+
+    @property
+    def status(self) -> pl.Expr:
+        """What a proposal is stored as."""
+        waits = pl.col("proposal").is_in(self.waiting.implode())
+        decided = pl.when(waits).then(pl.lit("pending_approval")).otherwise(pl.lit("accepted"))
+        return pl.when("auto").then(decided).otherwise(pl.lit("proposed"))
 
     def without(self, numbers: pl.Series) -> Draft:
         """Return the draft without proposals of these numbers."""
+        if numbers.is_empty():
+            return self
         gone = pl.DataFrame({"proposal": numbers.cast(pl.UInt32)})
         return replace(
             self,
@@ -171,13 +182,15 @@ class Draft:
         return Rows(
             matches=encoded(_match_rows(self, matches, stamp).select(MATCH_COLUMNS), json=_JSON),
             legs=encoded(_leg_rows(self, stamp).select(LEG_COLUMNS)),
-            events=encoded(_events(matches, stamp)),
+            events=encoded(_events(self, stamp)),
         )
 
     def _content_keys(self) -> pl.Series:
         """Return a hash of all that a proposal says, null where it is accepted at once."""
         # Decisions are most of a big run, and nobody asks for their keys.
         matches = self.matches.filter(~pl.col("auto"))
+        if matches.is_empty():
+            return pl.repeat(None, self.matches.height, dtype=pl.Int64, eager=True).alias("key")
         legs, adjustments, alternatives = (
             frame.join(matches.select("proposal"), on="proposal", how="semi", maintain_order="left")
             for frame in (self.legs, self.adjustments, self.alternatives)
@@ -219,15 +232,6 @@ def draft_of(proposals: Proposals, snapshot: Snapshot, ids: IdSource, rules: Mat
         rules=rules,
         match_ids=new,
     )
-
-
-def looked_at(snapshot: Snapshot) -> bytes:
-    """Return every transaction that was read: side and id."""
-    sides = [
-        pl.DataFrame({"id": found}).select(pl.lit(side, dtype=pl.Int16), "id")
-        for found, side in ((snapshot.expected_ids, 1), (snapshot.incoming_ids, 2))
-    ]
-    return encoded(pl.concat(sides))
 
 
 def new_reasons(proposals: Proposals, snapshot: Snapshot, *, filtered: Collection[str] = ()) -> bytes:
@@ -326,7 +330,7 @@ def _leg_rows(draft: Draft, stamp: Stamp) -> pl.DataFrame:
     )
 
 
-def _of_legs(draft: Draft) -> pl.DataFrame:
+def of_legs(draft: Draft) -> pl.DataFrame:
     """Return for each match the ``currency`` of its first leg and the day, ``effective_on``, of its last line."""
     lines = ("incoming", "contra_incoming")
     legs = pl.DataFrame(
@@ -346,7 +350,7 @@ def _of_legs(draft: Draft) -> pl.DataFrame:
 def _match_rows(draft: Draft, matches: pl.DataFrame, stamp: Stamp) -> pl.DataFrame:
     at, auto = pl.lit(stamp.at, dtype=_INSTANT), pl.col("auto")
     return (
-        pl.concat([matches, _of_legs(draft)], how="horizontal")
+        pl.concat([matches, of_legs(draft)], how="horizontal")
         .join(alternatives_of(draft.alternatives, draft.snapshot), on="proposal", how="left", maintain_order="left")
         .join(adjustments_of(draft.adjustments, draft.snapshot), on="proposal", how="left", maintain_order="left")
         .join(draft.ruled, on="proposal", how="left", maintain_order="left")
@@ -359,7 +363,7 @@ def _match_rows(draft: Draft, matches: pl.DataFrame, stamp: Stamp) -> pl.DataFra
             effective_on=pl.when(auto).then(pl.col("effective_on").cast(pl.Date)),
             score="score_milli",
             candidates=(pl.col("tried") + pl.col("rivals_expected") + pl.col("rivals_incoming")).cast(pl.Int32),
-            status=pl.when(auto).then(pl.lit("accepted")).otherwise(pl.lit("proposed")),
+            status=draft.status,
             kind=pl.col("kind").replace_strict(_KINDS, return_dtype=pl.String),
             confidence=pl.col("confidence").replace_strict(_CONFIDENCES, return_dtype=pl.String),
             uniqueness=pl.col("status").replace_strict(_UNIQUENESSES, return_dtype=pl.String),
@@ -372,16 +376,16 @@ def _match_rows(draft: Draft, matches: pl.DataFrame, stamp: Stamp) -> pl.DataFra
     )
 
 
-def _events(matches: pl.DataFrame, stamp: Stamp) -> pl.DataFrame:
+def _events(draft: Draft, stamp: Stamp) -> pl.DataFrame:
     """Return the events of new matches, each naming a bounded number of them."""
     told = [
         # In the order of the proposals, which is that of their new ids.
-        matches.filter(pl.col("auto") == auto)
+        draft.matches.filter(draft.status == status)
         .select(chunk=pl.int_range(pl.len()) // EVENT_IDS_MAX, resource_ids="match_id")
         .group_by("chunk", maintain_order=True)
         .agg("resource_ids")
-        .with_columns(type=pl.lit(name))
-        for auto, name in ((False, "match.proposed"), (True, "match.accepted"))
+        .with_columns(type=pl.lit(f"match.{status}"))
+        for status in ("proposed", "pending_approval", "accepted")
     ]
     return (
         pl.concat(told)

@@ -17,10 +17,10 @@ from payrec.domain.changes import Record
 from payrec.domain.disk import disk_room
 from payrec.domain.matching.block import BeyondBudgetError
 from payrec.domain.matching.engine import STAGES, Proposals, propose
-from payrec.domain.matching.exchange import FX_DAYS_MAX
 from payrec.domain.matching.reasons import by_reason
 from payrec.domain.matching.rules import MatchingRules, Reason
 from payrec.domain.progress import Progress
+from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope, today
 from payrec.errors import AlreadyMatchedError, PayrecError
 from payrec.metrics import Metrics
@@ -29,6 +29,7 @@ from payrec.services.auto_runs import repeat_if_asked
 from payrec.services.exports import kept_export, measured
 from payrec.services.incoming_states import classify_lines
 from payrec.services.learning import LearningService, ordinals_of
+from payrec.services.match_approvals import waiting
 from payrec.services.match_columns import (
     Snapshot,
     array_of,
@@ -91,12 +92,12 @@ class MatchingService:
         """
         began = self._work.clock.monotonic()
         given = await tenant_rules(self._work.database, scope.tenant_id, instead=job["params"].get("settings"))
-        if not job["params"].get("dryRun"):
+        changes = not job["params"].get("dryRun")
+        if changes:
             # Its own transaction, because it locks both tables; after the first run it only looks.
             async with self._work.database.tenant(scope) as connection:
                 await ensure_partitions(connection)
-            await self._learning.learn(caller, scope)
-        rules, rejected = await self._learning.taught(scope, given.matching)
+        rules, rejected = await self._learning.taught(caller, scope, given.matching, learning=changes)
         returned = await self._link_returns(caller, scope, job["params"])
         for attempt in range(1, ATTEMPTS_MAX + 1):
             progress.done, progress.total = 0, STEPS
@@ -216,6 +217,7 @@ class MatchingService:
         decisions = await self._classifications(scope, job, given, proposals, snapshot)
         filtered = [side for side in ("expected", "incoming") if job["params"].get(f"{side}Filter")]
         draft = await asyncio.to_thread(draft_of, proposals, snapshot, self._work.ids, given.matching)
+        draft = await waiting(self._work.database, scope, draft, given.limits)
         own = await own_partitions(self._work, scope, draft)
         progress.reach(progress.done + 1)
         async with self._work.tenant(caller, scope, resumed=True) as unit:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.approvals import Limits
 from payrec.domain.matching.line_rules import BASIS_POINTS, Bounds, LineRule, Required, Scope
 from payrec.domain.matching.rules import MatchingRules
 from payrec.domain.settings import merged
 from payrec.models.matching_rules import MatchingRule
 from payrec.models.tenants import MatchingSettings, Settings
+from payrec.services.approvals import limits_of
 from payrec.services.rule_checks import scope_of
 from payrec.services.tenant_settings import effective_settings
 from payrec.storage.database import Database
@@ -47,6 +49,8 @@ class RunRules:
     """By priority."""
     version: int
     """Of the tenant, whose settings these are."""
+    limits: Limits
+    """Beyond which nothing is accepted without a person."""
 
 
 async def tenant_rules(database: Database, tenant_id: UUID, *, instead: dict[str, Any] | None = None) -> RunRules:
@@ -54,7 +58,12 @@ async def tenant_rules(database: Database, tenant_id: UUID, *, instead: dict[str
     async with database.control(readonly=True) as connection:
         stored, version = await TenantStore(connection).versioned_settings(tenant_id)
     tenant = effective_settings(merged(stored, instead or {}))
-    return RunRules(matching=rules_of(tenant), classifiers=classifiers_of(tenant.matching), version=version)
+    return RunRules(
+        matching=rules_of(tenant),
+        classifiers=classifiers_of(tenant.matching),
+        version=version,
+        limits=limits_of(tenant),
+    )
 
 
 def rules_of(tenant: Settings) -> MatchingRules:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from zoneinfo import available_timezones
 
 from payrec.domain.settings import merged
 from payrec.errors import FieldError, ValidationFailedError
-from payrec.models.tenants import Settings
+from payrec.models.tenants import ApprovalLimit, Settings
 from payrec.services.rule_checks import rule_faults
 from payrec.services.validation import validated
 
@@ -30,6 +31,28 @@ def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
             FieldError(pointer=f"{pointer}/timezone", code="unknown_timezone", detail="must be an IANA time zone")
         )
     faults = rule_faults(settings.matching.rules, pointer=f"{pointer}/matching/rules")
+    faults += _limit_faults(settings.approval.limits, pointer=f"{pointer}/approval/limits")
     if faults:
         raise ValidationFailedError.of(*faults)
     return settings
+
+
+def is_loosened(before: Settings, after: Settings) -> bool:
+    """Tell whether what API keys may be kept from changing is not the same: who approves, and what needs nobody."""
+    one, other = before.matching, after.matching
+    return before.approval != after.approval or any(
+        getattr(one, name) != getattr(other, name) for name in ("rules", "auto_accept", "auto_accept_min_confidence")
+    )
+
+
+def _limit_faults(limits: Sequence[ApprovalLimit], *, pointer: str) -> list[FieldError]:
+    """Return what is wrong with limits: of one role, type of adjustment and currency there is one at most."""
+    seen: set[tuple[str, str, str]] = set()
+    faults = []
+    for number, limit in enumerate(limits):
+        key = (limit.role, limit.adjustment_type, limit.currency)
+        if key in seen:
+            detail = "another limit is of this role, type of adjustment and currency"
+            faults.append(FieldError(pointer=f"{pointer}/{number}", code="duplicate_limit", detail=detail))
+        seen.add(key)
+    return faults

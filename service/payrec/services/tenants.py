@@ -12,12 +12,12 @@ from payrec.domain.field_ownership import SETTINGS, refused_fields, touched_fiel
 from payrec.domain.principal import Permission
 from payrec.domain.scope import TenantScope
 from payrec.domain.settings import merged
-from payrec.errors import ConflictError, FieldError, NotFoundError
+from payrec.errors import ConflictError, FieldError, ForbiddenError, NotFoundError
 from payrec.models.common import Page
 from payrec.models.tenants import Settings, TenantCreate, TenantPatch, TenantPublic, TenantQuery
 from payrec.services.paging import Pager
 from payrec.services.tenant_creation import Creation, effective, present
-from payrec.services.tenant_settings import check_settings
+from payrec.services.tenant_settings import check_settings, effective_settings, is_loosened
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Work
 from payrec.storage.blob_remnants import BlobRemnantStore
@@ -109,6 +109,8 @@ class TenantService:
         Raises
         ------
         NotFoundError, VersionMismatchError, ValidationFailedError
+        ForbiddenError
+            The caller is an API key, which the settings do not let change these.
         ConflictError
             A Tenant resource names what would be changed.
         """
@@ -124,6 +126,7 @@ class TenantService:
             _check_owner(before, touched_fields(patch, SETTINGS), within=SETTINGS)
             stored = merged(before["settings"], patch)
             settings = check_settings(stored)
+            _check_key(caller, effective_settings(before["settings"]), settings)
             await store.update_settings(wanted, stored, at=unit.now)
             unit.record(
                 Record(action="tenant.settings_updated", resource_id=wanted, before=before["settings"], after=stored)
@@ -208,6 +211,12 @@ def _visible(caller: Caller, tenant_id: str) -> UUID:
     if Permission.TENANTS_MANAGE not in caller.principal.permissions and wanted != caller.tenant.tenant_id:
         raise NotFoundError
     return wanted
+
+
+def _check_key(caller: Caller, before: Settings, after: Settings) -> None:
+    """Refuse changes by an API key of what the settings keep keys from changing."""
+    if caller.principal.kind == "api_key" and not before.approval.keys_may_change_rules and is_loosened(before, after):
+        raise ForbiddenError("the setting approval.keysMayChangeRules does not let API keys change these settings")
 
 
 def _check_owner(tenant: dict[str, Any], changed: list[str], *, within: str = "") -> None:

@@ -12,6 +12,8 @@ _PLACE: Final = """
     t.slug, t.status AS tenant_status, coalesce(t.settings->>'timezone', 'UTC') AS timezone,
     coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run,
     coalesce(t.settings->'ingestion'->>'duplicatePolicy', 'flag') = 'reject' AS reject_duplicates,
+    CASE WHEN t.settings ? 'approval' THEN jsonb_strip_nulls(jsonb_build_object(
+        'approval', t.settings->'approval', 'baseCurrency', t.settings->'baseCurrency'))::text END AS approval,
     e.id AS environment_id, e.environment, e.schema_name, e.role_name,
     e.status AS environment_status, e.revision
 """

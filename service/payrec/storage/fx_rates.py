@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
@@ -129,6 +129,15 @@ class FxRateStore:
         """
         rows = await fetch_all(self._connection, query, (base, first, last))
         return {(row["rated_on"], row["quote"]): (row["mantissa"], row["places"]) for row in rows}
+
+    async def among(self, currencies: Iterable[str], first: date, last: date) -> list[tuple[int, str, str, int, int]]:
+        """Return the rates between these currencies of these days, as the values of RATE_COLUMNS."""
+        query = """
+            SELECT rated_on - DATE '1970-01-01' AS day, base, quote, mantissa, places FROM fx_rate
+            WHERE base = ANY(%(names)s) AND quote = ANY(%(names)s) AND rated_on BETWEEN %(first)s AND %(last)s
+        """
+        rows = await fetch_all(self._connection, query, {"names": list(currencies), "first": first, "last": last})
+        return [(row["day"], row["base"], row["quote"], row["mantissa"], row["places"]) for row in rows]
 
     async def at(self, *, first: date, last: date, as_of: datetime) -> list[dict[str, Any]]:
         """Return the rates of these days as they were known at an instant, as RATE_COLUMNS."""

@@ -37,7 +37,8 @@ _NEAR_OF: Final = {
 }
 _MATCH: Final = """
     (SELECT m.id FROM leg l JOIN match m ON m.id = l.match_id
-     WHERE (l.{side}_id = t.id OR l.contra_{side}_id = t.id) AND m.status IN ('accepted', 'proposed')
+     WHERE (l.{side}_id = t.id OR l.contra_{side}_id = t.id)
+         AND m.status IN ('accepted', 'pending_approval', 'proposed')
      ORDER BY m.status, m.id DESC LIMIT 1) AS match_id
 """
 _TOLD: Final = f"""

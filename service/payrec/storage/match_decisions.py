@@ -15,7 +15,7 @@ from uuid import UUID
 from payrec.storage.database import Connection
 from payrec.storage.history import matches_logged
 from payrec.storage.match_parts import PARTS
-from payrec.storage.rows import fetch_all, insert
+from payrec.storage.rows import Ids, array_text, fetch_all, insert
 from payrec.tables.matches import Match
 
 _LOCK: Final = f"""
@@ -33,28 +33,44 @@ _LOCK: Final = f"""
     WHERE m.status = 'proposed' ORDER BY m.id FOR UPDATE OF m
 """  # noqa: S608 - our own text
 _LOCK_THESE: Final = "SELECT id, status FROM match WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-_COUNTS: Final = "UPDATE leg l SET valid_from = %(change_id)s FROM changed c WHERE l.match_id = c.match_id"
+_COUNTS: Final = """
+    UPDATE leg l SET valid_from = %(change_id)s FROM changed c
+    WHERE l.match_id = c.match_id AND l.match_id = ANY(%(ids)s)
+"""
 _COUNTS_NO_MORE: Final = """
     UPDATE leg l SET valid_to = %(change_id)s FROM changed c
-    WHERE l.match_id = c.match_id AND l.valid_from IS NOT NULL AND l.valid_to IS NULL
+    WHERE l.match_id = c.match_id AND l.match_id = ANY(%(ids)s) AND l.valid_from IS NOT NULL AND l.valid_to IS NULL
 """
 _COUNTED: Final = "SELECT count(*) FROM changed"
 _ACCEPTED: Final = """
-        UPDATE match m SET status = 'accepted', decided_by = %(actor)s, decided_at = %(at)s,
+        UPDATE match m SET status = %(status)s, decided_by = %(actor)s, decided_at = %(at)s,
             decision_reason = %(reason)s, effective_on = t.effective_on, updated_at = %(at)s,
             change_id = %(change_id)s, version = m.version + 1
-        FROM unnest(%(ids)s::uuid[], %(days)s::date[]) AS t (id, effective_on) WHERE m.id = t.id
+        FROM unnest(%(ids)s::uuid[], %(days)s::date[]) AS t (id, effective_on)
+        WHERE m.id = t.id AND m.id = ANY(%(ids)s)
 """
-_ACCEPT: Final = {alone: matches_logged(_ACCEPTED, alone=alone) + _COUNTS for alone in (False, True)}
+_ACCEPT: Final = {alone: matches_logged(_ACCEPTED, alone=alone, by_id=True) + _COUNTS for alone in (False, True)}
 _TAKE_BACK: Final = (
     matches_logged(
         """
         UPDATE match m SET status = %(status)s, decided_by = %(actor)s, decided_at = %(at)s,
             decision_reason = %(reason)s, updated_at = %(at)s, change_id = %(change_id)s, version = m.version + 1
         WHERE m.id = ANY(%(ids)s)
-        """
+        """,
+        by_id=True,
     )
     + _COUNTS_NO_MORE
+)
+_APPROVE: Final = (
+    matches_logged(
+        """
+        UPDATE match m SET status = 'accepted', decided_by = %(actor)s, decided_at = %(at)s,
+            decision_reason = coalesce(%(reason)s, m.decision_reason), updated_at = %(at)s,
+            change_id = %(change_id)s, version = m.version + 1
+        WHERE m.id = ANY(%(ids)s)
+        """
+    )
+    + _COUNTED
 )
 _SUPERSEDE: Final = (
     matches_logged(
@@ -68,10 +84,10 @@ _SUPERSEDE: Final = (
 )
 _RETURNED: Final = """
     SELECT 1 AS side, expected_id AS id, sum(settled_minor)::bigint AS minor FROM reversal_link
-    WHERE incoming_id = ANY(%(lines)s) AND match_id = %(id)s AND expected_id IS NOT NULL GROUP BY expected_id
+    WHERE incoming_id = ANY(%(lines)s) AND match_id = ANY(%(ids)s) AND expected_id IS NOT NULL GROUP BY expected_id
     UNION ALL
     SELECT 2, incoming_id, sum(amount_minor)::bigint FROM reversal_link
-    WHERE incoming_id = ANY(%(lines)s) AND match_id = %(id)s GROUP BY incoming_id
+    WHERE incoming_id = ANY(%(lines)s) AND match_id = ANY(%(ids)s) GROUP BY incoming_id
 """
 _ENDS: Final = """
     SELECT 1 AS side, e.id, e.currency, e.direction, e.revision, NULL::date AS booking_on, e.due_on, e.account,
@@ -136,25 +152,40 @@ class MatchDecisionStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def lock_rivals(
-        self, *, expected: Sequence[UUID], incoming: Sequence[UUID], beside: Sequence[UUID] = ()
-    ) -> dict[UUID, list[UUID]]:
+    async def lock_rivals(self, *, expected: Ids, incoming: Ids, beside: Sequence[UUID] = ()) -> dict[UUID, list[UUID]]:
         """Lock the proposals for which too little is left of these transactions, and those ``beside`` them, by id.
 
         Called when the amounts are allocated. Return with each the transactions of which it needs more than is left. A
         match that is no proposal any more is not among them.
         """
-        parameters = {"ids": list(beside), "expected": list(expected), "incoming": list(incoming)}
+        given = {"ids": beside, "expected": expected, "incoming": incoming}
+        parameters = {name: array_text(ids) for name, ids in given.items()}
         return {row["id"]: row["ids"] or [] for row in await fetch_all(self._connection, _LOCK, parameters)}
 
     async def lock(self, match_ids: Sequence[UUID]) -> dict[UUID, str]:
         """Lock matches by id, and return their statuses."""
         return {row["id"]: row["status"] for row in await fetch_all(self._connection, _LOCK_THESE, (list(match_ids),))}
 
-    async def accept(self, days: Mapping[UUID, date | None], decision: Decision, *, alone: bool = False) -> None:
+    async def accept(
+        self,
+        days: Mapping[UUID, date | None],
+        decision: Decision,
+        *,
+        status: str = "accepted",
+        alone: bool = False,
+    ) -> None:
         """Accept proposals that are locked, each effective on its day; their legs count from this change on."""
-        parameters = {**decision.values, "ids": list(days), "days": list(days.values())}
+        parameters = {
+            **decision.values,
+            "status": status,
+            "ids": array_text(days),
+            "days": list(days.values()),
+        }
         await self._connection.execute(_ACCEPT[alone], parameters)
+
+    async def approve(self, match_ids: Sequence[UUID], decision: Decision) -> None:
+        """Accept locked matches that wait for a second person, whose legs count already; no reason keeps the first."""
+        await self._connection.execute(_APPROVE, {**decision.values, "ids": list(match_ids)})
 
     async def take_back(self, match_ids: Sequence[UUID], decision: Decision, *, status: str) -> None:
         """Give locked matches the status ``rejected`` or ``reversed``; legs of theirs that count do so no longer."""
@@ -165,15 +196,15 @@ class MatchDecisionStore:
         parameters = {"ids": list(winners), "winners": list(winners.values()), "change_id": change_id, "at": at}
         await self._connection.execute(_SUPERSEDE, parameters)
 
-    async def returned(self, match_id: UUID, *, lines: Sequence[UUID]) -> list[dict[str, Any]]:
-        """Return what returns have taken back of a match over these lines, as ``side, id, minor``."""
-        return await fetch_all(self._connection, _RETURNED, {"id": match_id, "lines": list(lines)})
+    async def returned(self, match_ids: Sequence[UUID], *, lines: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return what returns have taken back of matches over these lines, all together, as ``side, id, minor``."""
+        return await fetch_all(self._connection, _RETURNED, {"ids": list(match_ids), "lines": list(lines)})
 
     async def ends(self, *, expected: Sequence[UUID], incoming: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return what transactions are and have left; one that there is not is not among them."""
         return await fetch_all(self._connection, _ENDS, {"expected": list(expected), "incoming": list(incoming)})
 
     async def add(self, match: Mapping[str, Any], legs: Mapping[str, Sequence[Any]], *, change_id: UUID) -> None:
-        """Store an accepted match; ``legs`` has the values of each of LEG_COLUMNS."""
+        """Store a match that is accepted, or waits for approval; ``legs`` has the values of each of LEG_COLUMNS."""
         await insert(self._connection, Match, match)
         await self._connection.execute(_ADD_LEGS, {"match_id": match["id"], "change_id": change_id, **legs})

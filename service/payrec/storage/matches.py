@@ -93,10 +93,12 @@ _PAIRS: Final = f"""
 _STANDING: Final = f"""
     WITH {PARTS.format(which="valid_from IS NOT NULL AND valid_to IS NULL")}, returned AS (
         SELECT 1 AS side, r.expected_id AS id, r.settled_minor AS minor FROM reversal_link r
-        JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.expected_id = ANY(%(expected)s)
+        JOIN match m ON m.id = r.match_id AND m.status IN ('accepted', 'pending_approval')
+        WHERE r.expected_id = ANY(%(expected)s)
         UNION ALL
         SELECT 2, r.incoming_id, r.amount_minor FROM reversal_link r
-        JOIN match m ON m.id = r.match_id AND m.status = 'accepted' WHERE r.incoming_id = ANY(%(incoming)s)
+        JOIN match m ON m.id = r.match_id AND m.status IN ('accepted', 'pending_approval')
+        WHERE r.incoming_id = ANY(%(incoming)s)
     )
     SELECT p.side, p.id, sum(p.minor)::bigint - coalesce((
             SELECT sum(r.minor) FROM returned r WHERE r.side = p.side AND r.id = p.id
@@ -171,7 +173,7 @@ class MatchStore:
     async def page(self, page: PageRequest, query: MatchQuery) -> tuple[list[dict[str, Any]], bool]:
         """Return a page of matches with their legs."""
         selection = Selection(columns=_COLUMNS, source="match m", id_column="m.id")
-        selection.at(query.as_of, "match")
+        selection.at(query.as_of, "match", in_arms=query.status is not None)
         for condition, parameters in conditions(query):
             selection.where(condition, **parameters)
         rows, more = await select_page(self._connection, selection, page)

@@ -28,6 +28,8 @@ _SCOPE: Final = """
            coalesce(t.settings->>'timezone', 'UTC') AS timezone,
            coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run,
            coalesce(t.settings->'ingestion'->>'duplicatePolicy', 'flag') = 'reject' AS reject_duplicates,
+           CASE WHEN t.settings ? 'approval' THEN jsonb_strip_nulls(jsonb_build_object(
+               'approval', t.settings->'approval', 'baseCurrency', t.settings->'baseCurrency'))::text END AS approval,
            e.id AS environment_id,
            e.environment, e.schema_name, e.role_name, e.status, e.revision
     FROM tenant_environment e JOIN tenant t ON t.id = e.tenant_id
@@ -51,6 +53,7 @@ def scope_of(row: dict[str, Any]) -> TenantScope:
         timezone=row["timezone"],
         auto_run=row["auto_run"],
         reject_duplicates=row["reject_duplicates"],
+        approval=row["approval"],
     )
 
 

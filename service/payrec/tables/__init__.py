@@ -1,6 +1,7 @@
 """Every table of both trees; importing this package fills the two metadata."""
 
 from payrec.tables import (
+    accounts,
     aliases,
     allocations,
     api_keys,
@@ -26,6 +27,7 @@ from payrec.tables import (
     peppers,
     reasons,
     returns,
+    snapshots,
     statements,
     tenants,
     tokens,
@@ -35,6 +37,7 @@ from payrec.tables import (
 )
 
 __all__ = [
+    "accounts",
     "aliases",
     "allocations",
     "api_keys",
@@ -60,6 +63,7 @@ __all__ = [
     "peppers",
     "reasons",
     "returns",
+    "snapshots",
     "statements",
     "tenants",
     "tokens",

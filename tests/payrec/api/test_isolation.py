@@ -5,9 +5,11 @@ The walk takes its operations from the OpenAPI document, so that a new one is wa
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -161,12 +163,20 @@ class Walker:
             if operation.path == "/incoming-transactions/upload":
                 money = {"direction": "credit", "amount": "10.00", "currency": "EUR", "bookingDate": "2024-03-04"}
                 said.append([{**money, "externalId": f"{text}-0", "remittance": text}])
+            if operation.path == "/accounts":
+                # That of the text alone was made by the first line that named it.
+                said.append({"identifier": f"{text} of nobody", "currency": "EUR"})
             if operation.path == "/webhooks":
                 said.append({"url": f"https://127.0.0.1:65535/{text}", "events": ["*"], "description": text})
             if operation.path == "/matches":
                 said.append(await self._stated(text))
             for body in said:
                 await self.ask(operation, operation.path, json=body)
+            if operation.path == "/expected-transactions/snapshots" and operation.method == "POST":
+                there = {"externalId": f"{text}-0", "openAmountMinor": 1, "currency": "EUR", "amountMinor": 1}
+                totals = json.dumps([{"currency": "EUR", "count": 1, "amountMinor": 1}])
+                options = {"takenAt": datetime.now(UTC).isoformat(), "controlTotals": totals, "apply": "true"}
+                await self.ask(operation, operation.path, json=[{**there, "direction": "credit"}], params=options)
             if operation.path == "/fx-rates/upload":
                 headers = {"content-type": "application/octet-stream"}
                 await self.ask(operation, operation.path, content=b"Date,USD\n2024-03-04,1.1\n", headers=headers)

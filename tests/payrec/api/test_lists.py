@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from payrec.models.expected_transactions import ExpectedTransactionQuery
 from payrec.models.imports import ImportQuery
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.models.jobs import JobQuery
+from payrec.models.snapshots import SnapshotQuery
 from payrec.models.tenants import TenantQuery
 from payrec.models.webhooks import WebhookQuery
 from support.service import Service, Tenant
@@ -23,9 +25,11 @@ from support.wire import add_key, code, fields, in_control
 pytestmark = pytest.mark.anyio
 
 EXPECTED, INCOMING = "/expected-transactions", "/incoming-transactions"
+SNAPSHOTS = "/expected-transactions/snapshots"
 LISTS: dict[str, type[ListQuery]] = {
     EXPECTED: ExpectedTransactionQuery,
     INCOMING: IncomingTransactionQuery,
+    SNAPSHOTS: SnapshotQuery,
     "/imports": ImportQuery,
     "/jobs": JobQuery,
     "/auth/api-keys": ApiKeyQuery,
@@ -63,6 +67,8 @@ async def filled(service: Service) -> Tenant:
             )
             headers = {"Content-Type": "application/x-ndjson"}
             await tenant.post(f"{INCOMING}/upload", None, environment, headers=headers, content=line % n)
+            said = {"takenAt": datetime.now(UTC).isoformat(), "controlTotals": "[]"}
+            await tenant.post(SNAPSHOTS, None, environment, files={"file": ("none.json", b"[]")}, data=said)
     return tenant
 
 

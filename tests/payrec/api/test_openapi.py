@@ -28,6 +28,7 @@ AUTHENTICATED = [route for route in DESCRIBED if route.access is not Access.PUBL
 FILES = {
     "/imports/{import_id}/errors": {"application/json", "text/csv"},
     "/imports/{import_id}/content": {"application/octet-stream"},
+    "/expected-transactions/snapshots/{snapshot_id}/differences": {"application/json", "text/csv"},
     "/exports/{export_id}/content": {"application/octet-stream"},
 }
 """What is answered where it is not JSON alone."""

@@ -15,6 +15,7 @@ import pytest
 from payrec.gate.routes import ROUTES, Route
 from support import schema_probe
 from support.service import Service
+from support.wire import rows
 
 pytestmark = pytest.mark.anyio
 
@@ -37,13 +38,17 @@ async def task(service: Service) -> dict[str, Any]:
     )
     content = json.dumps([{"amount": "x"}, {**money, "bookingDate": "2024-03-04"}]).encode()
     imported = await tenant.post("/incoming-transactions/upload", files={"file": ("lines.json", content)})
+    now = await rows(service, tenant, "SELECT clock_timestamp() AS at")
+    said = {"takenAt": now[0]["at"].isoformat(), "controlTotals": "[]"}
+    snapshot = await tenant.post("/expected-transactions/snapshots", files={"file": ("x.json", b"[]")}, data=said)
     run = await tenant.post("/matches/match", {})
     matches = await tenant.get("/matches")
     key = await tenant.post("/auth/api-keys", {"read": True})
     hook = await tenant.post("/webhooks", {"url": "https://127.0.0.1:65535/", "events": ["*"]})
     source = {"name": "nobody", "kind": "http", "config": {"urls": ["https://127.0.0.1:65535/a.csv"]}}
     source = (await tenant.post("/data-sources", source)).json()
-    for answer in (expected, incoming, imported, run, matches, key, hook):
+    account = await tenant.post("/accounts", {"identifier": "GIRO", "currency": "EUR"})
+    for answer in (expected, incoming, imported, snapshot, run, matches, key, hook, account):
         assert answer.is_success, answer.text
     return {
         "baseUrl": service.base_url,
@@ -53,9 +58,11 @@ async def task(service: Service) -> dict[str, Any]:
         "examples": EXAMPLES,
         "ids": {
             "/expected-transactions": expected.json()["id"],
+            "/expected-transactions/snapshots": snapshot.json()["id"],
             "/incoming-transactions": incoming.json()["id"],
             "/imports": imported.json()["id"],
             "/data-sources": source["id"],
+            "/accounts": account.json()["id"],
             "/jobs": run.json()["jobId"],
             "/matches": matches.json()["data"][0]["id"],
             "/auth/api-keys": key.json()["id"],

@@ -32,6 +32,13 @@ DEFAULTS = {
         "rules": [],
     },
     "ingestion": {"duplicatePolicy": "flag"},
+    "approval": {
+        "secondPersonAboveMinor": None,
+        "currency": None,
+        "keysMayAccept": True,
+        "keysMayChangeRules": True,
+        "limits": [],
+    },
     "retention": {"rawLinesDays": 400, "auditDays": 3650},
 }
 

@@ -11,7 +11,7 @@ from payrec.bench.dataset import Rates
 from payrec.bench.rates import RATE_EVERY_DAYS, rate_puts
 from payrec.constants import BULK_ITEMS_MAX
 from payrec.domain.fx_rates import FxRate
-from payrec.domain.matching.exchange import FX_DAYS_MAX
+from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.factory import TimeOrderedIds
 
 

@@ -59,6 +59,7 @@ COMMITS = {
     "services.sealing.Sealer._take_over": "settings",
     "services.sealing.Sealer.look_everywhere": "outboxes",
     "services.sealing.Sealer.seal": "upload",
+    "services.snapshot_loading.SnapshotUploads._load": "snapshot",
     "services.source_sync.SourceSyncer._finish": "sync",
     "services.source_sync._Sync._failed": "bad_sync",
     "services.source_sync._Sync._imported": "sync",
@@ -93,7 +94,7 @@ ELSEWHERE = {
     "services.imports.ImportService._give_back": "a request's",
     "services.jobs.JobService.cancel": "a request's",
     "services.learning.LearningService._learn_names": "needs decisions; what was learned of a match is learned once",
-    "services.learning.LearningService.learn": "needs many decisions; it writes what it would write again",
+    "services.learning.LearningService._learn_weights": "needs many decisions; it writes what it would write again",
     "services.match_commit.own_partitions": "needs many rows; an empty partition goes with the next run",
     "services.returns.ReturnService._link": "a request's",
     "services.returns.ReturnService.link_open": "each link is whole by itself, and the next run finds it",
@@ -109,6 +110,7 @@ LEFT_ALONE = {
     "services.import_processing.ImportProcessor._load",
     "services.matching.MatchingService._commit",
     "services.sealing.Sealer.seal",
+    "services.snapshot_loading.SnapshotUploads._load",
     "services.source_sync.SourceSyncer._finish",
     "services.source_sync._Sync._imported",
     "services.webhook_delivery.WebhookDeliverer._store",
@@ -204,6 +206,8 @@ async def adds_up(story: Story) -> None:
     types = Counter(row["type"] for row in told)
     assert await count(world, "incoming_transaction") == made["rows"] == await count(world, "incoming_open")
     assert await count(world, "expected_transaction", "currency = 'JPY'") == made["items"]
+    assert await count(world, "expected_transaction", "currency = 'KWD'") == made["snapshot"]
+    assert await count(world, "expected_snapshot_difference", "outcome = 'created'") == made["snapshot"]
     assert await count(world, "match", "status = 'proposed'") == made["proposals"]
     assert await count(world, "export", "bytes > 0") == made["export"]
     assert await count(world, "import", "status = 'completed' AND data_source_id IS NOT NULL") == made["files"]

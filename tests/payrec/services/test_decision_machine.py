@@ -22,11 +22,12 @@ from payrec.services.work import Unit
 from payrec.storage import allocations
 from payrec.storage.allocations import AllocationStore
 from support.contention import violations
-from support.decision_machine import DecisionMachine
+from support.decision_machine import LIMIT, DecisionMachine
 from support.matching_world import World
 from support.postgres import cloned
 from support.service import make_config, running
 from support.tenant_data import scope_of_tenant
+from support.wire import add_user
 
 STEPS = int(os.environ.get("PAYREC_STATE_STEPS", "1000"))
 """Steps that the machine does in all."""
@@ -53,6 +54,10 @@ def machine(addresses: EmbeddedDatabase) -> Iterator[type[DecisionMachine]]:
             other = await service.tenant("beside", environments=["production"])
             scopes = [await scope_of_tenant(service.factory, one) for one in (tenant, other)]
             world = World(service=service, tenant=tenant, bystander=other, scope=scopes[0], bystander_scope=scopes[1])
+            Bound.another = (await add_user(service, tenant, "approver"))[1]
+            approval = {"secondPersonAboveMinor": LIMIT, "currency": "EUR"}
+            answer = await tenant.request("PATCH", f"/tenants/{tenant.id}/settings", json={"approval": approval})
+            assert answer.status_code == 200
             # The first match makes the tables that proposals of a run are in.
             await tenant.post("/matches/match", {"wait": 30})
             return world

@@ -6,8 +6,7 @@ end-to-end id, an account or a name; the amount of the line, converted, must lie
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -15,7 +14,7 @@ import polars as pl
 
 from payrec.constants import AMOUNT_MINOR_MAX, FX_RATE_DIGITS_MAX, FX_RATE_PLACES_MAX
 from payrec.domain.currencies import MINOR_UNITS
-from payrec.domain.fx_rates import DERIVED_PLACES_MAX, FxRate
+from payrec.domain.fx_rates import DERIVED_PLACES_MAX
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, candidates, distinct, equal_pairs, keyed, unquoted
 from payrec.domain.matching.columns import ColumnsError, Sides, checked
 from payrec.domain.matching.compete import Taken, competed
@@ -33,6 +32,7 @@ from payrec.domain.matching.rules import (
     Reason,
 )
 from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, score_milli, scored, without
+from payrec.domain.rate_book import RateBook, pivots
 
 RATES_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     {
@@ -45,74 +45,10 @@ RATES_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 )
 """Exchange rates, one of each day, base and quote."""
 
-FX_DAYS_MAX: Final = 5
-"""Days between a line and the exchange rate that is used for it."""
-
 _TRIPLE: Final = ("day", "paid_in", "asked_in")
 _PRICED: Final = {"mantissa": pl.Int64(), "places": pl.Int8(), "rate": pl.String()}
 _POWERS: Final = pl.lit(pl.Series([10**n for n in range(DERIVED_PLACES_MAX + 5)], dtype=pl.Int128))
 _RATE_BOUNDS: Final = {"mantissa": (1, 10**FX_RATE_DIGITS_MAX - 1), "places": (0, FX_RATE_PLACES_MAX)}
-_DIRECT, _INVERSE, _CROSS = 0, 1, 2
-_EURO: Final = "EUR"
-"""The base of the rates that the European Central Bank publishes."""
-
-
-class RateBook:
-    """Finds the rate of a day: the nearest day's, of one day the direct one before those derived from others.
-
-    ``rates`` have been checked.
-    """
-
-    def __init__(self, rates: pl.DataFrame, *, base_currency: str) -> None:
-        self._pivots = _pivots(base_currency)
-        self._days: dict[tuple[str, str], list[int]] = {}
-        self._rates: dict[tuple[str, str], list[FxRate]] = {}
-        for day, base, quote, mantissa, places in rates.sort("base", "quote", "day").iter_rows():
-            self._days.setdefault((base, quote), []).append(day)
-            self._rates.setdefault((base, quote), []).append(FxRate(mantissa, places))
-
-    def rate(self, day: int, paid_in: str, asked_in: str) -> FxRate | None:
-        """Return how many units of ``asked_in`` one of ``paid_in`` is worth; None without a rate near the day.
-
-        Of rates of equal distance the direct one is taken before the inverse one, and that before the one through the
-        base currency, and at last through the euro; of two days of equal distance the earlier.
-        """
-        found = min(self._candidates(day, paid_in, asked_in), key=lambda f: f[:2], default=None)
-        return found[2] if found is not None else None
-
-    def _candidates(self, day: int, paid_in: str, asked_in: str) -> Iterator[tuple[int, int, FxRate]]:
-        yield from self._given(day, paid_in, asked_in)
-        for place, pivot in enumerate(self._pivots):
-            if pivot in {paid_in, asked_in}:
-                continue
-            first = min(self._given(day, paid_in, pivot), key=lambda f: f[:2], default=None)
-            second = min(self._given(day, pivot, asked_in), key=lambda f: f[:2], default=None)
-            if first is not None and second is not None:
-                rate = first[2].times(second[2])
-                if rate is not None:
-                    yield max(first[0], second[0]), _CROSS + place, rate
-
-    def _given(self, day: int, paid_in: str, asked_in: str) -> Iterator[tuple[int, int, FxRate]]:
-        direct = self._nearest(day, paid_in, asked_in)
-        if direct is not None:
-            yield direct[0], _DIRECT, direct[1]
-        turned = self._nearest(day, asked_in, paid_in)
-        rate = turned[1].inverse if turned is not None else None
-        if turned is not None and rate is not None:
-            yield turned[0], _INVERSE, rate
-
-    def _nearest(self, day: int, base: str, quote: str) -> tuple[int, FxRate] | None:
-        """Return the distance and the rate of the nearest day, the earlier of two."""
-        days = self._days.get((base, quote), [])
-        at = bisect_left(days, day)
-        near = [(abs(days[n] - day), n) for n in (at - 1, at) if 0 <= n < len(days)]
-        distance, place = min(near, default=(FX_DAYS_MAX + 1, -1))
-        return (distance, self._rates[base, quote][place]) if distance <= FX_DAYS_MAX else None
-
-
-def _pivots(base_currency: str) -> tuple[str, ...]:
-    """Return the currencies that a rate may go through, in the order in which they are tried."""
-    return tuple(dict.fromkeys((base_currency, _EURO)))
 
 
 def checked_rates(rates: pl.DataFrame) -> pl.DataFrame:
@@ -197,9 +133,9 @@ def _priced(pairs: pl.DataFrame, sides: Sides, rates: pl.DataFrame, rules: Match
     items = sides.expected.select(asked_in="currency")[pairs["e"]]
     pairs = pl.concat([pairs, lines, items], how="horizontal").drop_nulls("day")
     wanted = pairs.select(_TRIPLE).unique()
-    currencies = [*wanted["paid_in"].unique(), *wanted["asked_in"].unique(), *_pivots(rules.base_currency)]
+    currencies = [*wanted["paid_in"].unique(), *wanted["asked_in"].unique(), *pivots(rules.base_currency)]
     of_these = rates.filter(pl.col("base").is_in(currencies) & pl.col("quote").is_in(currencies))
-    book = RateBook(of_these, base_currency=rules.base_currency)
+    book = RateBook(of_these.iter_rows(), base_currency=rules.base_currency)
     known = [book.rate(*triple) for triple in wanted.iter_rows()]
     prices = pl.DataFrame(
         [(r.mantissa, r.places, str(r)) if r is not None else (None, None, None) for r in known],

@@ -18,9 +18,10 @@ from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.fx_rates import converted, parse_derived_rate, parse_rate
 from payrec.domain.matching.columns import ColumnsError
 from payrec.domain.matching.engine import Proposals, propose
-from payrec.domain.matching.exchange import FX_DAYS_MAX, RATES_SCHEMA, RateBook
+from payrec.domain.matching.exchange import RATES_SCHEMA
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import AdjustmentType, AmountLevel, Confidence, MatchingRules, Reason
+from payrec.domain.rate_book import FX_DAYS_MAX, RateBook
 from support.matching_frames import Item, Line, expected_frame, incoming_frame
 
 REFERENCE = "INV-17017"
@@ -73,7 +74,7 @@ def test_a_rate_is_good_for_some_days(days: int) -> None:
 
 def test_the_nearest_day_counts_then_the_direct_rate_then_the_base_currency() -> None:
     def rate(*rates: Rate) -> str:
-        return str(RateBook(rates_frame(rates), base_currency="EUR").rate(DAY, "USD", "GBP"))
+        return str(RateBook(rates_frame(rates).iter_rows(), base_currency="EUR").rate(DAY, "USD", "GBP"))
 
     through = [(DAY, "EUR", "USD", "1.25"), (DAY, "EUR", "GBP", "0.5")]
     assert rate(*through) == "0.4"
@@ -87,7 +88,7 @@ def test_the_nearest_day_counts_then_the_direct_rate_then_the_base_currency() ->
 
 def test_whatever_the_base_currency_a_rate_may_go_through_the_euro_at_last() -> None:
     def rate(*rates: Rate) -> str:
-        return str(RateBook(rates_frame(rates), base_currency="CHF").rate(DAY, "USD", "GBP"))
+        return str(RateBook(rates_frame(rates).iter_rows(), base_currency="CHF").rate(DAY, "USD", "GBP"))
 
     euros = [(DAY, "EUR", "USD", "1.25"), (DAY, "EUR", "GBP", "0.5")]
     assert rate(*euros) == "0.4"
