@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import date
 from typing import Any, Final
 from uuid import UUID
@@ -25,6 +25,7 @@ from payrec.services.stale_proposals import check_unchanged
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
 from payrec.storage.allocations import CLOSED, AllocationStore, Side, Take, hold_decisions
+from payrec.storage.api_keys import ApiKeyStore
 from payrec.storage.match_decisions import Decision, MatchDecisionStore
 from payrec.storage.matches import MatchStore
 from payrec.storage.open_rows import reopen
@@ -74,13 +75,14 @@ class MatchDecisionService:
         ------
         NotFoundError, VersionMismatchError
         SecondApproverRequiredError
-            The caller is who has decided, or an API key.
+            The caller is who has decided, himself or by an API key that he made, or an API key.
         ConflictError
             It does not wait for a second person, or not any more.
         """
         wanted = identifier(match_id)
+        own = await self._own(caller)
         async with self._work.tenant(caller, planned_once=True) as unit:
-            row = await self._held(unit, wanted, if_match, status="accepted")
+            row = await self._held(unit, wanted, if_match, status="accepted", own=own)
             decisions = MatchDecisionStore(unit.connection)
             await decisions.lock([wanted])
             await decisions.approve([wanted], decision_of(unit, given.reason))
@@ -177,15 +179,26 @@ class MatchDecisionService:
         self._logger.info(f"match.{status}", match_id=str(wanted))
         return public
 
-    async def _held(self, unit: Unit, match_id: UUID, if_match: str | None, *, status: str) -> dict[str, Any]:
+    async def _own(self, caller: Caller) -> frozenset[str]:
+        """Return by whom the caller decides: himself, and the keys that he made, which he has the secrets of."""
+        actor, scope = caller.principal.actor, caller.tenant
+        async with self._work.database.control(readonly=True) as connection:
+            store = ApiKeyStore(
+                connection, tenant_id=scope.tenant_id, environment=scope.environment, now=self._work.clock.now()
+            )
+            return frozenset({actor, *await store.made_by(actor)})
+
+    async def _held(
+        self, unit: Unit, match_id: UUID, if_match: str | None, *, status: str, own: Set[str] = frozenset()
+    ) -> dict[str, Any]:
         """Return a match that may get a status, held so that nobody else decides about it."""
         store = MatchStore(unit.connection)
         row = await _existing(store, match_id)
-        _check_next(unit, row, if_match, status)
+        _check_next(unit, row, if_match, status, own)
         await _hold(unit, row)
         # From here on nobody else decides about it, so what is read now is what is changed.
         row = await _existing(store, match_id)
-        _check_next(unit, row, if_match, status)
+        _check_next(unit, row, if_match, status, own)
         return row
 
 
@@ -218,15 +231,17 @@ PENDING: Final = "a pending transaction is not booked yet, so nothing can be acc
 NOT_OPEN: Final = "a transaction of the match is not open any more"
 
 
-def _check_next(unit: Unit, row: Mapping[str, Any], if_match: str | None, status: str) -> None:
-    """Raise what keeps a match that is decided or proposed from getting a status."""
+def _check_next(unit: Unit, row: Mapping[str, Any], if_match: str | None, status: str, own: Set[str]) -> None:
+    """Raise what keeps a match that is decided or proposed from getting a status.
+
+    ``own`` are those of whom none may have decided what is approved.
+    """
     check_version(if_match, row["version"])
     verb = _VERBS[status]
-    principal = unit.caller.principal
-    if verb == "approve" and principal.kind != "user":
+    if verb == "approve" and unit.caller.principal.kind != "user":
         raise SecondApproverRequiredError("only a person approves")
     MATCH_STATES.check(row["status"], verb)
-    if verb == "approve" and principal.actor == row["decided_by"]:
+    if verb == "approve" and row["decided_by"] in own:
         raise SecondApproverRequiredError("who has decided does not approve it")
 
 

@@ -75,6 +75,11 @@ class ApiKeyStore:
         row = await fetch_one(self._connection, query, self._place)
         return int(row["count"]) if row is not None else 0
 
+    async def made_by(self, actor: str) -> list[str]:
+        """Return as whom the keys act that somebody has made, those that open nothing any more among them."""
+        query = f"SELECT 'api_key:' || public_id AS actor FROM api_key WHERE {_PLACE} AND created_by = %(actor)s"  # noqa: S608 - our own text
+        return [row["actor"] for row in await fetch_all(self._connection, query, {**self._place, "actor": actor})]
+
     async def get(self, key_id: UUID) -> dict[str, Any] | None:
         """Return a key's metadata."""
         query = sql.SQL("SELECT {} FROM api_key WHERE {} AND id = %(id)s").format(sql.SQL(_COLUMNS), sql.SQL(_PLACE))

@@ -245,7 +245,9 @@ async def test_a_match_by_hand_waits_as_well_and_so_does_what_it_writes_off(worl
     body = by_hand(item, line, 4_499, type="write_off", amountMinor=501)
     answer = await as_key(world, "POST", "/matches", await add_key(world.tenant), json=body)
     assert answer.json()["status"] == "pending_approval", "a key has the limits of every role"
-    assert (await approve(world.tenant, answer.json())).json()["status"] == "accepted"
+    # Who has made a key has decided by it.
+    assert code(await approve(world.tenant, answer.json())) == "second_approver_required"
+    assert (await approve(await second(world), answer.json())).json()["status"] == "accepted"
 
 
 async def test_what_a_return_takes_of_it_is_not_given_back_twice(world: World) -> None:
