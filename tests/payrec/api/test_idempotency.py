@@ -188,8 +188,8 @@ async def test_keys_are_apart_for_principals_paths_and_environments(acme: Tenant
 
 async def test_keys_of_the_control_schema_are_apart_for_environments_too(acme: Tenant) -> None:
     headers = key()
-    made = [await acme.post("/auth/api-keys", {"read": True}, e, headers=headers) for e in ("test", "staging")]
-    assert [m.json()["environment"] for m in made] == ["test", "staging"]
+    made = [await acme.post("/auth/api-keys", {"read": True}, e, headers=headers) for e in ("test", "production")]
+    assert [m.json()["environment"] for m in made] == ["test", "production"]
     assert all("apiKey" in m.json() for m in made)
 
 

@@ -153,12 +153,13 @@ async def test_a_patch_changes_what_it_names_and_heeds_if_match(acme: Tenant) ->
     assert (await acme.request("DELETE", path)).status_code == 404
 
 
-async def test_an_environment_has_so_many_webhooks_and_no_more(acme: Tenant) -> None:
+async def test_an_environment_has_so_many_webhooks_and_no_more(service: Service) -> None:
+    full = await service.tenant("full", environments=["production", "test"])
     for _ in range(WEBHOOKS_MAX):
-        await hook(acme, "staging")
-    refused = await acme.post(PATH, {"url": NOWHERE, "events": ["*"]}, "staging")
+        await hook(full, "test")
+    refused = await full.post(PATH, {"url": NOWHERE, "events": ["*"]}, "test")
     assert code(refused) == "invalid_state"
-    await hook(acme, "development")
+    await hook(full, "production")
 
 
 async def test_they_are_for_those_who_may_and_in_their_own_environment(service: Service, acme: Tenant) -> None:

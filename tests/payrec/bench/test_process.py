@@ -80,8 +80,9 @@ async def test_a_run_that_fails_says_why(service: Service, acme: Tenant) -> None
         await ran(service, scope, {"incomingFilter": {"nonsense": 1}})
 
 
-async def test_a_run_that_crashes_says_where(service: Service, acme: Tenant, capfd: pytest.CaptureFixture[str]) -> None:
-    scope = await scope_of_tenant(service.factory, acme, "staging")
+async def test_a_run_that_crashes_says_where(service: Service, capfd: pytest.CaptureFixture[str]) -> None:
+    tenant = await service.tenant("broken", environments=["production"])
+    scope = await scope_of_tenant(service.factory, tenant, "production")
     async with service.factory.context.database.tenant(scope) as connection:
         await connection.execute("DROP TABLE expected_open")
 
