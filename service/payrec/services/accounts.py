@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from pydantic.alias_generators import to_camel
+
 from payrec.domain.caller import Caller, IdSource
 from payrec.domain.changes import Record
 from payrec.domain.money import format_minor
@@ -247,14 +249,8 @@ def _creation(row: Mapping[str, Any]) -> Record:
 
 def _told(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values as the audit keeps them, by the names of the interface."""
-    names = {
-        "opening_minor": "openingBalanceMinor",
-        "opening_on": "openingOn",
-        "opening_given": "openingGiven",
-        "statement_every": "statementEvery",
-        "statement_due_after_hours": "statementDueAfterHours",
-    }
+    names = {name: "openingBalanceMinor" if name == "opening_minor" else to_camel(name) for name in values}
     return {
-        names.get(name, name): value.isoformat() if name == "opening_on" and value is not None else value
+        names[name]: value.isoformat() if name == "opening_on" and value is not None else value
         for name, value in values.items()
     }

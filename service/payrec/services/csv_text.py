@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.constants import PROBLEMS_READ_AT_ONCE
+from payrec.storage.listing import BY_CREATION, PageRequest
 
 CSV_MEDIA_TYPE: Final = "text/csv"
 
@@ -25,6 +29,27 @@ def csv_rows(rows: Iterable[Iterable[Cell]]) -> str:
     writer = csv.writer(written, lineterminator="\r\n")
     writer.writerows([_harmless(cell) for cell in row] for row in rows)
     return written.getvalue()
+
+
+async def csv_pages(
+    columns: Mapping[str, str],
+    page: Callable[[PageRequest], Awaitable[tuple[Sequence[Mapping[str, Any]], bool]]],
+) -> AsyncIterator[bytes]:
+    """Yield rows that are read while they are sent, as lines below the headings that ``columns`` have of them.
+
+    ``page`` returns the rows of a request, in the order of their ids, and whether more follow.
+    """
+    rows: Sequence[Mapping[str, Any]] = ()
+    lines, after, more = csv_rows([columns]), None, True
+    while more:
+        rows, more = await page(PageRequest(limit=PROBLEMS_READ_AT_ONCE, sort=BY_CREATION["createdAt"], after=after))
+        lines += csv_rows([_cell(row[name]) for name in columns.values()] for row in rows)
+        yield lines.encode()
+        lines, after = "", {"id": rows[-1]["id"], "value": None} if rows else None
+
+
+def _cell(value: Any) -> Cell:
+    return str(value) if isinstance(value, UUID) else value
 
 
 def _harmless(cell: Cell) -> Cell:

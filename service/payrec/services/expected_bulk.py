@@ -9,17 +9,17 @@ from uuid import UUID
 import structlog
 
 from payrec.domain.caller import Caller
-from payrec.errors import DuplicateExternalIdError, PayrecError, UnavailableError
+from payrec.errors import DuplicateExternalIdError, PayrecError
 from payrec.models.common import BulkResults
 from payrec.models.expected_transactions import ExpectedTransactionCreate, ExpectedTransactionsBulk
 from payrec.services.auto_runs import match_soon
 from payrec.services.bulk_results import Results, read_items
 from payrec.services.expected_rows import Stated, creation, rows_of, stated
+from payrec.services.loading import with_care
 from payrec.services.validation import validated
 from payrec.services.work import Work
 from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.expected_transactions import ExpectedTransactionStore
-from payrec.storage.loading import LOADING_ATTEMPTS_MAX, ContendedError
 
 
 class ExpectedBulkService:
@@ -39,14 +39,9 @@ class ExpectedBulkService:
         """
         # Thousands of items take a while: others are answered meanwhile.
         right, wrong = await asyncio.to_thread(read_items, given.items, _read)
-        for attempt in range(1, LOADING_ATTEMPTS_MAX + 1):
-            try:
-                results, count = await self._create(caller, right, wrong, alone=attempt == LOADING_ATTEMPTS_MAX)
-            except ContendedError:
-                continue
-            self._logger.info("expected_transactions.created", count=count, refused=len(given.items) - count)
-            return results
-        raise UnavailableError("somebody else changes the same rows")
+        results, count = await with_care(lambda *, alone: self._create(caller, right, wrong, alone=alone))
+        self._logger.info("expected_transactions.created", count=count, refused=len(given.items) - count)
+        return results
 
     async def _create(
         self, caller: Caller, right: dict[int, Stated], wrong: dict[int, PayrecError], *, alone: bool

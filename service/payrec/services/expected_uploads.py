@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any, BinaryIO, Final
 
-import structlog
-
 from payrec.domain.caller import Caller
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.formats.base import RecordError
-from payrec.metrics import Metrics
 from payrec.models.expected_transactions import ExpectedTransactionCreate, ExpectedUploadOptions
 from payrec.models.imports import ImportPublic
 from payrec.services.auto_runs import match_soon
 from payrec.services.expected_rows import Stated, rows_of, stated
+from payrec.services.import_ends import count_records, end_import
 from payrec.services.import_rendering import rendered_imports
-from payrec.services.record_loading import RecordReading, count_records, end_import, with_care
+from payrec.services.record_loading import RecordReading, RecordUploads
 from payrec.services.validation import validated
-from payrec.services.work import Unit, Work
+from payrec.services.work import Unit
 from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.expected_transactions import ExpectedTransactionStore
 
@@ -32,41 +30,11 @@ RECORD_INTEGERS: Final = frozenset(name for name in RECORD_FIELDS if name.endswi
 """Those of them that are numbers."""
 
 
-class ExpectedUploads:
+class ExpectedUploads(RecordUploads["_Reading", ImportPublic]):
     """Loads a file of expected transactions: its effect, the end of its import and of its job in one transaction."""
 
-    def __init__(self, *, work: Work, metrics: Metrics) -> None:
-        self._work = work
-        self._metrics = metrics
-        self._logger = structlog.get_logger("payrec.imports")
-
-    async def load(
-        self,
-        caller: Caller,
-        scope: TenantScope,
-        row: dict[str, Any],
-        *,
-        attempt: int,
-        stream: BinaryIO,
-        progress: Progress,
-    ) -> ImportPublic:
-        """Read a file and load it; ``row`` is its import.
-
-        Raises
-        ------
-        UnreadableFileError, ValidationFailedError, PayloadTooLargeError
-            Nothing of the file is stored.
-        LostLeaseError
-            Another worker does it, or it was cancelled.
-        UnavailableError
-            It cannot be loaded now: a worker tries again.
-        """
-
-        async def load(*, alone: bool) -> ImportPublic:
-            with _Reading(stream, row, monotonic=self._work.clock.monotonic) as reading:
-                return await self._load(caller, scope, row, reading, attempt=attempt, progress=progress, alone=alone)
-
-        return await with_care(load)
+    def _reading(self, stream: BinaryIO, row: dict[str, Any]) -> _Reading:
+        return _Reading(stream, row, monotonic=self._work.clock.monotonic)
 
     async def _load(
         self,

@@ -14,7 +14,6 @@ import structlog
 from payrec.constants import CONTINUITY_STATEMENTS_MAX, FILE_ACCOUNTS_MAX
 from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
-from payrec.domain.changes import Record
 from payrec.domain.disk import disk_room
 from payrec.domain.pages import Page
 from payrec.domain.progress import Progress
@@ -36,6 +35,7 @@ from payrec.services.accounts import move_openings, name_accounts
 from payrec.services.auto_runs import match_soon
 from payrec.services.data_source_status import follow_import
 from payrec.services.expected_uploads import ExpectedUploads
+from payrec.services.import_ends import count_records, end_job
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX, EXPECTED, SNAPSHOT, rendered_imports
 from payrec.services.ingestion import BelatedPagesError, Ingestion
 from payrec.services.jobs import end_without_effect
@@ -45,7 +45,6 @@ from payrec.services.statements import store_statements
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
-from payrec.storage.jobs import JobStore
 from payrec.storage.loading import ContendedError
 from payrec.storage.pieces import Piece, Stamp
 from payrec.storage.staging import Care, Staging
@@ -184,19 +183,12 @@ class ImportProcessor:
                 ingestion.tell(problem)
             values = await self._complete(unit, row, ingestion, new=staging.new, repeated=len(repeated))
             result = {"importId": str(row["id"]), "accepted": values["accepted"], "duplicates": values["duplicates"]}
-            jobs = JobStore(unit.connection)
-            done = values["records"]
-            if not await jobs.finish(row["job_id"], attempt=attempt, now=unit.now, result=result, done=done):
-                raise LostLeaseError
-            stored = await ImportStore(unit.connection).get(row["id"])
-            public = (await rendered_imports(unit.connection, [stored or row]))[0]
-            unit.record(Record(action="import.completed", resource_id=row["id"], after=values))
-            unit.record(Record(action="job.succeeded", resource_id=row["job_id"]))
+            stored = await end_job(unit, row, values, attempt=attempt, result=result)
+            public = (await rendered_imports(unit.connection, [stored]))[0]
             unit.answer(201, public, public.headers)
             if staging.new:
                 await match_soon(unit, self._work.ids.new())
-        for outcome in ("accepted", "duplicates", "skipped", "rejected"):
-            self._metrics.records.labels(outcome=outcome).inc(values[outcome])
+        count_records(self._metrics, values)
         self._logger.info("import.completed", import_id=str(row["id"]), **values)
         return public
 

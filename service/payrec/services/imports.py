@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
-from payrec.constants import PROBLEMS_READ_AT_ONCE
 from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
 from payrec.domain.progress import Progress
@@ -20,7 +19,7 @@ from payrec.models.expected_transactions import ExpectedUploadOptions
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
 from payrec.models.snapshots import SnapshotOptions, SnapshotPublic
 from payrec.services.blobs import begun
-from payrec.services.csv_text import csv_rows
+from payrec.services.csv_text import csv_pages
 from payrec.services.data_sources import with_source
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, SNAPSHOT, rendered_imports
@@ -199,19 +198,12 @@ class ImportService:
         NotFoundError
         """
         row = await self._existing(caller, import_id)
-        return self._error_lines(caller, row["id"])
 
-    async def _error_lines(self, caller: Caller, import_id: UUID) -> AsyncIterator[bytes]:
-        names = ("line", "statement", "code", "severity", "detail")
-        rows: Sequence[dict[str, Any]] = ()
-        lines, after, more = csv_rows([names]), None, True
-        while more:
-            request = PageRequest(limit=PROBLEMS_READ_AT_ONCE, sort=BY_CREATION["createdAt"], after=after)
+        async def page(request: PageRequest) -> tuple[Sequence[dict[str, Any]], bool]:
             async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-                rows, more = await ImportStore(connection).problems(import_id, request)
-            lines += csv_rows([row[name] for name in names] for row in rows)
-            yield lines.encode()
-            lines, after = "", {"id": rows[-1]["id"], "value": None} if rows else None
+                return await ImportStore(connection).problems(row["id"], request)
+
+        return csv_pages({name: name for name in ("line", "statement", "code", "severity", "detail")}, page)
 
     async def content(self, caller: Caller, import_id: str) -> tuple[ImportPublic, AsyncIterator[bytes]]:
         """Return an import and its file as it came, which is read while it is sent, a chunk in memory.

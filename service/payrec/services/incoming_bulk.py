@@ -12,18 +12,18 @@ import structlog
 from payrec.domain.caller import Caller
 from payrec.domain.incoming_transactions import identity_of
 from payrec.domain.statements import Entry
-from payrec.errors import DuplicateContentError, DuplicateExternalIdError, PayrecError, UnavailableError
+from payrec.errors import DuplicateContentError, DuplicateExternalIdError, PayrecError
 from payrec.models.common import BulkResults
 from payrec.models.incoming_transactions import IncomingTransactionCreate, IncomingTransactionsCreate
 from payrec.services.accounts import name_accounts
 from payrec.services.auto_runs import match_soon
 from payrec.services.bulk_results import Results, read_items
 from payrec.services.incoming_rows import accounts_of, creation, named, repeats, rows_of, stated
+from payrec.services.loading import with_care
 from payrec.services.validation import validated
 from payrec.services.work import Unit, Work
 from payrec.storage.duplicates import DuplicateStore
 from payrec.storage.incoming_loading import IncomingLoadingStore
-from payrec.storage.loading import LOADING_ATTEMPTS_MAX, ContendedError
 
 
 class IncomingBulkService:
@@ -43,14 +43,10 @@ class IncomingBulkService:
         """
         # Thousands of items take a while: others are answered meanwhile.
         right, wrong = await asyncio.to_thread(read_items, given.items, _read)
-        for _ in range(LOADING_ATTEMPTS_MAX):
-            try:
-                results, count = await self._create(caller, right, wrong)
-            except ContendedError:
-                continue
-            self._logger.info("incoming_transactions.created", count=count, refused=len(given.items) - count)
-            return results
-        raise UnavailableError("somebody else changes the same rows")
+        # The last attempt is like the others: there is no lock that it could have alone.
+        results, count = await with_care(lambda **_: self._create(caller, right, wrong))
+        self._logger.info("incoming_transactions.created", count=count, refused=len(given.items) - count)
+        return results
 
     async def _create(
         self, caller: Caller, right: Mapping[int, Entry], wrong: Mapping[int, PayrecError]

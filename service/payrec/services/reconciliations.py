@@ -97,7 +97,7 @@ class ReconciliationService:
             As ``statement``.
         """
         wanted, cut_off = identifier(account_id), self._cut_off(caller, query)
-        listing = self._pager.listing(f"/accounts/{account_id}/reconciliation/lines", query, SORTS, caller.scope)
+        listing = self._pager.listing(lines_path(wanted), query, SORTS, caller.scope)
         async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store):
             rows, more = await store.page(listing.request, query)
         data = [_line(row, query, account["currency"]) for row in rows]

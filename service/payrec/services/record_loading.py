@@ -5,27 +5,30 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import IO, Any, BinaryIO, Final, Generic, Self, TypeVar
 from uuid import UUID
 
-from payrec.domain.changes import Record
+import structlog
+
+from payrec.domain.caller import Caller
+from payrec.domain.progress import Progress
+from payrec.domain.scope import TenantScope
 from payrec.domain.statements import Problem
-from payrec.errors import FieldError, PayrecError, UnavailableError, ValidationFailedError
+from payrec.errors import FieldError, PayrecError, ValidationFailedError
 from payrec.formats.accounting import Counts
 from payrec.formats.base import RecordError
 from payrec.formats.records import RecordFile
 from payrec.metrics import Metrics
 from payrec.models.expected_transactions import RecordFileOptions
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX
-from payrec.services.work import LostLeaseError, Unit
+from payrec.services.loading import with_care
+from payrec.services.work import Work
 from payrec.storage.copy_text import problem_line
-from payrec.storage.imports import ImportStore
-from payrec.storage.jobs import JobStore
-from payrec.storage.loading import LOADING_ATTEMPTS_MAX, ContendedError
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 PIECE_RECORDS: Final = 5_000
 """Records that are looked up and stored together."""
@@ -161,53 +164,59 @@ def told(error: RecordError | PayrecError) -> str:
     return error.detail
 
 
-async def with_care(load: Callable[..., Awaitable[T]]) -> T:
-    """Load a file, again when others store the same rows, the last time ``alone``, which ``load`` is told.
-
-    Raises
-    ------
-    UnavailableError
-        It cannot be loaded now.
-    """
-    for care in range(1, LOADING_ATTEMPTS_MAX + 1):
-        try:
-            return await load(alone=care == LOADING_ATTEMPTS_MAX)
-        except ContendedError:
-            continue
-    raise UnavailableError("somebody else changes the same rows")
+R = TypeVar("R", bound=RecordReading[Any])
 
 
-async def end_import(
-    unit: Unit,
-    row: dict[str, Any],
-    values: dict[str, Any],
-    problems: IO[bytes],
-    *,
-    attempt: int,
-    result: dict[str, Any],
-) -> dict[str, Any]:
-    """End an import that was loaded, and its job, and return the import's row as it is then.
+class RecordUploads(ABC, Generic[R, P]):
+    """Takes in files of records: of each its effect, the end of its import and of its job in one transaction."""
 
-    Raises
-    ------
-    LostLeaseError
-        Another worker does it, or it was cancelled.
-    """
-    store = ImportStore(unit.connection)
-    if not await store.complete(row["id"], values, at=unit.now):
-        raise LostLeaseError
-    problems.seek(0)
-    await store.add_problems(problems)
-    jobs = JobStore(unit.connection)
-    done = values["records"]
-    if not await jobs.finish(row["job_id"], attempt=attempt, now=unit.now, result=result, done=done):
-        raise LostLeaseError
-    unit.record(Record(action="import.completed", resource_id=row["id"], after=values))
-    unit.record(Record(action="job.succeeded", resource_id=row["job_id"]))
-    return await store.get(row["id"]) or row
+    def __init__(self, *, work: Work, metrics: Metrics) -> None:
+        self._work = work
+        self._metrics = metrics
+        self._logger = structlog.get_logger("payrec.imports")
 
+    async def load(
+        self,
+        caller: Caller,
+        scope: TenantScope,
+        row: dict[str, Any],
+        *,
+        attempt: int,
+        stream: BinaryIO,
+        progress: Progress,
+    ) -> P:
+        """Read a file and load it; ``row`` is its import.
 
-def count_records(metrics: Metrics, values: dict[str, Any]) -> None:
-    """Count what became of the records of a file, after it was committed."""
-    for outcome in ("accepted", "duplicates", "skipped", "rejected"):
-        metrics.records.labels(outcome=outcome).inc(values[outcome])
+        Raises
+        ------
+        UnreadableFileError, ValidationFailedError, ControlTotalsMismatchError, PayloadTooLargeError
+            Nothing of the file is stored.
+        LostLeaseError
+            Another worker does it, or it was cancelled.
+        UnavailableError
+            It cannot be loaded now: a worker tries again.
+        """
+
+        async def load(*, alone: bool) -> P:
+            with self._reading(stream, row) as reading:
+                return await self._load(caller, scope, row, reading, attempt=attempt, progress=progress, alone=alone)
+
+        return await with_care(load)
+
+    @abstractmethod
+    def _reading(self, stream: BinaryIO, row: dict[str, Any]) -> R:
+        """Return a reading of a file from its beginning."""
+
+    @abstractmethod
+    async def _load(
+        self,
+        caller: Caller,
+        scope: TenantScope,
+        row: dict[str, Any],
+        reading: R,
+        *,
+        attempt: int,
+        progress: Progress,
+        alone: bool,
+    ) -> P:
+        """Load what is read, in one transaction; ``alone`` where others have stored the same rows again and again."""

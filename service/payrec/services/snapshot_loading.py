@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
-import structlog
 from pydantic.alias_generators import to_camel
 
 from payrec.domain.caller import Caller
@@ -17,24 +16,17 @@ from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.errors import ControlTotalsMismatchError, FieldError, PayrecError
 from payrec.formats.base import RecordError
-from payrec.metrics import Metrics
 from payrec.models.expected_transactions import ExpectedTransactionCreate
 from payrec.models.snapshots import SnapshotItem, SnapshotOptions, SnapshotPublic
 from payrec.services.auto_runs import match_soon
 from payrec.services.expected_rows import Stated, rows_of, stated
 from payrec.services.expected_uploads import RECORD_FIELDS, RECORD_INTEGERS
+from payrec.services.import_ends import count_records, end_import
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX
-from payrec.services.record_loading import (
-    PIECE_RECORDS,
-    RecordReading,
-    count_records,
-    end_import,
-    told,
-    with_care,
-)
+from payrec.services.record_loading import PIECE_RECORDS, RecordReading, RecordUploads, told
 from payrec.services.snapshot_rendering import KINDS, control_totals, rendered_snapshots
 from payrec.services.validation import validated
-from payrec.services.work import Unit, Work
+from payrec.services.work import Unit
 from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.snapshots import SnapshotStore
 
@@ -43,41 +35,11 @@ _OF_CREATION: Final = (RECORD_FIELDS | {"metadata"}) - _COMPARED
 """Members that are looked at when the record is created."""
 
 
-class SnapshotUploads:
+class SnapshotUploads(RecordUploads["_Reading", SnapshotPublic]):
     """Compares a file: the differences, what is created of them, the end of its import and job in one transaction."""
 
-    def __init__(self, *, work: Work, metrics: Metrics) -> None:
-        self._work = work
-        self._metrics = metrics
-        self._logger = structlog.get_logger("payrec.imports")
-
-    async def load(
-        self,
-        caller: Caller,
-        scope: TenantScope,
-        row: dict[str, Any],
-        *,
-        attempt: int,
-        stream: BinaryIO,
-        progress: Progress,
-    ) -> SnapshotPublic:
-        """Read a file and compare it; ``row`` is its import.
-
-        Raises
-        ------
-        UnreadableFileError, ValidationFailedError, ControlTotalsMismatchError, PayloadTooLargeError
-            Nothing of the file is stored.
-        LostLeaseError
-            Another worker does it, or it was cancelled.
-        UnavailableError
-            It cannot be loaded now: a worker tries again.
-        """
-
-        async def load(*, alone: bool) -> SnapshotPublic:
-            with _Reading(stream, row, monotonic=self._work.clock.monotonic) as reading:
-                return await self._load(caller, scope, row, reading, attempt=attempt, progress=progress, alone=alone)
-
-        return await with_care(load)
+    def _reading(self, stream: BinaryIO, row: dict[str, Any]) -> _Reading:
+        return _Reading(stream, row, monotonic=self._work.clock.monotonic)
 
     async def _load(
         self,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
-from uuid import UUID
 
-from payrec.constants import PROBLEMS_READ_AT_ONCE
 from payrec.domain.caller import Caller
 from payrec.errors import NotFoundError
 from payrec.models.common import Page
 from payrec.models.snapshots import Difference, DifferenceQuery, SnapshotPublic, SnapshotQuery
-from payrec.services.csv_text import csv_rows
+from payrec.services.csv_text import csv_pages
 from payrec.services.paging import Pager
 from payrec.services.snapshot_rendering import difference_of, rendered_snapshots
 from payrec.services.validation import identifier
@@ -98,19 +96,9 @@ class SnapshotService:
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             if await SnapshotStore(connection).get(wanted) is None:
                 raise NotFoundError
-        return self._difference_lines(caller, wanted)
 
-    async def _difference_lines(self, caller: Caller, snapshot_id: UUID) -> AsyncIterator[bytes]:
-        rows: Sequence[dict[str, Any]] = ()
-        lines, after, more = csv_rows([_CSV]), None, True
-        while more:
-            request = PageRequest(limit=PROBLEMS_READ_AT_ONCE, sort=BY_CREATION["createdAt"], after=after)
+        async def page(request: PageRequest) -> tuple[Sequence[dict[str, Any]], bool]:
             async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-                rows, more = await SnapshotStore(connection).differences(snapshot_id, request)
-            lines += csv_rows([_cell(row[name]) for name in _CSV.values()] for row in rows)
-            yield lines.encode()
-            lines, after = "", {"id": rows[-1]["id"], "value": None} if rows else None
+                return await SnapshotStore(connection).differences(wanted, request)
 
-
-def _cell(value: Any) -> str | int | None:
-    return str(value) if isinstance(value, UUID) else value
+        return csv_pages(_CSV, page)

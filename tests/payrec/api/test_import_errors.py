@@ -36,7 +36,7 @@ def table(text: str) -> list[list[str]]:
 
 
 async def test_the_csv_has_all_problems_that_the_pages_have(acme: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("payrec.services.imports.PROBLEMS_READ_AT_ONCE", 50)
+    monkeypatch.setattr("payrec.services.csv_text.PROBLEMS_READ_AT_ONCE", 50)
     made = await imported(acme, *(record(n, amount="x") for n in range(230)), record(999))
     answer = await acme.get(made["errorsUrl"], headers=CSV)
     assert answer.status_code == 200
