@@ -42,12 +42,13 @@ INSERT INTO open_reason (transaction_id, side, reason) SELECT transaction_id, 1,
 INSERT INTO open_reason (transaction_id, side, reason) SELECT transaction_id, 2, 1 + tie_key % 8 FROM incoming_open;
 
 INSERT INTO match (id, amount_minor, created_at, updated_at, score, status, kind, confidence, uniqueness, currency,
-    created_by, decided_by, run_id, levels)
+    created_by, decided_by, run_id, effective_on, levels)
 SELECT id, minor, at, at, 9000, CASE WHEN d < 60 THEN 'accepted' WHEN d < 80 THEN 'superseded'
         WHEN d < 90 THEN 'rejected' WHEN d < 92 THEN 'reversed' ELSE 'proposed' END,
     CASE WHEN d % 10 = 0 THEN 'one_to_many' ELSE 'one_to_one' END,
     CASE WHEN d < 40 THEN 'exact' WHEN d < 70 THEN 'high' WHEN d < 90 THEN 'medium' ELSE 'low' END, 'unique', currency,
-    'engine:1', 'engine:1', ('00000000-0000-7000-8000-' || lpad(to_hex(n / 2000), 12, '0'))::uuid, '{1}'
+    'engine:1', 'engine:1', ('00000000-0000-7000-8000-' || lpad(to_hex(n / 2000), 12, '0'))::uuid,
+    CASE WHEN d < 60 OR d IN (90, 91) THEN day END, '{1}'
 FROM made;
 
 INSERT INTO leg (match_id, ordinal, expected_id, incoming_id, amount_minor, settled_minor, settled_currency)

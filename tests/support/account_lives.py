@@ -128,7 +128,8 @@ class Oracle:
         """Return what of a line is of each part at the end of a day, in its amount."""
         minor = line["amountMinor"]
         for status in ("pending", "ignored", "classified"):
-            if line["status"] == status:
+            # A line of nothing is ignored without a decision; what is decided counts from its day on.
+            if line["status"] == status and line.get("effectiveOn", "") <= day:
                 return {status: minor}
         found: defaultdict[str, int] = defaultdict(int)
         for back, payment, amount, match_id in self.links:

@@ -55,6 +55,7 @@ TABLES = (
     "job",
     "learning_mark",
     "overdue_notice",
+    "period_lock",
     "rejection_forgotten",
     "reversal_link",
     "webhook",

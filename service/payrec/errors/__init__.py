@@ -21,7 +21,8 @@
      |    +-- IdempotencyInProgressError, AlreadyMatchedError, StaleProposalError,
      |        DuplicateExternalIdError, SlugTakenError, UsernameTakenError, MatchRunInProgressError,
      |        JobCancelledError, DataSourceNameTakenError, ReferenceTakenError, DuplicateContentError,
-     |        SchemaNotOwnedError, SchemaConflictError, RevisionAheadError, AccountTakenError
+     |        SchemaNotOwnedError, SchemaConflictError, RevisionAheadError, AccountTakenError,
+     |        PeriodLockedError, PeriodIncompleteError
      +-- VersionMismatchError         412 version_mismatch
      +-- PayloadTooLargeError         413 payload_too_large
      +-- UnsupportedMediaTypeError    415 unsupported_media_type
@@ -107,6 +108,8 @@ from payrec.errors.state import (
     MatchRunInProgressError,
     MethodNotAllowedError,
     NotFoundError,
+    PeriodIncompleteError,
+    PeriodLockedError,
     ReferenceTakenError,
     RevisionAheadError,
     SchemaConflictError,
@@ -155,6 +158,8 @@ __all__ = [
     "NotFoundError",
     "PayloadTooLargeError",
     "PayrecError",
+    "PeriodIncompleteError",
+    "PeriodLockedError",
     "ProvisioningDeniedError",
     "Question",
     "RateLimitedError",

@@ -53,6 +53,20 @@ class AccountTakenError(ConflictError):
     title = "The account exists already"
 
 
+class PeriodLockedError(ConflictError):
+    """The day is in a period that is locked; ``firstOpenOn`` is the first day that is not."""
+
+    code = "period_locked"
+    title = "The period is locked"
+
+
+class PeriodIncompleteError(ConflictError):
+    """The period is not ready to be locked; ``incomplete`` says what is missing."""
+
+    code = "period_incomplete"
+    title = "The period is incomplete"
+
+
 class AlreadyMatchedError(ConflictError):
     """A transaction of this match has been allocated elsewhere meanwhile."""
 

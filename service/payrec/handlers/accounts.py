@@ -11,6 +11,7 @@ from payrec.errors import (
     AccountTakenError,
     InvalidCursorError,
     NotFoundError,
+    PeriodLockedError,
     ValidationFailedError,
     VersionMismatchError,
 )
@@ -94,7 +95,7 @@ async def patch(context: Context, account_id: ResourceId, given: AccountUpdate, 
     "/accounts/{account_id}/book-balances",
     summary="Say what the books have",
     response_model=BookBalancePublic,
-    responses=problems(NotFoundError, ValidationFailedError),
+    responses=problems(NotFoundError, PeriodLockedError, ValidationFailedError),
 )
 async def put_book_balance(context: Context, account_id: ResourceId, given: BookBalancePut) -> Response:
     """Store the ledger's balance of the account at the end of a day, in the place of what was said of that day."""

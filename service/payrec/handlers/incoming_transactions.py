@@ -15,6 +15,7 @@ from payrec.errors import (
     InvalidCursorError,
     NotFoundError,
     PayloadTooLargeError,
+    PeriodLockedError,
     UnreadableFileError,
     ValidationFailedError,
     VersionMismatchError,
@@ -128,7 +129,7 @@ async def get(context: Context, transaction_id: ResourceId, query: AsOf) -> Resp
     "/incoming-transactions/{transaction_id}/ignore",
     summary="Ignore an incoming transaction",
     response_model=IncomingTransactionPublic,
-    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, PeriodLockedError, ValidationFailedError),
 )
 async def ignore(
     context: Context, transaction_id: ResourceId, given: IncomingTransactionIgnore, if_match: IfMatch = None
@@ -143,7 +144,7 @@ async def ignore(
     "/incoming-transactions/{transaction_id}/classify",
     summary="Classify an incoming transaction",
     response_model=IncomingTransactionPublic,
-    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, PeriodLockedError, ValidationFailedError),
 )
 async def classify(
     context: Context, transaction_id: ResourceId, given: IncomingTransactionClassify, if_match: IfMatch = None
@@ -158,7 +159,7 @@ async def classify(
     "/incoming-transactions/{transaction_id}/restore",
     summary="Restore an incoming transaction",
     response_model=IncomingTransactionPublic,
-    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, PeriodLockedError, ValidationFailedError),
 )
 async def restore(
     context: Context,

@@ -12,6 +12,7 @@ from payrec.errors import (
     AmountExceedsOpenError,
     ConflictError,
     NotFoundError,
+    PeriodLockedError,
     SecondApproverRequiredError,
     StaleProposalError,
     ValidationFailedError,
@@ -39,7 +40,9 @@ router = APIRouter(tags=["matches"], route_class=GatedRoute)
     summary="Match by hand",
     status_code=201,
     response_model=MatchPublic,
-    responses=problems(AlreadyMatchedError, AmountExceedsOpenError, ConflictError, ValidationFailedError),
+    responses=problems(
+        AlreadyMatchedError, AmountExceedsOpenError, ConflictError, PeriodLockedError, ValidationFailedError
+    ),
 )
 async def create(context: Context, given: MatchCreate) -> Response:
     """State which transactions settle each other: accepted at once, and what competes for them is superseded."""
@@ -79,6 +82,7 @@ async def reject_many(context: Context, given: MatchesReject) -> Response:
         AlreadyMatchedError,
         StaleProposalError,
         ConflictError,
+        PeriodLockedError,
         ValidationFailedError,
     ),
 )
@@ -139,10 +143,13 @@ async def reject(
     "/matches/{match_id}/reverse",
     summary="Reverse a match",
     response_model=MatchPublic,
-    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+    responses=problems(NotFoundError, VersionMismatchError, ConflictError, PeriodLockedError, ValidationFailedError),
 )
 async def reverse(context: Context, match_id: ResourceId, given: MatchReverse, if_match: IfMatch = None) -> Response:
-    """Take an accepted match back: what it still has of its transactions is open again."""
+    """Take an accepted match back: what it still has of its transactions is open again.
+
+    Where the day from which it counts is locked, that counts from the first open day: `reversedOn`.
+    """
     service = context.factory.create_match_decision_service()
     reversed_ = await service.reverse(context.caller, match_id, given, if_match)
     return respond(reversed_, headers={"ETag": reversed_.headers["ETag"]})

@@ -154,6 +154,10 @@ class IncomingTransactionPublic(Resource):
     reason_code: str | None
     ignored_reason: str | None
     classification: ClassificationPublic | None = Field(default=None, exclude_if=lambda v: v is None)
+    effective_on: date | None = Field(default=None, exclude_if=lambda v: v is None)
+    """The day from which it is ignored or classified."""
+    late: bool
+    """It came when its booking date was locked: its period's statement does not have it."""
 
 
 class ReversalLinkCreate(Request):
@@ -167,15 +171,19 @@ class ReversalLinkCreate(Request):
 
 
 class IncomingTransactionIgnore(Request):
-    """Why nothing is to be done about a line."""
+    """Why nothing is to be done about a line, and the day from which that counts."""
 
     reason: GivenReason
+    effective_on: Date | None = None
+    """Its booking date, or the first open day where that is locked, unless a later one is given."""
 
 
 class IncomingTransactionRestore(Request):
-    """Why what was decided about a line is taken back."""
+    """Why what was decided about a line is taken back, and the day from which it does not count any more."""
 
     reason: Reason | None = None
+    effective_on: Date | None = None
+    """That from which it counted, or the first open day where that is locked, unless a later one is given."""
 
 
 class IncomingTransactionClassify(Request):
@@ -185,6 +193,8 @@ class IncomingTransactionClassify(Request):
     posting_code: PostingCode | None = None
     """Where the books have it, if not where they have all of its category."""
     reason: Reason | None = None
+    effective_on: Date | None = None
+    """As that of an ignored one."""
 
 
 class IncomingTransactionsCreate(Request):
@@ -223,4 +233,5 @@ class IncomingTransactionQuery(ListQuery, AsOfQuery):
     external_id: Text | None = None
     end_to_end_id: Text | None = None
     group_key: Text | None = None
+    late: bool | None = None
     q: SearchText | None = None

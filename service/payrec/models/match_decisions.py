@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX, MATCH_LEGS_MAX
-from payrec.models.common import Currency, GivenId, GivenReason, Reason, Request
+from payrec.models.common import Currency, Date, GivenId, GivenReason, Reason, Request
 from payrec.models.fx_rates import RateText
 from payrec.models.matches import AdjustmentType
 
@@ -19,9 +19,11 @@ Taken = Annotated[int, Field(ge=1, le=AMOUNT_MINOR_MAX, description="Integer, in
 
 
 class MatchAccept(Request):
-    """An optional reason."""
+    """An optional reason, and the day from which it counts."""
 
     reason: Reason | None = None
+    effective_on: Date | None = None
+    """The last booking date of its lines, or the first open day where that is locked, unless a later one is given."""
 
 
 class MatchApprove(Request):
@@ -37,9 +39,11 @@ class MatchReject(Request):
 
 
 class MatchReverse(Request):
-    """Why an accepted match is taken back."""
+    """Why an accepted match is taken back, and the day from which it does not count any more."""
 
     reason: GivenReason
+    effective_on: Date | None = None
+    """That from which it counted, or the first open day where that is locked, unless a later one is given."""
 
 
 class MatchesAccept(Request):
@@ -47,10 +51,15 @@ class MatchesAccept(Request):
 
     ids: Annotated[list[PlainId], Field(min_length=1, max_length=BULK_ITEMS_MAX)]
     reason: Reason | None = None
+    effective_on: Date | None = None
+    """As that of one; for all of them."""
 
 
-class MatchesReject(MatchesAccept):
+class MatchesReject(Request):
     """Proposals to reject, each by itself."""
+
+    ids: Annotated[list[PlainId], Field(min_length=1, max_length=BULK_ITEMS_MAX)]
+    reason: Reason | None = None
 
 
 class LegGiven(Request):
@@ -132,3 +141,5 @@ class MatchCreate(Request):
     legs: Annotated[list[LegGiven], Field(min_length=1, max_length=MATCH_LEGS_MAX)]
     adjustments: Annotated[list[AdjustmentGiven], Field(max_length=MATCH_LEGS_MAX, default_factory=list)]
     reason: GivenReason
+    effective_on: Date | None = None
+    """As that of an acceptance."""

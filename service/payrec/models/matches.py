@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from payrec.models.common import AsOfQuery, ListQuery, Public, Request, Resource
+from payrec.models.common import AsOfQuery, Date, ListQuery, Public, Request, Resource
 
 MatchStatus = Literal["proposed", "pending_approval", "accepted", "rejected", "superseded", "reversed"]
 MatchKind = Literal["one_to_one", "one_to_many", "many_to_one", "many_to_many", "transfer", "refund", "credit_note"]
@@ -151,6 +151,9 @@ class MatchPublic(Resource):
     legs: list[LegPublic]
     adjustments: list[AdjustmentPublic]
     effective_on: date | None
+    """The day from which it counts."""
+    reversed_on: date | None
+    """The day from which it does not count any more; null unless it was reversed."""
     returned_amount_minor: int
     evidence: list[EvidencePublic]
     explanation: str | None
@@ -176,3 +179,5 @@ class MatchQuery(ListQuery, AsOfQuery):
     expected_transaction_id: UUID | None = None
     incoming_transaction_id: UUID | None = None
     run_id: UUID | None = None
+    cut_off: Date | None = None
+    """The last day on which it is effective; what is not decided is effective on none."""

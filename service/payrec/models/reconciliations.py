@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
@@ -53,6 +53,8 @@ class ReconciliationStatement(Public):
     identifier: str
     currency: str
     cut_off: date
+    locked_at: datetime | None
+    """Since when the cut-off has been in a locked period; then all figures are as they were known at that instant."""
     opening_on: date | None
     opening_balance_minor: int
     """0 where none is known."""

@@ -27,6 +27,7 @@ from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
 from payrec.storage.accounts import AccountStore
 from payrec.storage.listing import BY_CREATION
+from payrec.storage.period_locks import PeriodLockStore, hold_periods
 
 COLLECTION: Final = "/accounts"
 
@@ -165,13 +166,18 @@ class AccountService:
         Raises
         ------
         NotFoundError
+        PeriodLockedError
+            The day is locked.
         """
         wanted = identifier(account_id)
         async with self._work.tenant(caller) as unit:
+            await hold_periods(unit.connection)
             store = AccountStore(unit.connection)
             account = await store.get(wanted, lock=True)
             if account is None:
                 raise NotFoundError
+            open_days = await PeriodLockStore(unit.connection).open_days([account["identifier"]])
+            open_days.check(given.on, account["identifier"])
             put = await store.put_balance(wanted, given.on, given.balance_minor, change_id=unit.change_id, at=unit.now)
             if put["stored"] is not None:
                 about = {"on": given.on.isoformat()}

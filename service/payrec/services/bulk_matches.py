@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from payrec.models.match_decisions import MatchesAccept, MatchesReject
 from payrec.services.approvals import check_may_accept, needing_approval
 from payrec.services.auto_runs import match_soon
 from payrec.services.bulk_results import Results
+from payrec.services.effective_days import effective_days
 from payrec.services.match_decisions import (
     NOT_OPEN,
     PENDING,
@@ -67,7 +69,9 @@ class BulkMatchService:
             candidates = await store.candidates(ids)
             # Which of those that compete, or that something keeps from being accepted, is decided here, one by one.
             looked_at = [c.id for c in candidates.values() if c.status == "proposed" and not c.is_free]
-            choice = _Choice(candidates, await store.ends(looked_at) if looked_at else {})
+            last = {c.id: c.booking_on for c in candidates.values() if c.status == "proposed"}
+            decided = await effective_days(unit, last, given.effective_on)
+            choice = _Choice(candidates, await store.ends(looked_at) if looked_at else {}, decided.refused)
             refused: dict[int, UUID] = {}
             for index, match_id in wanted.items():
                 try:
@@ -85,7 +89,8 @@ class BulkMatchService:
                 )
                 results.refuse_all({index: stale(changed[match_id], fields) for index, match_id in refused.items()})
             if choice.chosen:
-                await _write(unit, choice.chosen, given.reason, are_new=are_new)
+                days = {match_id: decided.days[match_id] for match_id in choice.chosen}
+                await _write(unit, choice.chosen, days, given.reason, are_new=are_new)
             told = results.told()
             unit.answer(200, told)
         self._logger.info("matches.accepted", count=len(choice.chosen))
@@ -143,9 +148,12 @@ class _Choice:
     What is free competes with nothing that is asked about, so only the others are looked at end by end.
     """
 
-    def __init__(self, matches: dict[UUID, Candidate], ends: dict[UUID, list[End]]) -> None:
+    def __init__(
+        self, matches: dict[UUID, Candidate], ends: dict[UUID, list[End]], refused: Mapping[UUID, PayrecError]
+    ) -> None:
         self._matches = matches
         self._ends = ends
+        self._refused = refused
         self._left: dict[Key, int] = {}
         self._taken_by: dict[Key, UUID] = {}
         self.chosen: dict[UUID, Candidate] = {}
@@ -159,6 +167,8 @@ class _Choice:
         if match_id in self.chosen or found.status == "accepted":
             return
         check_proposed(found.status, found.superseded_by)
+        if (refusal := self._refused.get(match_id)) is not None:
+            raise refusal
         if not found.is_free:
             self._take(match_id, self._ends[match_id])
         self.chosen[match_id] = found
@@ -188,7 +198,14 @@ class _Choice:
             self._taken_by[key] = match_id
 
 
-async def _write(unit: Unit, chosen: Mapping[UUID, Candidate], reason: str | None, *, are_new: bool) -> None:
+async def _write(
+    unit: Unit,
+    chosen: Mapping[UUID, Candidate],
+    days: Mapping[UUID, date | None],
+    reason: str | None,
+    *,
+    are_new: bool,
+) -> None:
     """Write what is chosen, of which all that it takes of is held."""
     bulk = MatchBulkStore(unit.connection)
     ids: dict[Side, list[str]] = {side: [] for side in Side}
@@ -196,7 +213,6 @@ async def _write(unit: Unit, chosen: Mapping[UUID, Candidate], reason: str | Non
         ids[done.side] += done.ids
         unit.tell(f"{done.side.name.lower()}_transaction.{done.status}", done.ids)
     store = MatchDecisionStore(unit.connection)
-    days = {match_id: found.booking_on for match_id, found in chosen.items()}
     # Nobody else locks matches: they need not be held first, and their legs count when rivals are looked for.
     waiting = await needing_approval(unit, days)
     for status, of_status in (("accepted", days.keys() - waiting), ("pending_approval", waiting)):

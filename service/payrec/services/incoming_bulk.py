@@ -24,6 +24,7 @@ from payrec.services.validation import validated
 from payrec.services.work import Unit, Work
 from payrec.storage.duplicates import DuplicateStore
 from payrec.storage.incoming_loading import IncomingLoadingStore
+from payrec.storage.period_locks import PeriodLockStore
 
 
 class IncomingBulkService:
@@ -64,6 +65,7 @@ class IncomingBulkService:
             new = {index: entry for index, entry in right.items() if index not in refused}
             rows, opened, allocations = await asyncio.to_thread(_rows, new, ids, identities, unit)
             await IncomingLoadingStore(unit.connection).add(rows, opened, allocations)
+            await PeriodLockStore(unit.connection).flag_late([ids[index] for index in new])
             fingerprints = [entry.fingerprint for entry in new.values()]
             await store.flag(fingerprints, change_id=unit.change_id, at=unit.now)
             for index, entry in new.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from payrec.models.incoming_transactions import (
     IncomingTransactionRestore,
 )
 from payrec.services.auto_runs import match_soon
+from payrec.services.effective_days import effective_day
 from payrec.services.incoming_transactions import public_of
 from payrec.services.match_rivals import supersede_rivals
 from payrec.services.validation import check_version, identifier
@@ -48,13 +50,16 @@ class IncomingStateService:
         Raises
         ------
         NotFoundError, VersionMismatchError
+        PeriodLockedError, ValidationFailedError
+            It cannot count from the given day.
         ConflictError
             Something of it is matched or linked, or it is not open.
         """
         async with self._work.tenant(caller) as unit:
             row, _ = await _held(unit, transaction_id, if_match)
             INCOMING_STATES.check(row["status"], "ignore")
-            await _close(unit, row, Decision(id=row["id"], reason=given.reason), "ignored")
+            day = await _given_day(unit, row, given)
+            await _close(unit, row, Decision(id=row["id"], reason=given.reason, effective_on=day), "ignored")
             _tell(unit, row, "ignored", given.reason, {"status": "ignored"})
             return await self._answered(unit, row["id"])
 
@@ -66,6 +71,8 @@ class IncomingStateService:
         Raises
         ------
         NotFoundError, VersionMismatchError
+        PeriodLockedError, ValidationFailedError
+            It cannot count from the given day.
         ConflictError
             Something of it is matched or linked, or it is not open, or not booked yet.
         """
@@ -84,9 +91,13 @@ class IncomingStateService:
     ) -> IncomingTransactionPublic:
         """Take back what was decided about a line, or, where it is open, that it is a duplicate.
 
+        Where the day from which that counts is locked, this counts from the first open day.
+
         Raises
         ------
         NotFoundError, VersionMismatchError
+        PeriodLockedError, ValidationFailedError
+            This cannot count from the given day.
         ConflictError
             Nothing was decided about it, or it is a line of nothing.
         """
@@ -97,7 +108,9 @@ class IncomingStateService:
                 raise ConflictError("the transaction has no amount")
             if row["status"] in {"ignored", "classified"}:
                 after = "pending" if held.pending else "unmatched"
-                await _decide(unit, row, Decision(id=row["id"]), after)
+                counted_on = row["effective_on"] or row["booking_date"]
+                day = await effective_day(unit, counted_on, [row["account"]], given.effective_on)
+                await _decide(unit, row, Decision(id=row["id"], effective_on=day), after)
                 await reopen(unit.connection, incoming=[row["id"]], change_id=unit.change_id)
             elif held.duplicate:
                 after = row["status"]
@@ -126,6 +139,15 @@ async def _held(unit: Unit, transaction_id: str, if_match: str | None) -> tuple[
         raise NotFoundError
     check_version(if_match, row["version"])
     return row, held
+
+
+async def _given_day(
+    unit: Unit, row: dict[str, Any], given: IncomingTransactionIgnore | IncomingTransactionClassify
+) -> date | None:
+    """Return the day that somebody asks for, if it can be; None for that of the line."""
+    if given.effective_on is None:
+        return None
+    return await effective_day(unit, row["booking_date"], [row["account"]], given.effective_on)
 
 
 async def classify_lines(unit: Unit, decisions: Sequence[Decision]) -> set[UUID]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from payrec.errors import AlreadyMatchedError, AmountExceedsOpenError, ConflictE
 from payrec.models.match_decisions import AdjustmentGiven, LegGiven, MatchCreate
 from payrec.models.matches import MatchPublic
 from payrec.services.approvals import check_may_accept, needs_approval
+from payrec.services.effective_days import effective_day
 from payrec.services.match_decisions import NOT_OPEN, PENDING, accepted, allocate, ids_of
 from payrec.services.match_rendering import rendered
 from payrec.services.match_rivals import supersede_rivals
@@ -30,6 +32,9 @@ Key = tuple[Side, UUID]
 
 FAULTS_MAX: Final = 100
 """Faults of one request that are told."""
+
+UNSCORED: Final = {"score": 0, "status": "accepted", "confidence": "low", "uniqueness": "unbounded"}
+"""Columns of a match that nobody has looked for, so that nothing is known of others that fit as well."""
 
 _ENDS: Final = (
     ("expected_transaction_id", Side.EXPECTED, "settled"),
@@ -66,6 +71,8 @@ class ManualMatchService:
             More than is open of a transaction.
         ConflictError
             A transaction is pending, or closed.
+        PeriodLockedError
+            The given day is locked.
         """
         check_may_accept(caller)
         # Its own transaction, because it locks both tables; after the first match it only looks.
@@ -87,13 +94,16 @@ class ManualMatchService:
         store = MatchDecisionStore(unit.connection)
         wanted = _ids(given.legs)
         rows = await store.ends(expected=wanted[Side.EXPECTED], incoming=wanted[Side.INCOMING])
-        stated = _read(given, {(Side(row["side"]), row["id"]): row for row in rows})
+        stated = read_stated(given, {(Side(row["side"]), row["id"]): row for row in rows})
         takes = stated.takes()
         await allocate(unit, takes)
         revisions = {(Side(row["side"]), row["id"]): row["revision"] for row in await store.ends(**ids_of(takes))}
         if any(revisions[key] != end["revision"] for key, end in stated.ends.items()):
             raise ConflictError("a transaction is changing")
-        match = stated.match(match_id, given, at=unit.now, actor=unit.caller.principal.actor)
+        lines = [end for key, end in stated.ends.items() if key[0] is Side.INCOMING]
+        last_on = max((line["booking_on"] for line in lines), default=None)
+        day = await effective_day(unit, last_on, (line["account"] for line in lines), given.effective_on)
+        match = stated.match(match_id, given, at=unit.now, actor=unit.caller.principal.actor, effective_on=day)
         settled = [(leg.settled_currency, leg.settled_minor) for leg in stated.joined]
         if await needs_approval(unit, match, settled, match["effective_on"]):
             match["status"] = "pending_approval"
@@ -117,7 +127,7 @@ class _Leg:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Stated:
+class Stated:
     """What a person states, read against what is stored."""
 
     ends: dict[Key, dict[str, Any]]
@@ -166,21 +176,19 @@ class _Stated:
             return money_kind_of(of_items=settled[0] is Side.EXPECTED, own_accounts=accounts)
         return kind_of(settled={leg.settled for leg in self.joined}, taken={leg.taken for leg in self.joined})
 
-    def match(self, match_id: UUID, given: MatchCreate, *, at: Any, actor: str) -> dict[str, Any]:
+    def match(
+        self, match_id: UUID, given: MatchCreate, *, at: Any, actor: str, effective_on: date | None
+    ) -> dict[str, Any]:
         """Return the row of ``match``. Nothing was looked for, so nothing is known of others that fit as well."""
-        lines = [end["booking_on"] for key, end in self.ends.items() if key[0] is Side.INCOMING]
         return {
             "id": match_id,
             "amount_minor": sum(leg.amount_minor for leg in self.joined),
             "created_at": at,
             "updated_at": at,
             "decided_at": at,
-            "effective_on": max(lines, default=None),
-            "score": 0,
-            "status": "accepted",
+            "effective_on": effective_on,
+            **UNSCORED,
             "kind": self.kind(),
-            "confidence": "low",
-            "uniqueness": "unbounded",
             "currency": self.ends[self.joined[0].taken]["currency"],
             "created_by": actor,
             "decided_by": actor,
@@ -218,7 +226,7 @@ def _ids(legs: list[LegGiven]) -> dict[Side, list[UUID]]:
     return {side: list(ids) for side, ids in found.items()}
 
 
-def _read(given: MatchCreate, ends: dict[Key, dict[str, Any]]) -> _Stated:
+def read_stated(given: MatchCreate, ends: dict[Key, dict[str, Any]]) -> Stated:
     """Read legs and adjustments against what is stored.
 
     Raises
@@ -230,7 +238,7 @@ def _read(given: MatchCreate, ends: dict[Key, dict[str, Any]]) -> _Stated:
     reader.read_legs()
     if reader.faults:
         raise ValidationFailedError.of(*reader.faults[:FAULTS_MAX])
-    return _Stated(ends=ends, joined=reader.joined, adjustments=reader.adjustments)
+    return Stated(ends=ends, joined=reader.joined, adjustments=reader.adjustments)
 
 
 class _Reader:

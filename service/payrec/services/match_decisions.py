@@ -18,6 +18,7 @@ from payrec.models.match_decisions import MatchAccept, MatchApprove, MatchReject
 from payrec.models.matches import MatchPublic
 from payrec.services.approvals import check_may_accept, needs_approval
 from payrec.services.auto_runs import match_soon
+from payrec.services.effective_days import accounts_of_legs, effective_day
 from payrec.services.match_ends import taken_of
 from payrec.services.match_rendering import rendered
 from payrec.services.match_rivals import supersede
@@ -55,6 +56,8 @@ class MatchDecisionService:
             The amounts have gone to another match.
         StaleProposalError
             A transaction changed after the proposal was made.
+        PeriodLockedError, ValidationFailedError
+            It cannot count from the given day.
         ConflictError
             The match was decided otherwise, or a newer run has replaced it.
         """
@@ -85,7 +88,9 @@ class MatchDecisionService:
             row = await self._held(unit, wanted, if_match, status="accepted", own=own)
             decisions = MatchDecisionStore(unit.connection)
             await decisions.lock([wanted])
-            await decisions.approve([wanted], decision_of(unit, given.reason))
+            # Its period may have been locked while it waited.
+            day = await effective_day(unit, row["effective_on"], accounts_of_legs(row["legs"]))
+            await decisions.approve(wanted, decision_of(unit, given.reason), effective_on=day)
             unit.record(approved(row, reason=given.reason))
             unit.record(accepted(wanted, row["amount_minor"], reason=given.reason, before=row["status"]))
             public = rendered(await _existing(MatchStore(unit.connection), wanted))
@@ -104,18 +109,22 @@ class MatchDecisionService:
         ConflictError
             It is decided.
         """
-        return await self._take_back(caller, match_id, given.reason, if_match, status="rejected")
+        return await self._take_back(caller, match_id, given, if_match, status="rejected")
 
     async def reverse(self, caller: Caller, match_id: str, given: MatchReverse, if_match: str | None) -> MatchPublic:
         """Take an accepted match back: what it still has of its transactions is open again.
 
+        Where the day from which it counts is locked, this counts from the first open day.
+
         Raises
         ------
         NotFoundError, VersionMismatchError
+        PeriodLockedError, ValidationFailedError
+            This cannot count from the given day.
         ConflictError
             It is not accepted, or not any more.
         """
-        return await self._take_back(caller, match_id, given.reason, if_match, status="reversed")
+        return await self._take_back(caller, match_id, given, if_match, status="reversed")
 
     async def _accept(self, caller: Caller, match_id: UUID, given: MatchAccept, if_match: str | None) -> MatchPublic:
         """Accept within one transaction. Everybody locks allocations first and matches after, so nobody deadlocks."""
@@ -125,7 +134,7 @@ class MatchDecisionService:
             check_version(if_match, row["version"])
             if row["status"] != "accepted":
                 await check_acceptable(unit, row)
-                await self._decide(unit, row, given.reason)
+                await self._decide(unit, row, given)
                 row = await _existing(store, match_id)
                 # Nobody else can change what is allocated; what changed since it was read first is seen now.
                 await check_unchanged(unit.connection, row)
@@ -145,24 +154,25 @@ class MatchDecisionService:
             unit.answer(200, public, public.headers)
         return public
 
-    async def _decide(self, unit: Unit, row: dict[str, Any], reason: str | None) -> None:
+    async def _decide(self, unit: Unit, row: dict[str, Any], given: MatchAccept) -> None:
         takes = takes_of(row)
         await allocate(unit, takes)
         store = MatchDecisionStore(unit.connection)
         locked = await store.lock_rivals(**ids_of(takes), beside=[row["id"]])
         if locked.pop(row["id"], None) is None:
             raise _DecidedMeanwhileError
-        day = effective_on(row["legs"])
-        settled = [(leg["settled_currency"], leg["settled_minor"]) for leg in row["legs"]]
+        legs, reason = row["legs"], given.reason
+        day = await effective_day(unit, effective_on(legs), accounts_of_legs(legs), given.effective_on)
+        settled = [(leg["settled_currency"], leg["settled_minor"]) for leg in legs]
         status = "pending_approval" if await needs_approval(unit, row, settled, day) else "accepted"
         await store.accept({row["id"]: day}, decision_of(unit, reason), status=status)
         unit.record(accepted(row["id"], row["amount_minor"], reason=reason, status=status))
         await supersede(unit, locked, dict.fromkeys((take.transaction_id for take in takes), row["id"]))
 
     async def _take_back(
-        self, caller: Caller, match_id: str, reason: str | None, if_match: str | None, *, status: str
+        self, caller: Caller, match_id: str, given: MatchReject | MatchReverse, if_match: str | None, *, status: str
     ) -> MatchPublic:
-        wanted = identifier(match_id)
+        wanted, reason = identifier(match_id), given.reason
         async with self._work.tenant(caller, planned_once=True) as unit:
             row = await self._held(unit, wanted, if_match, status=status)
             if has_amounts := any(leg["counts"] for leg in row["legs"]):
@@ -170,7 +180,11 @@ class MatchDecisionService:
             decisions = MatchDecisionStore(unit.connection)
             if row["status"] != "proposed":
                 await decisions.lock([wanted])
-            await decisions.take_back([wanted], decision_of(unit, reason), status=status)
+            day = None
+            if isinstance(given, MatchReverse):
+                accounts = accounts_of_legs(row["legs"])
+                day = await effective_day(unit, row["effective_on"], accounts, given.effective_on)
+            await decisions.take_back([wanted], decision_of(unit, reason), status=status, reversed_on=day)
             unit.record(taken_back(wanted, status, before=row["status"], reason=reason))
             if has_amounts:
                 await match_soon(unit, self._work.ids.new())

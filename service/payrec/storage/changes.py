@@ -69,6 +69,8 @@ EVENT_TYPES: Final = frozenset(
         "match.rejected",
         "match.reversed",
         "match.superseded",
+        "period.locked",
+        "period.reopened",
         "job.succeeded",
         "job.failed",
         "job.cancelled",

@@ -8,31 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
 from payrec.storage.allocations import hold_decisions
 from payrec.storage.database import Connection
 from payrec.storage.history import allocations_logged
+from payrec.storage.period_locks import LAST_LOCKED, hold_periods
 from payrec.storage.reasons import end_reasons
 from payrec.storage.rows import fetch_all, fetch_one
 
 _HOLD: Final = "SELECT pending, duplicate FROM incoming_transaction WHERE id = %s FOR NO KEY UPDATE"
 # Whoever touches a line first inserts the row; where it is there, it has to be as it was read.
 _DECIDE: Final = allocations_logged(
-    """
+    f"""
         INSERT INTO allocation AS a (side, transaction_id, amount_minor, status, reason, category, posting_code,
-            version, updated_at, change_id)
-        SELECT 2, i.id, i.amount_minor, %(status)s, u.reason, u.category, u.posting_code, 2, %(at)s, %(change_id)s
-        FROM unnest(%(ids)s::uuid[], %(reasons)s::text[], %(categories)s::text[], %(posting_codes)s::text[])
-            AS u (id, reason, category, posting_code)
+            effective_on, version, updated_at, change_id)
+        SELECT 2, i.id, i.amount_minor, %(status)s, u.reason, u.category, u.posting_code,
+            coalesce(u.effective_on, greatest(i.booking_on, {LAST_LOCKED.format(account="i.account")} + 1)),
+            2, %(at)s, %(change_id)s
+        FROM unnest(%(ids)s::uuid[], %(reasons)s::text[], %(categories)s::text[], %(posting_codes)s::text[],
+            %(days)s::date[]) AS u (id, reason, category, posting_code, effective_on)
         JOIN incoming_transaction i ON i.id = u.id WHERE %(status)s <> 'classified' OR NOT i.pending ORDER BY i.id
         ON CONFLICT (transaction_id, side) DO UPDATE SET status = EXCLUDED.status, reason_code = NULL,
             reason = EXCLUDED.reason, category = EXCLUDED.category, posting_code = EXCLUDED.posting_code,
-            version = a.version + 1, updated_at = EXCLUDED.updated_at, change_id = EXCLUDED.change_id
+            effective_on = EXCLUDED.effective_on, version = a.version + 1, updated_at = EXCLUDED.updated_at,
+            change_id = EXCLUDED.change_id
         WHERE a.status = %(before)s AND a.allocated_minor = 0
-    """
+    """  # noqa: S608 - our own text
 )
 _DECIDED: Final = f"{_DECIDE} SELECT transaction_id AS id FROM changed"  # noqa: S608 - our own text
 _CLOSE: Final = """
@@ -59,6 +63,9 @@ class Decision:
     reason: str | None = None
     category: str | None = None
     posting_code: str | None = None
+    effective_on: date | None = None
+    """From when on it counts, its booking date or the first open day unless given; of one that is restored, from when
+    on it does not any more."""
 
 
 class IncomingStateStore:
@@ -68,7 +75,11 @@ class IncomingStateStore:
         self._connection = connection
 
     async def hold(self, transaction_id: UUID) -> Held | None:
-        """Hold a line until the end of the transaction, and take part in deciding; None if there is none."""
+        """Hold a line until the end of the transaction, and take part in deciding; None if there is none.
+
+        Restoring one may change it, and whoever changes a line waits for locks of periods before he decides.
+        """
+        await hold_periods(self._connection)
         row = await fetch_one(self._connection, _HOLD, (transaction_id,))
         if row is None:
             return None
@@ -87,6 +98,7 @@ class IncomingStateStore:
             "reasons": [d.reason for d in decisions],
             "categories": [d.category for d in decisions],
             "posting_codes": [d.posting_code for d in decisions],
+            "days": [d.effective_on for d in decisions],
             "before": before,
             "status": status,
             "change_id": change_id,

@@ -15,6 +15,7 @@ from payrec.storage.filters import Condition, amount_range, created, equalities,
 from payrec.storage.history import HistoryStore
 from payrec.storage.history_relations import at_instant, had_status, is_open
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
+from payrec.storage.period_locks import LAST_LOCKED
 from payrec.storage.reasons import reason_code
 from payrec.storage.rows import adapt, fetch_one, paired_insert
 from payrec.tables.allocations import RARE_STATUSES
@@ -36,8 +37,9 @@ COLUMNS: Final = f"""
     i.end_to_end_id, i.bank_reference, i.counterparty_name, i.counterparty_account, i.bank_transaction_code,
     i.group_key, i.reversal, i.mandate_id, i.instruction_id, i.transaction_id, i.uetr, i.purpose_code, i.return_reason,
     i.charges, i.net_minor, i.net_currency, i.original_minor, i.original_currency, i.exchange_rate, i.batch,
-    i.metadata, {_REASON} AS reason_code,
+    i.metadata, i.late, {_REASON} AS reason_code,
     CASE WHEN a.status = 'ignored' THEN coalesce(a.reason, a.reason_code) END AS ignored_reason,
+    CASE WHEN a.status IN ('ignored', 'classified') THEN a.effective_on END AS effective_on,
     a.category, a.posting_code, coalesce(a.allocated_minor, 0) AS matched_amount_minor,
     CASE WHEN a.status IN ('ignored', 'classified') THEN 0
          ELSE coalesce(a.amount_minor - a.allocated_minor, i.amount_minor) END AS open_amount_minor,
@@ -66,7 +68,9 @@ SORTS: Final = {
 
 _INSERT: Final = """
     WITH stored AS (
-        INSERT INTO incoming_transaction ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING RETURNING id
+        INSERT INTO incoming_transaction ({columns}, late) VALUES ({values}, NOT %(pending)s AND coalesce(
+            %(booking_on)s <= {last_locked}, false
+        )) ON CONFLICT DO NOTHING RETURNING id
     ), opened AS (
         INSERT INTO incoming_open ({open_columns}) SELECT {open_values} FROM stored WHERE %(amount_minor)s > 0
     ), ignored AS (
@@ -112,6 +116,8 @@ def conditions(query: IncomingTransactionQuery) -> list[Condition]:
         found.append(status_is(query.status, _STATUS, ("pending", "unmatched")))
     if query.reason_code is not None:
         found.append((frequent(f"{_REASON} = %(reason_code)s"), {"reason_code": query.reason_code}))
+    if query.late is not None:
+        found.append(("i.late" if query.late else "NOT i.late", {}))
     found += texts(
         query,
         counterparty=("i.counterparty_name", "i.counterparty_account"),
@@ -172,4 +178,5 @@ class IncomingTransactionStore:
 
 @lru_cache(maxsize=64)
 def _insert(names: tuple[str, ...], open_names: tuple[str, ...]) -> bytes:
-    return paired_insert(_INSERT, (IncomingTransaction, names), (IncomingOpen, open_names))
+    template = _INSERT.replace("{last_locked}", LAST_LOCKED.format(account="%(account)s"))
+    return paired_insert(template, (IncomingTransaction, names), (IncomingOpen, open_names))

@@ -54,7 +54,8 @@ _TAKE_BACK: Final = (
     matches_logged(
         """
         UPDATE match m SET status = %(status)s, decided_by = %(actor)s, decided_at = %(at)s,
-            decision_reason = %(reason)s, updated_at = %(at)s, change_id = %(change_id)s, version = m.version + 1
+            decision_reason = %(reason)s, reversed_on = %(reversed_on)s, updated_at = %(at)s,
+            change_id = %(change_id)s, version = m.version + 1
         WHERE m.id = ANY(%(ids)s)
         """,
         by_id=True,
@@ -65,9 +66,10 @@ _APPROVE: Final = (
     matches_logged(
         """
         UPDATE match m SET status = 'accepted', decided_by = %(actor)s, decided_at = %(at)s,
-            decision_reason = coalesce(%(reason)s, m.decision_reason), updated_at = %(at)s,
+            decision_reason = coalesce(%(reason)s, m.decision_reason), effective_on = %(effective_on)s,
+            updated_at = %(at)s,
             change_id = %(change_id)s, version = m.version + 1
-        WHERE m.id = ANY(%(ids)s)
+        WHERE m.id = %(id)s
         """
     )
     + _COUNTED
@@ -183,13 +185,16 @@ class MatchDecisionStore:
         }
         await self._connection.execute(_ACCEPT[alone], parameters)
 
-    async def approve(self, match_ids: Sequence[UUID], decision: Decision) -> None:
-        """Accept locked matches that wait for a second person, whose legs count already; no reason keeps the first."""
-        await self._connection.execute(_APPROVE, {**decision.values, "ids": list(match_ids)})
+    async def approve(self, match_id: UUID, decision: Decision, *, effective_on: date | None) -> None:
+        """Accept a locked match that waits for a second person, whose legs count already; no reason keeps the first."""
+        await self._connection.execute(_APPROVE, {**decision.values, "id": match_id, "effective_on": effective_on})
 
-    async def take_back(self, match_ids: Sequence[UUID], decision: Decision, *, status: str) -> None:
+    async def take_back(
+        self, match_ids: Sequence[UUID], decision: Decision, *, status: str, reversed_on: date | None = None
+    ) -> None:
         """Give locked matches the status ``rejected`` or ``reversed``; legs of theirs that count do so no longer."""
-        await self._connection.execute(_TAKE_BACK, {**decision.values, "ids": list(match_ids), "status": status})
+        parameters = {**decision.values, "ids": list(match_ids), "status": status, "reversed_on": reversed_on}
+        await self._connection.execute(_TAKE_BACK, parameters)
 
     async def supersede(self, winners: Mapping[UUID, UUID | None], *, change_id: UUID, at: datetime) -> None:
         """Supersede locked proposals, each by the match that has taken its amounts, if one has."""
@@ -202,7 +207,8 @@ class MatchDecisionStore:
 
     async def ends(self, *, expected: Sequence[UUID], incoming: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return what transactions are and have left; one that there is not is not among them."""
-        return await fetch_all(self._connection, _ENDS, {"expected": list(expected), "incoming": list(incoming)})
+        parameters = {"expected": array_text(expected), "incoming": array_text(incoming)}
+        return await fetch_all(self._connection, _ENDS, parameters)
 
     async def add(self, match: Mapping[str, Any], legs: Mapping[str, Sequence[Any]], *, change_id: UUID) -> None:
         """Store a match that is accepted, or waits for approval; ``legs`` has the values of each of LEG_COLUMNS."""

@@ -36,12 +36,13 @@ SORTS: Final = {
 }
 """Lines come in the order of their booking dates."""
 
-# Accepted matches that are effective after the cut-off, and what they have of each line: legs and adjustments less what
-# returns took of it again, and of transfers the part whose other side is booked later than that. Then returns that are
-# booked after the cut-off, or take back what is: what they have of each line, and what of that was allocated before.
+# Matches with amounts that are effective after the cut-off, and what they have of each line: legs and adjustments less
+# what returns took of it again, and of transfers the part whose other side is booked later than that. Then returns that
+# are booked after the cut-off, or take back what is: what they have of each line, and what of it was allocated before.
 _LATE: Final = """
     late_match AS MATERIALIZED (
-        SELECT m.id, m.kind, m.adjustments FROM match m WHERE m.status = 'accepted' AND m.effective_on > %(cut_off)s
+        SELECT m.id, m.kind, m.adjustments FROM match m
+        WHERE m.status IN ('accepted', 'pending_approval') AND m.effective_on > %(cut_off)s
     ), late AS MATERIALIZED (
         SELECT t.id, sum(t.minor)::bigint AS minor,
             coalesce(sum(t.minor) FILTER (WHERE t.crosses), 0)::bigint AS transit_minor
@@ -67,8 +68,9 @@ _LATE: Final = """
         SELECT t.id, sum(t.minor)::bigint AS minor, sum(t.allocated_minor)::bigint AS allocated_minor
         FROM (
             SELECT r.incoming_id, r.reversal_id, r.amount_minor,
-                CASE WHEN r.match_id IS NOT NULL AND NOT EXISTS (SELECT FROM late_match m WHERE m.id = r.match_id)
-                    THEN r.amount_minor ELSE 0 END AS allocated_minor
+                CASE WHEN NOT EXISTS (SELECT FROM late_match m WHERE m.id = r.match_id) AND EXISTS (
+                    SELECT FROM match m WHERE m.id = r.match_id AND m.status IN ('accepted', 'pending_approval')
+                ) THEN r.amount_minor ELSE 0 END AS allocated_minor
             FROM reversal_link r
             JOIN incoming_transaction b ON b.id = r.reversal_id
             JOIN incoming_transaction p ON p.id = r.incoming_id
@@ -95,8 +97,10 @@ def _up_to(minor: str) -> str:
 
 
 _TRANSIT: Final = "t.taken_minor + t.returned_minor + t.transit_minor"
+# The planner knows how many lines have which currency, and not what an expression of two of them comes to.
 _OF_ACCOUNT: Final = """
-    i.account = %(identifier)s AND coalesce(i.net_currency, i.currency) = %(currency)s
+    i.account = %(identifier)s
+    AND (i.net_currency = %(currency)s OR (i.net_currency IS NULL AND i.currency = %(currency)s))
     AND i.booking_on BETWEEN coalesce(%(opening_on)s, '-infinity'::date) AND %(cut_off)s
 """
 # One row for each line of the account, with what of its movement is of each part.
@@ -114,7 +118,8 @@ _LINES: Final = f"""
     FROM (
         SELECT i.id, i.booking_on, i.created_at, i.amount_minor, i.net_minor, {_MOVED} AS moved_minor,
             CASE WHEN i.pending THEN 'pending' WHEN i.amount_minor = 0 THEN 'ignored'
-                WHEN a.status IN ('ignored', 'classified') THEN a.status END AS whole,
+                WHEN a.status IN ('ignored', 'classified') AND coalesce(a.effective_on <= %(cut_off)s, true)
+                THEN a.status END AS whole,
             {_TAKEN} AS taken_minor, {_RETURNED} AS returned_minor, coalesce(l.transit_minor, 0) AS transit_minor
         FROM {{lines}} i
         LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
@@ -123,7 +128,10 @@ _LINES: Final = f"""
         WHERE {_OF_ACCOUNT}
     ) t
 """  # noqa: S608 - our own text
-_SHARES: Final = ", ".join(f"('{name}', s.{name})" for name in PARTS.values())
+_SUMMED: Final = ", ".join(
+    f"count(*) FILTER (WHERE s.{name} <> 0) AS {name}_count, sum(s.{name}) AS {name}" for name in PARTS.values()
+)
+_SHARES: Final = ", ".join(f"('{name}', s.{name}_count, s.{name})" for name in PARTS.values())
 # Every line once, as if it were matched whole, then those that are open. Those that may be neither are looked at one by
 # one, and stand for what they are in the place of what they were taken for. Sums without groups are made by several
 # processes at once; a join of all lines with what became of them took ten times as long.
@@ -159,8 +167,9 @@ _SUMS: Final = f"""
                 -count(*) FILTER (WHERE {_MOVED} <> 0), -sum({_MOVED})
             FROM apart i GROUP BY 1
             UNION ALL
-            SELECT p.part, count(*) FILTER (WHERE p.minor <> 0), sum(p.minor)
-            FROM ({_LINES.format(lines="apart")}) s CROSS JOIN LATERAL (VALUES {_SHARES}) p (part, minor) GROUP BY 1
+            SELECT p.part, p.count, p.minor
+            FROM (SELECT {_SUMMED} FROM ({_LINES.format(lines="apart")} OFFSET 0) s) s
+            CROSS JOIN LATERAL (VALUES {_SHARES}) p (part, count, minor)
         ) p GROUP BY part
     ) told
 """  # noqa: S608 - our own text

@@ -21,6 +21,7 @@ from payrec.storage.duplicates import DuplicateStore
 from payrec.storage.history import allocations_logged
 from payrec.storage.loading import ContendedError, analyze_grown
 from payrec.storage.pages import PageLineStore
+from payrec.storage.period_locks import PeriodLockStore
 from payrec.storage.pieces import OPEN_COLUMNS, TRANSACTION_COLUMNS, Piece, Stamp
 from payrec.storage.rows import copy_in, fetch_all, fetch_one
 
@@ -265,6 +266,8 @@ class Staging:
         import_id, change_id = self._stamp.import_id, self._stamp.change_id
         store = DuplicateStore(self._connection)
         try:
+            # Whoever locks a period waits for all that was stored so far.
+            await PeriodLockStore(self._connection).flag_late_of(import_id)
             await analyze_grown(self._connection, "incoming_transaction", "incoming_open", rows=self.new)
             if self._reject:
                 self.rejected = await store.reject_import(import_id, change_id=change_id)

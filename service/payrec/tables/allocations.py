@@ -6,7 +6,7 @@ touches it first inserts the row; everyone after updates it, and the constraint 
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
@@ -61,3 +61,5 @@ class Allocation(TenantTable, table=True):
     """As what a line is ``classified``."""
     posting_code: str | None = Field(sa_column=column(str, nullable=True))
     """Where the books have what is classified."""
+    effective_on: date | None = Field(sa_column=column(date, nullable=True))
+    """Of what was decided about a line: the day from which it counts, or from which it does not any more."""

@@ -38,6 +38,7 @@ class AllocationState(TenantTable, table=True):
     reason: str | None = Field(sa_column=column(str, nullable=True))
     category: str | None = Field(sa_column=column(str, nullable=True))
     posting_code: str | None = Field(sa_column=column(str, nullable=True))
+    effective_on: date | None = Field(sa_column=column(date, nullable=True))
 
 
 class MatchState(TenantTable, table=True):
@@ -58,6 +59,7 @@ class MatchState(TenantTable, table=True):
     status: str = Field(sa_column=column(str))
     decided_by: str | None = Field(sa_column=column(str, nullable=True))
     decision_reason: str | None = Field(sa_column=column(str, nullable=True))
+    reversed_on: date | None = Field(sa_column=column(date, nullable=True))
 
 
 class StatedRow(TenantTable, table=True):

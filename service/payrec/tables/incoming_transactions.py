@@ -37,6 +37,7 @@ class IncomingTransaction(TenantTable, table=True):
         ),
         Index("incoming_transaction_pending", "id", postgresql_where=text("pending")),
         Index("incoming_transaction_by_import", "import_id", "id", postgresql_where=text("import_id IS NOT NULL")),
+        Index("incoming_transaction_late", "id", postgresql_where=text("late")),
         Index("incoming_transaction_by_group", "group_key", "id", postgresql_where=text("group_key IS NOT NULL")),
     )
 
@@ -92,6 +93,8 @@ class IncomingTransaction(TenantTable, table=True):
     """Its content is stored under another identity as well, and that one is the original. Open or not."""
     single: bool = Field(sa_column=column(bool, default="false"))
     """Somebody has said that it is no duplicate, whatever else has its content."""
+    late: bool = Field(sa_column=column(bool, default="false"))
+    """It was stored as booked when its day was locked."""
 
 
 class IncomingOpen(TenantTable, table=True):

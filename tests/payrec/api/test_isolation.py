@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -170,6 +170,7 @@ class Walker:
                 said.append({"url": f"https://127.0.0.1:65535/{text}", "events": ["*"], "description": text})
             if operation.path == "/matches":
                 said.append(await self._stated(text))
+            said += await self._acknowledged(operation) + await self._next_day(operation, text)
             for body in said:
                 await self.ask(operation, operation.path, json=body)
             if operation.path == "/expected-transactions/snapshots" and operation.method == "POST":
@@ -190,6 +191,14 @@ class Walker:
             made = await self.world.attacker.tenant.post(f"/{side}-transactions", body, self.world.attacker.environment)
             ids[f"{side}TransactionId"] = made.json()["id"]
         return {"legs": [{**ids, "amountMinor": 1}], "reason": text}
+
+    async def _next_day(self, operation: Operation, text: str) -> list[dict[str, Any]]:
+        """Return the bodies of a lock: of the day after all that was locked before."""
+        if operation.name != "POST /period-locks":
+            return []
+        answer = await self.world.attacker.tenant.get(operation.path, self.world.attacker.environment)
+        last = max((date.fromisoformat(one["through"]) for one in answer.json()["data"]), default=date(2024, 1, 1))
+        return [{"through": str(last + timedelta(days=1)), "reason": text, "override": True}]
 
     async def look_around(self) -> None:
         """Read every list of one's own to its end, and ask for whatever takes neither a body nor an id."""

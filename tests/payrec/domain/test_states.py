@@ -11,6 +11,7 @@ import pytest
 from payrec.domain.expected_states import EXPECTED_STATES
 from payrec.domain.incoming_states import INCOMING_STATES
 from payrec.domain.match_states import MATCH_STATES
+from payrec.domain.period_locks import PERIOD_STATES
 from payrec.domain.states import BEGIN, Machine, table
 from payrec.errors import ConflictError
 from payrec.models.matches import MatchStatus
@@ -20,6 +21,7 @@ MACHINES = {
     "A match": MATCH_STATES,
     "An expected transaction": EXPECTED_STATES,
     "An incoming transaction": INCOMING_STATES,
+    "A lock of a period": PERIOD_STATES,
 }
 
 

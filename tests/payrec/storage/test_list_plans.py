@@ -76,6 +76,8 @@ FILTERS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
         {"booking_from": date(2026, 5, 1), "booking_to": date(2026, 5, 4)},
         {"import_id": "00000000-0000-7000-8000-000000000007"},
         {"account": "A1"},
+        {"late": True},
+        {"late": False},
         {"external_id": "I777"},
         {"end_to_end_id": "E2E-777"},
         {"group_key": "G77"},
