@@ -51,7 +51,7 @@ def test_the_full_example_names_everything_there_is() -> None:
     assert tenant["spec"].keys() == spec.keys()
     settings = spec["settings"]["properties"]
     assert tenant["spec"]["settings"].keys() == settings.keys()
-    for group in ("matching", "ingestion", "approval", "retention"):
+    for group in ("matching", "ingestion", "approval", "posting", "retention"):
         known = settings[group]["properties"].keys()
         assert tenant["spec"]["settings"][group].keys() == known
     [first, _] = tenant["spec"]["apiKeys"]

@@ -88,6 +88,13 @@ standard    PATCH   /accounts/{account_id}                       settings:manage
 standard    PUT     /accounts/{account_id}/book-balances         write
 standard    GET     /accounts/{account_id}/reconciliation        read
 standard    GET     /accounts/{account_id}/reconciliation/lines  read
+standard    GET     /postings                                    read
+standard    POST    /postings/acknowledgements                   periods:manage
+standard    GET     /postings/acknowledgements                   read
+standard    POST    /period-locks                                periods:manage
+standard    GET     /period-locks                                read
+standard    GET     /period-locks/{lock_id}                      read
+standard    POST    /period-locks/{lock_id}/reopen               periods:manage
 standard    GET     /imports                                     read
 standard    GET     /imports/{import_id}                         read
 standard    GET     /imports/{import_id}/errors                  read

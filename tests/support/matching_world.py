@@ -20,7 +20,8 @@ ENVIRONMENT = "production"
 DECISIONS = ("allocation", "leg", "match")
 HISTORY = ("allocation_state", "match_state", "open_reason_state", "stated_row")
 TABLES = (
-    "outbox",  # first: the sealer reads it before it writes the feed
+    "posting_feed",  # first: who numbers postings reads it before the feed
+    "outbox",  # the sealer reads it before it writes the feed
     *DECISIONS,
     *HISTORY,
     "account",
@@ -56,13 +57,28 @@ TABLES = (
     "learning_mark",
     "overdue_notice",
     "period_lock",
+    "posting",
+    "posting_acknowledgement",
+    "posting_codes",
     "rejection_forgotten",
     "reversal_link",
     "webhook",
     "webhook_delivery",
 )
 WORKER_LEAVES = frozenset(
-    {"outbox", "event", "event_feed", "overdue_notice", "audit_unsealed", "audit_commitment", "audit_seal"}
+    {
+        "outbox",
+        "event",
+        "event_feed",
+        "overdue_notice",
+        "posting",
+        "posting_codes",
+        "posting_feed",
+        "statement_notice",
+        "audit_unsealed",
+        "audit_commitment",
+        "audit_seal",
+    }
 )
 """What a worker writes by itself, whenever it comes to it."""
 

@@ -44,6 +44,7 @@ from payrec.services.match_runs import MatchRunService
 from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
 from payrec.services.period_locks import PeriodLockService
+from payrec.services.postings import PostingService
 from payrec.services.reconciliations import ReconciliationService
 from payrec.services.reports import ReportService
 from payrec.services.returns import ReturnService
@@ -289,6 +290,10 @@ class Factory(BaseFactory):
     def create_period_lock_service(self) -> PeriodLockService:
         """Make the service of ``/period-locks``."""
         return PeriodLockService(work=self._work, pager=self._pager)
+
+    def create_posting_service(self) -> PostingService:
+        """Make the service of ``/postings``."""
+        return PostingService(work=self._work, pager=self._pager)
 
     def create_fx_rate_service(self) -> FxRateService:
         """Make the service of ``/fx-rates``."""

@@ -12,6 +12,7 @@ from payrec.services.audit_verification import AuditVerificationService
 from payrec.services.blob_collection import BlobCollector
 from payrec.services.blobs import ObjectStore
 from payrec.services.measurement import Measurement
+from payrec.services.posting_sealing import PostingSealer
 from payrec.services.retention import RetentionService
 from payrec.services.sealing import Sealer
 from payrec.services.work import Work
@@ -45,6 +46,10 @@ class UpkeepFactory:
     def create_sealer(self) -> Sealer:
         """Make what gives events their places in the feed."""
         return Sealer(database=self._work.database, ids=self._work.ids, metrics=self._metrics)
+
+    def create_posting_sealer(self) -> PostingSealer:
+        """Make what numbers postings."""
+        return PostingSealer(database=self._work.database)
 
     def create_audit_sealer(self) -> AuditSealer:
         """Make what seals audit logs."""

@@ -1,4 +1,4 @@
-"""What leaves a worker without being asked: events get their places in the feed, and endpoints are told of them.
+"""What leaves a worker without being asked: events get their places in the feed, endpoints are told, the books follow.
 
 One look at three tables of the control schema, again and again, finds both for all environments. It does not go
 through the queue: a worker whose every place is taken by long runs still tells in time. What is in the tables stays
@@ -45,6 +45,7 @@ class Outgoing:
         self._database = factory.context.database
         self._clock = factory.context.clock
         self._sealer = factory.upkeep.create_sealer()
+        self._postings = factory.upkeep.create_posting_sealer()
         self._webhooks = factory.webhooks.create_deliverer()
         self._sealing: dict[UUID, asyncio.Task[None]] = {}
         self._delivering: dict[UUID, tuple[UUID, Bell, asyncio.Task[None]]] = {}
@@ -126,16 +127,23 @@ class Outgoing:
     async def _seal(self, waiting: Unsealed, scope: TenantScope | None) -> None:
         """Seal an environment, and then forget what said so; that of one that is gone as well."""
         async with self._turn:
-            if scope is not None and await self._sealer.seal(scope, waiting.event_ids) is None:
-                return
+            if scope is not None:
+                if await self._sealer.seal(scope, waiting.event_ids) is None:
+                    return
+                self._ring(waiting.environment_id)
+                if not await self._postings.number(scope):
+                    return
             async with self._database.control() as connection:
                 await WakeUpStore(connection).sealed(waiting.change_ids)
                 if waiting.event_ids:
                     await ControlOutboxStore(connection).forget(waiting.event_ids)
-        for environment_id, bell, _ in self._delivering.values():
-            if environment_id == waiting.environment_id:
-                bell.ring(news=True)
         self._woken.set()
+
+    def _ring(self, sealed_id: UUID) -> None:
+        """Tell those who deliver in an environment that there are news."""
+        for environment_id, bell, _ in self._delivering.values():
+            if environment_id == sealed_id:
+                bell.ring(news=True)
 
     def _begin_delivering(self, webhook: DueWebhook, scope: TenantScope | None) -> None:
         bell = Bell()

@@ -9,8 +9,10 @@ from pydantic import Field, StringConstraints, field_validator
 from pydantic_core import PydanticCustomError
 
 from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.constants.postings import POSTING_ACCOUNTS_MAX, POSTING_ADJUSTMENTS_MAX, POSTING_CATEGORIES_MAX
 from payrec.domain.matching.line_rules import RULES_MAX
 from payrec.models.common import Currency, Environment, ListQuery, Public, Request, Resource, Text
+from payrec.models.incoming_transactions import Category, PostingCode
 from payrec.models.matches import AdjustmentType
 from payrec.models.matching_rules import MatchingRule, Percent, ToleranceMinor, WindowDays
 
@@ -75,6 +77,43 @@ class ApprovalSettings(Request):
     limits: Annotated[list[ApprovalLimit], Field(max_length=APPROVAL_LIMITS_MAX)] = Field(default_factory=list)
 
 
+class PostingAccount(Request):
+    """The code of an account."""
+
+    account: Text
+    """Its identifier."""
+    code: PostingCode
+
+
+class PostingAdjustment(Request):
+    """The code of a type of adjustment; that of ``fx`` stands between two currencies as well."""
+
+    type: AdjustmentType
+    code: PostingCode
+
+
+class PostingCategory(Request):
+    """The code of what lines are classified as."""
+
+    category: Category
+    code: PostingCode
+
+
+class PostingSettings(Request):
+    """Where the books have what. What has no code here is posted to ``suspenseCode``."""
+
+    accounts: Annotated[list[PostingAccount], Field(max_length=POSTING_ACCOUNTS_MAX)] = Field(default_factory=list)
+    receivable_code: PostingCode | None = None
+    """Of what we expect to get."""
+    payable_code: PostingCode | None = None
+    """Of what we expect to pay."""
+    suspense_code: PostingCode = "suspense"
+    adjustments: Annotated[list[PostingAdjustment], Field(max_length=POSTING_ADJUSTMENTS_MAX)] = Field(
+        default_factory=list
+    )
+    categories: Annotated[list[PostingCategory], Field(max_length=POSTING_CATEGORIES_MAX)] = Field(default_factory=list)
+
+
 class RetentionSettings(Request):
     """How long things are kept, in days."""
 
@@ -92,6 +131,7 @@ class Settings(Request):
     matching: MatchingSettings = Field(default_factory=MatchingSettings)
     ingestion: IngestionSettings = Field(default_factory=IngestionSettings)
     approval: ApprovalSettings = Field(default_factory=ApprovalSettings)
+    posting: PostingSettings = Field(default_factory=PostingSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
 
 

@@ -80,7 +80,11 @@ class IncomingStateService:
             row, _ = await _held(unit, transaction_id, if_match)
             INCOMING_STATES.check(row["status"], "classify")
             decision = Decision(
-                id=row["id"], reason=given.reason, category=given.category, posting_code=given.posting_code
+                id=row["id"],
+                reason=given.reason,
+                category=given.category,
+                posting_code=given.posting_code,
+                effective_on=await _given_day(unit, row, given),
             )
             await _close(unit, row, decision, "classified")
             _tell(unit, row, "classified", given.reason, _classified(decision))

@@ -18,7 +18,10 @@ from payrec.tables.events import Event
 _COLUMNS: Final = columns_of(Event)
 _DROP: Final = """
     WITH old AS MATERIALIZED (
-        SELECT position FROM event WHERE occurred_at < %(before)s ORDER BY occurred_at LIMIT %(limit)s
+        -- What is not posted yet stays until it is.
+        SELECT position FROM event WHERE occurred_at < %(before)s
+            AND position <= (SELECT coalesce(max(position), 0) FROM posting_feed)
+        ORDER BY occurred_at LIMIT %(limit)s
     ), delivery AS (
         DELETE FROM webhook_delivery d USING old WHERE d.position = old.position RETURNING d.created_at AS at
     ), gone AS (

@@ -192,6 +192,13 @@ class Walker:
             ids[f"{side}TransactionId"] = made.json()["id"]
         return {"legs": [{**ids, "amountMinor": 1}], "reason": text}
 
+    async def _acknowledged(self, operation: Operation) -> list[dict[str, Any]]:
+        """Return the bodies of an acknowledgement: what was acknowledged before, which may be said again."""
+        if operation.name != "POST /postings/acknowledgements":
+            return []
+        answer = await self.world.attacker.tenant.get(operation.path, self.world.attacker.environment)
+        return [{name: one[name] for name in ("throughSequence", "externalBatchId")} for one in answer.json()["data"]]
+
     async def _next_day(self, operation: Operation, text: str) -> list[dict[str, Any]]:
         """Return the bodies of a lock: of the day after all that was locked before."""
         if operation.name != "POST /period-locks":

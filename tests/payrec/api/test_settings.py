@@ -39,7 +39,15 @@ DEFAULTS = {
         "keysMayChangeRules": True,
         "limits": [],
     },
-    "retention": {"rawLinesDays": 400, "auditDays": 3650},
+    "posting": {
+        "accounts": [],
+        "receivableCode": None,
+        "payableCode": None,
+        "suspenseCode": "suspense",
+        "adjustments": [],
+        "categories": [],
+    },
+    "retention": {"rawLinesDays": 400, "auditDays": 3650, "recordsDays": 0},
 }
 
 

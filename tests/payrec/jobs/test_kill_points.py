@@ -54,6 +54,7 @@ COMMITS = {
     "services.matching.MatchingService._told_only": "dry_run",
     "services.matching.MatchingService.run": "match",
     "services.overdue_notices.OverdueNoticeService._announce": "overdue",
+    "services.posting_sealing.PostingSealer.number": "posting",
     "services.retention.RetentionService._drop": "retention",
     "services.retention.RetentionService._drop_answers": "retention",
     "services.sealing.Sealer._take_over": "settings",
@@ -109,6 +110,7 @@ LEFT_ALONE = {
     "services.exports.ExportService._store",
     "services.import_processing.ImportProcessor._load",
     "services.matching.MatchingService._commit",
+    "services.posting_sealing.PostingSealer.number",
     "services.sealing.Sealer.seal",
     "services.snapshot_loading.SnapshotUploads._load",
     "services.source_sync.SourceSyncer._finish",
@@ -160,7 +162,9 @@ async def finished(story: Story) -> bool | None:
     """Tell whether nothing is left to be done; what waits for its next attempt has it now."""
     await story.hurry()
     left = (
-        "SELECT (SELECT count(*) FROM job WHERE status IN ('queued', 'running')) + (SELECT count(*) FROM outbox) AS n"
+        "SELECT (SELECT count(*) FROM job WHERE status IN ('queued', 'running')) + (SELECT count(*) FROM outbox)"
+        " + (SELECT count(*) FROM event_feed e LEFT JOIN posting_feed p ON true"
+        "    WHERE e.position > coalesce(p.position, 0)) AS n"
     )
     [row] = await story.world.sql(left)
     behind = "SELECT 1 FROM webhook w, event_feed f WHERE w.status = 'active' AND w.position < f.position"
@@ -204,11 +208,16 @@ async def adds_up(story: Story) -> None:
     ends = Counter(row["about"] for row in told if row["type"].startswith("job."))
     assert ends == dict.fromkeys(jobs, 1)
     types = Counter(row["type"] for row in told)
-    assert await count(world, "incoming_transaction") == made["rows"] == await count(world, "incoming_open")
+    assert await count(world, "incoming_transaction") == made["rows"]
+    assert await count(world, "incoming_open") == made["rows"] - made["decisions"]
+    assert await count(world, "match", "created_by = 'import'") == made["decisions"]
+    assert await count(world, "leg", "valid_from IS NOT NULL") == made["decisions"]
     assert await count(world, "expected_transaction", "currency = 'JPY'") == made["items"]
     assert await count(world, "expected_transaction", "currency = 'KWD'") == made["snapshot"]
     assert await count(world, "expected_snapshot_difference", "outcome = 'created'") == made["snapshot"]
     assert await count(world, "match", "status = 'proposed'") == made["proposals"]
+    assert await count(world, "posting") == 2 * made["posting"]
+    assert await world.sql("SELECT 1 FROM posting_feed WHERE sequence <> %s", 2 * made["posting"]) == []
     assert await count(world, "export", "bytes > 0") == made["export"]
     assert await count(world, "import", "status = 'completed' AND data_source_id IS NOT NULL") == made["files"]
     assert len(story.sftp.names()) == made["bad_sync"]
