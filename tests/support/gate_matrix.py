@@ -105,6 +105,7 @@ standard    GET     /matches/{match_id}                          read
 standard    GET     /matches/{match_id}/record                   read
 standard    GET     /matches/{match_id}/alternatives             read
 standard    POST    /matches                                     matches:accept
+standard    POST    /matches/import                              matches:accept
 standard    POST    /matches/accept                              matches:accept
 standard    POST    /matches/reject                              matches:accept
 standard    POST    /matches/{match_id}/accept                   matches:accept

@@ -48,6 +48,8 @@ TABLES = (
     "idempotency",
     "expected_snapshot_difference",
     "expected_snapshot",
+    "imported_match_lesson",
+    "imported_match",
     "import_problem",
     "statement",
     "import",

@@ -269,6 +269,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/matches/{match_id}/record", _READ),
     _route("GET", "/matches/{match_id}/alternatives", _READ),
     _route("POST", "/matches", Permission.MATCHES_ACCEPT, is_bulk=True),
+    _route("POST", "/matches/import", Permission.MATCHES_ACCEPT, body=Body.UPLOAD),
     _route("POST", "/matches/accept", Permission.MATCHES_ACCEPT, is_bulk=True),
     _route("POST", "/matches/reject", Permission.MATCHES_ACCEPT, is_bulk=True),
     _route("POST", "/matches/{match_id}/accept", Permission.MATCHES_ACCEPT),

@@ -125,7 +125,10 @@ class Outgoing:
         task.add_done_callback(lambda _: self._sealing.pop(waiting.environment_id))
 
     async def _seal(self, waiting: Unsealed, scope: TenantScope | None) -> None:
-        """Seal an environment, and then forget what said so; that of one that is gone as well."""
+        """Seal an environment and post what it has decided, and then forget what said so; also of one that is gone.
+
+        Where much is to be posted, events that have come meanwhile are sealed before it goes on.
+        """
         async with self._turn:
             if scope is not None:
                 if await self._sealer.seal(scope, waiting.event_ids) is None:

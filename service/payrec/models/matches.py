@@ -134,6 +134,15 @@ class AlternativePublic(Public):
     score: float
 
 
+class ImportedPublic(Public):
+    """Where a decision came from that was made elsewhere: `decidedBy` and `decidedAt` are as the file has said."""
+
+    import_id: UUID
+    imported_by: str
+    reviewed: bool
+    """A person has decided it, or looked at it: matching learns from it."""
+
+
 class MatchPublic(Resource):
     """A match, with why."""
 
@@ -167,6 +176,7 @@ class MatchPublic(Resource):
     decided_by: str | None
     decided_at: datetime | None
     decision_reason: str | None
+    imported: ImportedPublic | None = Field(default=None, exclude_if=lambda v: v is None)
 
 
 class MatchQuery(ListQuery, AsOfQuery):

@@ -25,6 +25,7 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.services.backtests import span_of
 from payrec.services.calibration import calibration_of
+from payrec.services.match_columns import stated_frame
 from payrec.storage.aliases import AliasStore
 from payrec.storage.allocations import Side
 from payrec.storage.backtests import BacktestStore
@@ -143,8 +144,8 @@ def _proposed(
             pairs.append(ends)
     texts = {key: row["name"] for of_side in rows.values() for row in of_side if (key := name_key(row["name"]))}
     return propose(
-        _frame(rows[Side.EXPECTED], EXPECTED_SCHEMA),
-        _frame(rows[Side.INCOMING], INCOMING_SCHEMA),
+        stated_frame(rows[Side.EXPECTED], EXPECTED_SCHEMA),
+        stated_frame(rows[Side.INCOMING], INCOMING_SCHEMA),
         rules,
         rejected=pl.DataFrame(pairs, schema=dict(REJECTED_SCHEMA)),
         names=pl.DataFrame([*texts.items()], schema=dict(NAMES_SCHEMA), orient="row"),

@@ -36,9 +36,10 @@ from payrec.services.auto_runs import match_soon
 from payrec.services.data_source_status import follow_import
 from payrec.services.expected_uploads import ExpectedUploads
 from payrec.services.import_ends import count_records, end_job
-from payrec.services.import_rendering import ERRORS_SHOWN_MAX, EXPECTED, SNAPSHOT, rendered_imports
+from payrec.services.import_rendering import ERRORS_SHOWN_MAX, EXPECTED, MATCHES, SNAPSHOT, rendered_imports
 from payrec.services.ingestion import BelatedPagesError, Ingestion
 from payrec.services.jobs import end_without_effect
+from payrec.services.match_imports import MatchImports
 from payrec.services.read_options import read_options
 from payrec.services.snapshot_loading import SnapshotUploads
 from payrec.services.statements import store_statements
@@ -56,9 +57,10 @@ class ImportProcessor:
     def __init__(self, *, work: Work, metrics: Metrics) -> None:
         self._work = work
         self._metrics = metrics
-        self._records: dict[str, ExpectedUploads | SnapshotUploads] = {
+        self._records: dict[str, ExpectedUploads | SnapshotUploads | MatchImports] = {
             EXPECTED: ExpectedUploads(work=work, metrics=metrics),
             SNAPSHOT: SnapshotUploads(work=work, metrics=metrics),
+            MATCHES: MatchImports(work=work, metrics=metrics),
         }
         self._logger = structlog.get_logger("payrec.imports")
 

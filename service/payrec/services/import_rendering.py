@@ -15,6 +15,7 @@ COLLECTION: Final = "/imports"
 INCOMING: Final = "incoming-transactions"
 EXPECTED: Final = "expected-transactions"
 SNAPSHOT: Final = "expected-snapshots"
+MATCHES: Final = "matches"
 """What a file may be of, as ``import.resource`` says it."""
 
 ERRORS_SHOWN_MAX: Final = 100

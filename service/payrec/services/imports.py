@@ -17,12 +17,14 @@ from payrec.errors import NotFoundError, UnavailableError
 from payrec.models.common import Page
 from payrec.models.expected_transactions import ExpectedUploadOptions
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery, UploadOptions
+from payrec.models.match_imports import MatchImportOptions
 from payrec.models.snapshots import SnapshotOptions, SnapshotPublic
+from payrec.services.approvals import check_may_accept
 from payrec.services.blobs import begun
 from payrec.services.csv_text import csv_pages
 from payrec.services.data_sources import with_source
 from payrec.services.import_processing import ImportProcessor
-from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, SNAPSHOT, rendered_imports
+from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, MATCHES, SNAPSHOT, rendered_imports
 from payrec.services.jobs import end_cancelled, queued_job
 from payrec.services.paging import Pager
 from payrec.services.read_options import profile_of
@@ -39,7 +41,7 @@ INLINE_BYTES_MAX: Final = 1024 * 1024
 """Bytes of a file that is read within the request; a larger one is a job, because others wait while it is read."""
 
 
-Options = UploadOptions | ExpectedUploadOptions | SnapshotOptions
+Options = UploadOptions | ExpectedUploadOptions | SnapshotOptions | MatchImportOptions
 """What is said of a file; which of them tells what the file is of."""
 
 Uploaded = ImportPublic | SnapshotPublic
@@ -82,11 +84,15 @@ class ImportService:
             A worker reads it, if it was stored before.
         NotFoundError, ConflictError
             As ``with_source``.
+        ForbiddenError
+            The caller is an API key, which the settings do not let accept, and the file is of decisions.
         """
         if isinstance(options, UploadOptions):
             profile_of(options)
         elif isinstance(options, SnapshotOptions):
             control_totals(options)
+        elif isinstance(options, MatchImportOptions):
+            check_may_accept(caller)
         caller = caller.asking(_content_key(file, options))
         inline = file.size <= INLINE_BYTES_MAX
         import_id, job_id = self._work.ids.new(), self._work.ids.new()
@@ -270,6 +276,8 @@ class ImportService:
 def _resource(options: Options) -> str:
     if isinstance(options, SnapshotOptions):
         return SNAPSHOT
+    if isinstance(options, MatchImportOptions):
+        return MATCHES
     return INCOMING if isinstance(options, UploadOptions) else EXPECTED
 
 

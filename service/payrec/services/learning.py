@@ -15,18 +15,22 @@ from payrec.constants import ALIASES_MAX, DECISIONS_READ_MAX, LESSONS_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.matching.columns import REJECTED_SCHEMA
-from payrec.domain.matching.engine import Proposals
+from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, counts_of, learn
 from payrec.domain.matching.rules import MatchingRules, Uniqueness
-from payrec.domain.scope import TenantScope
+from payrec.domain.rate_book import FX_DAYS_MAX
+from payrec.domain.scope import TenantScope, today
 from payrec.services.calibration import calibration_of
 from payrec.services.lessons import lesson_of, levels_of, of_decisions, of_proofs
-from payrec.services.match_columns import Snapshot, frame_of, ids_of, texts_of
+from payrec.services.match_columns import Snapshot, frame_of, ids_of, rates_frame, texts_of
+from payrec.services.match_import_lessons import lessons_of, past
 from payrec.services.work import Unit, Work
 from payrec.storage.alias_lessons import AliasLessonStore, Decided, Lesson
 from payrec.storage.aliases import AliasStore
 from payrec.storage.calibration import DECISION_COLUMNS, CalibrationStore
 from payrec.storage.database import Connection
+from payrec.storage.fx_rates import FxRateStore
+from payrec.storage.match_import_lessons import MatchImportLessonStore
 from payrec.storage.match_rejections import REJECTED_COLUMNS, MatchRejectionStore
 
 LEARN_AGAIN_PERCENT: Final = 10
@@ -82,6 +86,8 @@ class LearningService:
 
         With ``learning``, what is to be learned is learned before.
         """
+        if learning:
+            await self._learn_imported(caller, scope, rules)
         async with self._work.database.tenant(scope, readonly=True) as connection:
             lesson = await _looked(connection) if learning else None
             known = await _known(connection)
@@ -90,6 +96,36 @@ class LearningService:
                 known = await _known(connection)
         taught = replace(rules, calibration=calibration_of(known.calibration), aliases=known.aliases)
         return taught, frame_of(known.rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
+
+    async def _learn_imported(self, caller: Caller, scope: TenantScope, rules: MatchingRules) -> None:
+        """Compare what imported decisions say with what a run would have proposed before them, and keep that."""
+        async with self._work.database.tenant(scope, readonly=True, snapshot=True) as connection:
+            found = await past(connection, limit=DECISIONS_READ_MAX, today=today(scope, self._work.clock.now()))
+            if found is None:
+                return
+            known = await _known(connection)
+            rates = rates_frame(await FxRateStore(connection).read(days=FX_DAYS_MAX))
+            said = await AliasLessonStore(connection).read_imported(found.match_ids)
+        rules = replace(rules, calibration=calibration_of(known.calibration), aliases=known.aliases)
+        snapshot = found.snapshot
+        rejected = frame_of(known.rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
+        proposals = await asyncio.to_thread(
+            propose,
+            snapshot.expected,
+            snapshot.incoming,
+            rules,
+            rejected=None if rejected.is_empty() else ordinals_of(rejected, snapshot),
+            names=snapshot.names,
+            rates=rates,
+        )
+        lessons = await asyncio.to_thread(lessons_of, proposals, found)
+        names = await asyncio.to_thread(of_decisions, said, self._work.ids.new)
+        async with self._work.tenant(caller, scope, resumed=True) as unit:
+            await MatchImportLessonStore(unit.connection).keep(lessons, found.match_ids, change_id=unit.change_id)
+            await self._teach(unit, names.lessons, [])
+            after = {"matches": len(found.match_ids), "proposals": len(lessons)}
+            unit.record(Record(action="imported_matches.learned", after=after))
+        self._logger.info("imported_matches.learned", matches=len(found.match_ids), lessons=len(lessons))
 
     async def learn(self, caller: Caller, scope: TenantScope) -> bool:
         """Learn names of what was decided since, and weights when it is time to; return whether anything was there.

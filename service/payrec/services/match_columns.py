@@ -18,6 +18,9 @@ from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS
 from payrec.storage.rows import CopiedRows
 
 _RENAMED: Final = {"open_minor": "amount_minor", "revision": "version"}
+_COLUMNS: Final = {name: column for column, name in _RENAMED.items()}
+"""Columns of the engine that open rows call otherwise."""
+
 _NOT_THE_ENGINES: Final = {"transaction_id": pl.Binary(), "reason": pl.Int16()}
 _UUID_PARTS: Final = ((0, 8), (8, 4), (12, 4), (16, 4), (20, 12))
 """Where the parts of a uuid's text begin among its digits, and how many each has."""
@@ -55,6 +58,14 @@ def expected_frame(rows: CopiedRows) -> pl.DataFrame:
 def incoming_frame(rows: CopiedRows) -> pl.DataFrame:
     """Return the rows that ``MatchRunStore.read_incoming`` has read."""
     return _frame(rows, INCOMING_COLUMNS, INCOMING_SCHEMA)
+
+
+def stated_frame(rows: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Return open rows that were made anew of what transactions state; ``schema`` is the engine's of their side."""
+    typed = {name: dtype for name, dtype in schema.items() if name != "ordinal"}
+    columns = {name: [row[_COLUMNS.get(name, name)] for row in rows] for name in typed}
+    frame = pl.DataFrame(columns, schema=typed).with_row_index("ordinal")
+    return frame.with_columns(pl.col("ordinal").cast(pl.Int32)).select(list(schema))
 
 
 def rates_frame(data: bytes) -> pl.DataFrame:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 from uuid import UUID
 
 import polars as pl
@@ -16,12 +15,12 @@ from payrec.domain.scope import TenantScope
 from payrec.services.match_columns import Snapshot, looked_at
 from payrec.services.match_refusals import refused
 from payrec.services.match_staging import Draft, Stamp, Takes, new_reasons
+from payrec.services.meanwhile import meanwhile
 from payrec.services.work import Unit, Work
 from payrec.storage.match_proposals import MatchProposalStore
 from payrec.storage.match_rejections import MatchRejectionStore
 from payrec.storage.partitions import OWN_MATCHES_MIN, index_own_partitions, make_own_partitions
-
-T = TypeVar("T")
+from payrec.storage.period_locks import PeriodLockStore
 
 
 @dataclass(slots=True)
@@ -109,8 +108,11 @@ class MatchCommit:
                     kept, change_id=unit.change_id, at=unit.now, filtered=bool(self._filtered)
                 )
 
-        rows = await _meanwhile(lambda: draft.rows(stamp), tell())
+        rows = await meanwhile(lambda: draft.rows(stamp), tell())
         await store.insert(rows.matches, rows.legs, rows.events)
+        if written.auto_accepted:
+            first, last = (UUID(bytes=draft.match_ids[place]) for place in (0, -1))
+            await PeriodLockStore(unit.connection).move_days(first, last, change_id=unit.change_id)
         if self._own is not None:
             await index_own_partitions(unit.connection, self._own)
         await store.analyze(max(draft.matches.height, written.superseded))
@@ -150,17 +152,6 @@ class MatchCommit:
             takes = await asyncio.to_thread(draft.takes)
             await self._store.stage(*takes.staged)
         return draft, takes
-
-
-async def _meanwhile(render: Callable[[], T], tell: Coroutine[Any, Any, None]) -> T:
-    """Do the one in a thread while the database does the other."""
-    rendering = asyncio.create_task(asyncio.to_thread(render))
-    try:
-        await tell
-    finally:
-        # A thread cannot be ended, so what it holds must not outlive the transaction unseen.
-        await asyncio.wait([rendering])
-    return rendering.result()
 
 
 def _ambiguous(matches: pl.DataFrame) -> int:

@@ -97,6 +97,7 @@ async def _found(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
     files = {source["import_id"] for source in sources.values()}
     about = [row["id"], *(i for _, i in ends[:TRANSACTIONS_SHOWN_MAX]), *sorted(files)]
     about += [row["run_id"]] if row["run_id"] is not None else []
+    about += [UUID(row["imported"]["import_id"])] if row["imported"] else []
     audit = await store.audit(about, limit=RECORDS_SHOWN_MAX + 1)
     states = await store.states(row["id"])
     superseded = await store.superseded(

@@ -22,6 +22,9 @@ _FEATURES: Final = tuple(rules.FEATURES)
 BY_HAND: Final = "Matched by hand."
 """The explanation of what a person has stated."""
 
+ELSEWHERE: Final = "Decided elsewhere, and imported."
+"""The explanation of what a file has told."""
+
 
 def rendered(row: dict[str, Any]) -> MatchPublic:
     """Return the resource of a stored match with its legs.
@@ -31,7 +34,8 @@ def rendered(row: dict[str, Any]) -> MatchPublic:
     public = _rendered(row)
     if row["levels"] is None:
         # Nobody but who stated it knows why.
-        return public.model_copy(update={"score": None, "confidence": None, "explanation": BY_HAND})
+        told = ELSEWHERE if row["imported"] else BY_HAND
+        return public.model_copy(update={"score": None, "confidence": None, "explanation": told})
     if not (row["sampled"] and row["status"] == "proposed"):
         return public
     return public.model_copy(

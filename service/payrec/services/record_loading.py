@@ -22,6 +22,7 @@ from payrec.formats.base import RecordError
 from payrec.formats.records import RecordFile
 from payrec.metrics import Metrics
 from payrec.models.expected_transactions import RecordFileOptions
+from payrec.models.match_imports import MatchImportOptions
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX
 from payrec.services.loading import with_care
 from payrec.services.work import Work
@@ -50,14 +51,14 @@ class RecordReading(ABC, Generic[T]):
         self,
         stream: BinaryIO,
         row: dict[str, Any],
-        options: RecordFileOptions,
+        options: RecordFileOptions | MatchImportOptions,
         *,
         fields: frozenset[str],
         integers: frozenset[str],
         monotonic: Callable[[], float],
     ) -> None:
         self._import_id: UUID = row["id"]
-        self.defaults = {name: value for name in _DEFAULTS if (value := getattr(options, name)) is not None}
+        self.defaults = {name: value for name in _DEFAULTS if (value := getattr(options, name, None)) is not None}
         self._file = RecordFile(
             stream, name=row["name"], format=options.format, fields=fields, integers=integers, monotonic=monotonic
         )
@@ -127,7 +128,7 @@ class RecordReading(ABC, Generic[T]):
         if isinstance(record, RecordError):
             raise record
         if not isinstance(record, dict):
-            raise RecordError("invalid_entry", "an expected transaction is an object")
+            raise RecordError("invalid_entry", "a record is an object")
         return self.understood({name: value for name, value in record.items() if value is not None})
 
     def form(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.storage.database import Connection
-from payrec.storage.rows import copy_out, fetch_all, fetch_one
+from payrec.storage.rows import array_text, copy_out, fetch_all, fetch_one
 
 LESSON_COLUMNS: Final = [
     "match_id",
@@ -29,14 +29,13 @@ LESSON_COLUMNS: Final = [
 """Columns of the decisions that may say something of a name, in the order of the CSV; instants in microseconds."""
 
 # What has been looked at and says the same is left out.
-_READ: Final = """
+_TOLD: Final = """
     COPY (
         SELECT m.id, m.status, array_to_string(m.levels, ' '), m.by_hand,
             (extract(epoch FROM m.decided_at) * 1000000)::bigint, m.decided_by, i.counterparty_name, e.counterparty_name
         FROM (
             SELECT id, status, levels, left(created_by, 7) <> 'engine:' AS by_hand, decided_at, decided_by FROM match
-            WHERE left(decided_by, 7) <> 'engine:' AND decided_at >= coalesce(%(since)s::timestamptz, '-infinity')
-                AND kind = 'one_to_one' AND status IN ('accepted', 'rejected', 'reversed')
+            WHERE {which} AND kind = 'one_to_one' AND status IN ('accepted', 'rejected', 'reversed')
             ORDER BY decided_at, id LIMIT %(limit)s
         ) m
         LEFT JOIN alias_lesson s ON s.match_id = m.id
@@ -51,14 +50,20 @@ _READ: Final = """
         ORDER BY m.decided_at, m.id
     ) TO STDOUT (FORMAT CSV)
 """
-_COUNT: Final = """
+# An imported match was decided long before it came here, so it is learned of by itself; to reverse it is decided here.
+_HERE: Final = """
+    left(decided_by, 7) <> 'engine:' AND decided_at >= coalesce(%(since)s::timestamptz, '-infinity')
+        AND (created_by <> 'import' OR status = 'reversed')
+"""
+_READ: Final = _TOLD.format(which=_HERE)
+_READ_IMPORTED: Final = _TOLD.format(which="id = ANY(%(ids)s::uuid[])")
+_COUNT: Final = f"""
     SELECT count(*) AS count, max(decided_at) AS last FROM (
         SELECT decided_at FROM match
-        WHERE left(decided_by, 7) <> 'engine:' AND decided_at >= coalesce(%(since)s::timestamptz, '-infinity')
-            AND kind = 'one_to_one' AND status IN ('accepted', 'rejected', 'reversed')
+        WHERE {_HERE} AND kind = 'one_to_one' AND status IN ('accepted', 'rejected', 'reversed')
         ORDER BY decided_at, id LIMIT %(limit)s
     ) m
-"""
+"""  # noqa: S608 - our own text
 _MARK: Final = """
     INSERT INTO learning_mark AS l (decided_through) VALUES (%s)
     ON CONFLICT (id) DO UPDATE SET decided_through = greatest(l.decided_through, EXCLUDED.decided_through)
@@ -194,6 +199,10 @@ class AliasLessonStore:
         In the order of LESSON_COLUMNS.
         """
         return await copy_out(self._connection, _READ, {"since": since, "limit": limit})
+
+    async def read_imported(self, match_ids: Sequence[UUID]) -> bytes:
+        """Return the same of imported matches that there are."""
+        return await copy_out(self._connection, _READ_IMPORTED, {"ids": array_text(match_ids), "limit": len(match_ids)})
 
     async def accepted(self, *, expected: Sequence[str], incoming: Sequence[str]) -> list[dict[str, Any]]:
         """Return the accepted matches of one item and one line, named by both in turn.

@@ -24,25 +24,49 @@ DECISION_COLUMNS: Final = [
 _COLUMNS: Final = columns_of(CalibrationVersion)
 _CURRENT: Final = f"SELECT {_COLUMNS} FROM calibration ORDER BY version DESC LIMIT 1"  # noqa: S608 - our own text
 _BY_PERSONS: Final = "left(decided_by, 7) <> 'engine:' AND decided_at > coalesce(%(since)s::timestamptz, '-infinity')"
-_COUNT: Final = f"SELECT count(*) AS count FROM match WHERE {_BY_PERSONS}"  # noqa: S608 - our own text
+_CAME: Final = "p.imported_at > coalesce(%(since)s::timestamptz, '-infinity')"
+# What was imported was decided elsewhere, and counts from when it came, once it was learned of: each decision, and what
+# would have been proposed instead of it.
+_COUNT: Final = f"""
+    SELECT (SELECT count(*) FROM match WHERE {_BY_PERSONS} AND created_by <> 'import') + (
+        SELECT count(*) FROM imported_match p WHERE p.reviewed AND p.learned_change_id IS NOT NULL AND {_CAME}
+    ) + (
+        SELECT count(*) FROM imported_match_lesson s JOIN imported_match p ON p.match_id = s.match_id
+        WHERE NOT s.agrees AND {_CAME}
+    ) AS count
+"""  # noqa: S608 - our own text
+_DECIDED: Final = f"""
+    SELECT m.id, m.decided_at AS at, m.levels, m.uniqueness, m.status = 'accepted' AS is_right,
+        (SELECT max((a ->> 'score')::integer) FROM jsonb_array_elements(m.alternatives) a) AS rival_milli,
+        l.expected_id, l.incoming_id
+    FROM (
+        SELECT id, decided_at, levels, uniqueness, alternatives, status FROM match
+        WHERE {_BY_PERSONS} AND kind = 'one_to_one' AND levels IS NOT NULL
+            AND status IN ('accepted', 'rejected', 'reversed')
+        ORDER BY decided_at DESC, id DESC LIMIT %(limit)s
+    ) m JOIN leg l ON l.match_id = m.id
+"""  # noqa: S608 - our own text
+# A decision that was taken back says no more that something else was wrong.
+_IMPORTED: Final = f"""
+    SELECT p.match_id, p.imported_at, s.levels, s.uniqueness, s.agrees AND m.status = 'accepted',
+        s.rival_milli::integer, s.expected_id, s.incoming_id
+    FROM imported_match p JOIN imported_match_lesson s ON s.match_id = p.match_id JOIN match m ON m.id = p.match_id
+    WHERE {_CAME} AND (s.agrees OR m.status = 'accepted')
+    ORDER BY p.imported_at DESC, p.match_id DESC LIMIT %(limit)s
+"""  # noqa: S608 - our own text
 # The newest first, and no more than are asked for; where in time they came decides nothing else. The fold is drawn of
 # what both sides say, never of an id.
 _READ: Final = f"""
     COPY (
-        SELECT array_to_string(m.levels, ' '), m.uniqueness,
-            (SELECT max((a ->> 'score')::integer) FROM jsonb_array_elements(m.alternatives) a),
-            m.status = 'accepted',
+        SELECT array_to_string(d.levels, ' '), d.uniqueness, d.rival_milli, d.is_right,
             hashtextextended(concat_ws('|', e.external_id, e.reference, e.amount_minor, e.due_on,
                 i.booking_on, i.amount_minor, i.remittance, encode(i.identity, 'hex')), 0)
         FROM (
-            SELECT id, levels, uniqueness, alternatives, status FROM match
-            WHERE {_BY_PERSONS} AND kind = 'one_to_one' AND levels IS NOT NULL
-                AND status IN ('accepted', 'rejected', 'reversed')
-            ORDER BY decided_at DESC, id DESC LIMIT %(limit)s
-        ) m
-        JOIN leg l ON l.match_id = m.id
-        JOIN expected_transaction e ON e.id = l.expected_id
-        JOIN incoming_transaction i ON i.id = l.incoming_id
+            SELECT * FROM ({_DECIDED}) here UNION ALL SELECT * FROM ({_IMPORTED}) there
+            ORDER BY at DESC, id DESC LIMIT %(limit)s
+        ) d
+        JOIN expected_transaction e ON e.id = d.expected_id
+        JOIN incoming_transaction i ON i.id = d.incoming_id
     ) TO STDOUT (FORMAT CSV)
 """  # noqa: S608 - our own text
 

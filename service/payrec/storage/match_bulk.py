@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from psycopg.rows import tuple_row
@@ -17,7 +17,7 @@ from payrec.storage.allocations import CLOSED, Side, allocated, hold_allocations
 from payrec.storage.database import Connection
 from payrec.storage.history import allocations_logged
 from payrec.storage.reasons import end_reasons
-from payrec.storage.rows import array_text, fetch_all
+from payrec.storage.rows import Ids, array_text, fetch_all
 
 # What is not proposed any more has been asked about in vain, and is no part of what is taken; its legs may be here.
 _PARTS: Final = """
@@ -80,12 +80,17 @@ _TAKEN: Final = """
         FROM wanted w JOIN incoming_transaction i ON i.id = w.id WHERE w.side = 2
     )
 """
-_TAKE: Final = {
-    are_new: f"""
-    {allocations_logged(allocated("taken", are_new=are_new), before=f"{_PARTS}, {_TAKEN}", alone=True, are_new=are_new)}
+ALLOCATED_BY_STATUS: Final = """
     SELECT side, status, array_agg(transaction_id::text) AS ids, array_agg(amount_minor - allocated_minor) AS minors
     FROM changed GROUP BY side, status
-"""  # noqa: S608 - our own text
+"""
+"""What ``close_taken`` takes, of ``changed`` rows of ``allocation``."""
+
+_TAKE: Final = {
+    are_new: allocations_logged(
+        allocated("taken", are_new=are_new), before=f"{_PARTS}, {_TAKEN}", alone=True, are_new=are_new
+    )
+    + ALLOCATED_BY_STATUS
     for are_new in (False, True)
 }
 _TAKERS: Final = """
@@ -129,6 +134,17 @@ class Allocated(NamedTuple):
     side: Side
     status: str
     ids: list[str]
+
+
+async def close_taken(connection: Connection, rows: Sequence[dict[str, Any]], *, change_id: UUID) -> list[Allocated]:
+    """Say what is still open of transactions of which something was taken, as ALLOCATED_BY_STATUS tells of them."""
+    found = []
+    for row in rows:
+        side, ids = Side(row["side"]), row["ids"]
+        await set_open(connection, side, ids, row["minors"])
+        await end_reasons(connection, ids, [int(side)] * len(ids), change_id=change_id)
+        found.append(Allocated(side=side, status=row["status"], ids=ids))
+    return found
 
 
 class MatchBulkStore:
@@ -176,15 +192,10 @@ class MatchBulkStore:
             Through the constraint ``allocation_within_amount``: a transaction would be allocated beyond its amount.
         """
         parameters = {"ids": array_text(match_ids), "closed": list(CLOSED), "change_id": change_id, "at": at}
-        found = []
-        for row in await fetch_all(self._connection, _TAKE[are_new], parameters):
-            side, ids = Side(row["side"]), row["ids"]
-            await set_open(self._connection, side, ids, row["minors"])
-            await end_reasons(self._connection, ids, [int(side)] * len(ids), change_id=change_id)
-            found.append(Allocated(side=side, status=row["status"], ids=ids))
-        return found
+        rows = await fetch_all(self._connection, _TAKE[are_new], parameters)
+        return await close_taken(self._connection, rows, change_id=change_id)
 
-    async def takers(self, names: Sequence[UUID], match_ids: Sequence[UUID]) -> dict[UUID, UUID]:
+    async def takers(self, names: Sequence[UUID], match_ids: Ids) -> dict[UUID, UUID]:
         """Return for transactions which of these accepted matches takes of each; of several any."""
         parameters = {"names": list(names), "ids": array_text(match_ids)}
         return {row["id"]: row["match_id"] for row in await fetch_all(self._connection, _TAKERS, parameters)}

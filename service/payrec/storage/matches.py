@@ -24,7 +24,13 @@ _CALIBRATION: Final = """
 """What the calibration that a match was made with has added to the weights, and the score that it has certified."""
 
 _CALIBRATED: Final = ", ".join(_CALIBRATION.format(column=column) for column in ("corrections", "threshold_milli"))
-_COLUMNS: Final = f"{columns_of(Match, 'm')}, {_CALIBRATED}"
+_IMPORTED: Final = """
+    CASE WHEN m.created_by = 'import' THEN (
+        SELECT jsonb_build_object('import_id', p.import_id, 'imported_by', p.imported_by, 'reviewed', p.reviewed)
+        FROM imported_match p WHERE p.match_id = m.id
+    ) END AS imported
+"""
+_COLUMNS: Final = f"{columns_of(Match, 'm')}, {_CALIBRATED}, {_IMPORTED}"
 # A leg has two ends, called by what they nearly always are. Where both are of one side, the contra transaction is at
 # the end of the other side: it has the amount that the other would have.
 _ENDS: Final = """

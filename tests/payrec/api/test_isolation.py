@@ -163,6 +163,9 @@ class Walker:
             if operation.path == "/incoming-transactions/upload":
                 money = {"direction": "credit", "amount": "10.00", "currency": "EUR", "bookingDate": "2024-03-04"}
                 said.append([{**money, "externalId": f"{text}-0", "remittance": text}])
+            if operation.path == "/matches/import":
+                names = {"expectedExternalId": f"{text}-0", "incomingExternalId": f"{text}-0", "amountMinor": 1000}
+                said.append([{**names, "decidedAt": "2024-03-04T08:00:00Z", "decidedBy": text, "reviewed": True}])
             if operation.path == "/accounts":
                 # That of the text alone was made by the first line that named it.
                 said.append({"identifier": f"{text} of nobody", "currency": "EUR"})

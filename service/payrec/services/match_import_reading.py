@@ -1,0 +1,162 @@
+"""Records of decisions, read as they were given: what they name is looked up later, of all together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, BinaryIO, Final
+from uuid import UUID
+
+from payrec.domain.money import MoneyError, parse_decimal
+from payrec.errors import PayrecError
+from payrec.formats.base import RecordError
+from payrec.models.match_imports import (
+    RECORD_FIELDS,
+    RECORD_FLAGS,
+    RECORD_INTEGERS,
+    ImportedDecision,
+    ImportedLeg,
+    MatchImportOptions,
+)
+from payrec.services.record_loading import RecordReading
+from payrec.services.validation import validated
+
+_OF_LINE: Final = (
+    "incoming_account",
+    "incoming_booking_date",
+    "incoming_amount_minor",
+    "incoming_direction",
+    "incoming_end_to_end_id",
+    "incoming_bank_reference",
+)
+"""What names a line that has no externalId."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenDecision:
+    """A decision as a record has it."""
+
+    decision: ImportedDecision
+    minors: list[int]
+    """What each leg takes."""
+
+
+class MatchImportReading(RecordReading[GivenDecision]):
+    """Reads a file; what becomes of each record is known when its transactions are found."""
+
+    def __init__(self, stream: BinaryIO, row: dict[str, Any], *, now: datetime, monotonic: Any) -> None:
+        options = MatchImportOptions.model_validate(row["options"], by_name=True)
+        super().__init__(stream, row, options, fields=RECORD_FIELDS, integers=RECORD_INTEGERS, monotonic=monotonic)
+        self._now = now
+        self._ordinal = 0
+        self.duplicates = 0
+
+    def understood(self, record: dict[str, Any]) -> GivenDecision:
+        """Return what a record says."""
+        if isinstance(flag := record.get("reviewed"), str):
+            record["reviewed"] = RECORD_FLAGS.get(flag, flag)
+        decision = validated(ImportedDecision, record)
+        if decision.decided_at > self._now:
+            raise RecordError("decided_in_future", "/decidedAt: is in the future")
+        legs = decision.all_legs()
+        for adjustment in decision.adjustments:
+            if adjustment.leg >= len(legs):
+                raise RecordError("not_in_legs", "/adjustments: there is no such leg")
+        return GivenDecision(decision, [_minor(leg) for leg in legs])
+
+    def staged(
+        self, piece: list[tuple[int, GivenDecision]], first_id: int
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the rows of decisions and of legs that are staged; ids of matches follow each other from the first."""
+        decisions, legs = [], []
+        for place, (line, given) in enumerate(piece):
+            self._ordinal += 1
+            decision = given.decision
+            adjustments = tuple(a.model_dump(mode="json") for a in decision.adjustments)
+            decisions.append(
+                {
+                    "ordinal": self._ordinal,
+                    "line": line,
+                    "match_id": UUID(int=first_id + place),
+                    "decided_at": decision.decided_at,
+                    "decided_by": decision.decided_by,
+                    "reviewed": decision.reviewed,
+                    "reason": decision.reason,
+                    "has_legs": len(given.minors) > 1,
+                    "adjustments": adjustments or None,
+                }
+            )
+            legs += [
+                _staged_leg(leg, minor, self._ordinal, number)
+                for number, (leg, minor) in enumerate(zip(decision.all_legs(), given.minors, strict=True))
+            ]
+        return decisions, legs
+
+    def repeated(self) -> None:
+        """Note that a decision is stored already, or was in the file before: the same again changes nothing."""
+        self.counts.accepted -= 1
+        self.duplicates += 1
+
+    def refuse(self, line: int, error: RecordError | PayrecError) -> None:
+        """Note that a record that could be read is not taken."""
+        self.counts.accepted -= 1
+        self.reject(line, error)
+
+    def values(self) -> dict[str, Any]:
+        """Return what the import tells of the file that was read."""
+        return {
+            **self.form(),
+            "records": self.counts.records + self.duplicates,
+            "accepted": self.counts.accepted,
+            "duplicates": self.duplicates,
+            "skipped": 0,
+            "rejected": self.counts.rejected,
+        }
+
+
+def _minor(leg: ImportedLeg) -> int:
+    """Return what a leg takes, when it says enough.
+
+    Raises
+    ------
+    RecordError
+    """
+    if leg.expected_external_id is None:
+        raise RecordError("missing_external_id", "/expectedExternalId: is required")
+    says = [name for name in _OF_LINE if getattr(leg, name) is not None]
+    if leg.incoming_external_id is None and leg.incoming_booking_date is None:
+        detail = "/incomingExternalId: is required, or incomingBookingDate and what else names the line"
+        raise RecordError("missing_external_id", detail)
+    if leg.incoming_external_id is not None and says:
+        raise RecordError("incoming_once", "/incomingExternalId: names the line, and nothing else does beside it")
+    if (leg.amount is None) == (leg.amount_minor is None):
+        raise RecordError("amount_once", "exactly one of amountMinor and amount is required")
+    if leg.amount is None:
+        return leg.amount_minor or 0
+    if leg.currency is None:
+        raise RecordError("currency_required", "/amount: needs the currency")
+    try:
+        minor = parse_decimal(leg.amount, leg.currency)
+    except MoneyError as error:
+        raise RecordError(error.code, f"/amount: {error.detail}") from None
+    if not minor:
+        raise RecordError("amount_out_of_range", "/amount: must be more than nothing")
+    return minor
+
+
+def _staged_leg(leg: ImportedLeg, minor: int, ordinal: int, place: int) -> dict[str, Any]:
+    return {
+        "ordinal": ordinal,
+        "place": place,
+        "expected_external_id": leg.expected_external_id,
+        "incoming_external_id": leg.incoming_external_id,
+        "account": leg.incoming_account,
+        "booking_on": leg.incoming_booking_date,
+        "line_minor": minor if leg.incoming_amount_minor is None else leg.incoming_amount_minor,
+        "currency": leg.currency,
+        "direction": leg.incoming_direction,
+        "end_to_end_id": leg.incoming_end_to_end_id,
+        "bank_reference": leg.incoming_bank_reference,
+        "minor": minor,
+        "settled_minor": leg.settled_minor,
+    }
