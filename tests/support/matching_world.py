@@ -63,6 +63,7 @@ TABLES = (
     "posting_acknowledgement",
     "posting_codes",
     "rejection_forgotten",
+    "statement_notice",
     "reversal_link",
     "webhook",
     "webhook_delivery",

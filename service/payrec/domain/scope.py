@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
+from typing import Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
+
+_DAY_MIN: Final = date(1, 1, 2)
+_DAY_MAX: Final = date(9999, 12, 30)
+"""Between these, a day has its end in every time zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +37,12 @@ class TenantScope:
 def today(scope: TenantScope, now: datetime) -> date:
     """Return which day it is for the tenant."""
     return now.astimezone(ZoneInfo(scope.timezone)).date()
+
+
+def end_of(scope: TenantScope, day: date) -> datetime:
+    """Return the last instant of a day for the tenant."""
+    near = min(max(day, _DAY_MIN), _DAY_MAX)
+    return datetime.combine(near, time.max, ZoneInfo(scope.timezone)).astimezone(UTC)
 
 
 def schema_name(slug: str, environment: str) -> str:

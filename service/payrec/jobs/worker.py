@@ -19,6 +19,7 @@ from payrec.jobs.app import QUEUE, create_app
 from payrec.jobs.outgoing import Outgoing
 from payrec.jobs.runner import JobRunner
 from payrec.services.overdue_notices import OverdueNoticeService
+from payrec.services.statement_notices import StatementNoticeService
 from payrec.storage.jobs import LEASE
 
 WAKE_UPS_BESIDE: Final = 2
@@ -113,6 +114,7 @@ def context_of(factory: Factory, runner: JobRunner) -> dict[str, Any]:
     return {
         "runner": runner,
         "announce_expiring_keys": factory.upkeep.create_api_key_expiry_service().announce,
+        "announce_missing_statements": StatementNoticeService(work=factory.work).announce,
         "announce_overdue": OverdueNoticeService(work=factory.work).announce,
         "collect_objects": factory.upkeep.create_blob_collector().collect,
         "drop_expired": factory.upkeep.create_retention_service().drop_expired,

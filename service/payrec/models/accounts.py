@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
@@ -66,6 +66,23 @@ class AccountPublic(Resource):
     """Somebody has set it; else it is the earliest statement's."""
     statement_every: StatementEvery | None
     statement_due_after_hours: int | None
+
+
+class StatementMissing(Public):
+    """What the event tells of a statement that has not come."""
+
+    account_id: UUID
+    identifier: str
+    currency: str
+    statement_every: StatementEvery
+    period_from: date
+    """First day of the period of which there is none."""
+    period_to: date
+    """Last day of it."""
+    due_at: datetime
+    """By when it should have come."""
+    latest_statement_on: date | None
+    """The day until which the account has statements."""
 
 
 class AccountQuery(ListQuery):

@@ -170,6 +170,8 @@ class ExpectedTransactionQuery(ListQuery, AsOfQuery):
     amount_max: DecimalAmount | None = None
     due_from: Date | None = None
     due_to: Date | None = None
+    cut_off: Date | None = None
+    """The last day on which it was stored, of the tenant: it has no booking date."""
     reference: Text | None = None
     external_id: Text | None = None
     counterparty: Text | None = None

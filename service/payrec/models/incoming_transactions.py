@@ -223,6 +223,8 @@ class IncomingTransactionQuery(ListQuery, AsOfQuery):
     amount_max: DecimalAmount | None = None
     booking_from: Date | None = None
     booking_to: Date | None = None
+    cut_off: Date | None = None
+    """The last booking date."""
     value_from: Date | None = None
     value_to: Date | None = None
     data_source_id: UUID | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from payrec.models.common import Currency, Direction, Instant, ListQuery, Page, Public, Text
+from payrec.models.common import Currency, Date, Direction, Instant, ListQuery, Page, Public, Text
 from payrec.models.expected_transactions import ExpectedStatus
 from payrec.models.incoming_transactions import IncomingStatus
 from payrec.models.matches import MatchStatus
@@ -24,6 +24,8 @@ class ReportQuery(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
 
     as_of: Instant | None = None
+    cut_off: Date | None = None
+    """What counts at the end of this day; null: what counts now."""
     currency: Currency | None = None
     account: Text | None = None
     created_from: Instant | None = None
@@ -35,6 +37,8 @@ class GroupedReportQuery(ListQuery):
 
     sort: Literal["name"] = "name"
     as_of: Instant | None = None
+    cut_off: Date | None = None
+    """What counts at the end of this day; null: what counts now."""
     currency: Currency | None = None
     account: Text | None = None
 

@@ -11,6 +11,7 @@ from payrec.domain.caller import Caller, IdSource
 from payrec.domain.changes import Record
 from payrec.domain.money import format_minor
 from payrec.domain.references import is_iban
+from payrec.domain.scope import today
 from payrec.errors import FieldError, NotFoundError, ValidationFailedError
 from payrec.formats import text
 from payrec.models.accounts import (
@@ -77,6 +78,8 @@ class AccountService:
         async with self._work.tenant(caller) as unit:
             store = AccountStore(unit.connection)
             row = {"id": account_id, "identifier": name, "currency": given.currency, **values}
+            if given.statement_every is not None:
+                row["statements_from"] = today(caller.tenant, unit.now)
             if not values["opening_given"]:
                 row |= await store.earliest(name, given.currency) or {}
             await store.add(
@@ -146,6 +149,11 @@ class AccountService:
                 if not values["opening_given"]:
                     values |= await store.earliest(before["identifier"], before["currency"]) or {}
             changed = [name for name in _CHANGEABLE if values[name] != before[name]]
+            values["statements_from"] = before["statements_from"]
+            if "statement_every" in changed:
+                # What is missing of the time before was not waited for.
+                is_watched = values["statement_every"] is not None
+                values["statements_from"] = today(caller.tenant, unit.now) if is_watched else None
             if changed:
                 await store.update(wanted, values, change_id=unit.change_id, at=unit.now)
                 unit.record(

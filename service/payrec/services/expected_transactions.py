@@ -9,7 +9,7 @@ from typing import Final
 from payrec.domain.caller import Caller
 from payrec.domain.expected_transactions import open_row
 from payrec.domain.money import format_minor
-from payrec.domain.scope import today
+from payrec.domain.scope import TenantScope, end_of, today
 from payrec.errors import NotFoundError, ReferenceTakenError
 from payrec.models.common import Page
 from payrec.models.expected_transactions import (
@@ -89,7 +89,8 @@ class ExpectedTransactionService:
         check_amount_filters(query)
         day = today(caller.tenant, query.as_of or self._work.clock.now())
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            rows, more = await ExpectedTransactionStore(connection).page(listing.request, query, today=day)
+            wanted = until_cut_off(query, caller.tenant)
+            rows, more = await ExpectedTransactionStore(connection).page(listing.request, wanted, today=day)
         for row in rows:
             row["amount"] = format_minor(row["amount_minor"], row["currency"])
         return listing.page(
@@ -97,3 +98,11 @@ class ExpectedTransactionService:
             rows,
             more=more,
         )
+
+
+def until_cut_off(query: ExpectedTransactionQuery, scope: TenantScope) -> ExpectedTransactionQuery:
+    """Return the query with its cut-off as an instant of creation: items have no booking date."""
+    if query.cut_off is None:
+        return query
+    until = end_of(scope, query.cut_off)
+    return query.model_copy(update={"created_to": min(until, query.created_to or until)})

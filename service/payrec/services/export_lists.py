@@ -20,6 +20,7 @@ from payrec.models.jobs import JobPublic, JobQuery
 from payrec.models.matches import MatchPublic, MatchQuery
 from payrec.services.audit_log import Rows, control_page, merged
 from payrec.services.expected_rows import public_of as expected_public
+from payrec.services.expected_transactions import until_cut_off
 from payrec.services.fx_rates import public_of as fx_rate_public
 from payrec.services.import_rendering import rendered_imports
 from payrec.services.incoming_transactions import public_of as incoming_public
@@ -92,7 +93,8 @@ def _each(
 
 async def _expected(reading: Reading, page: PageRequest, query: ExpectedTransactionQuery) -> Rows:
     day = reading.day if query.as_of is None else today(reading.scope, query.as_of)
-    return await ExpectedTransactionStore(reading.connection).page(page, query, today=day)
+    wanted = until_cut_off(query, reading.scope)
+    return await ExpectedTransactionStore(reading.connection).page(page, wanted, today=day)
 
 
 async def _incoming(reading: Reading, page: PageRequest, query: IncomingTransactionQuery) -> Rows:

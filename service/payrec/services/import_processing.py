@@ -47,6 +47,7 @@ from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.loading import ContendedError
+from payrec.storage.period_locks import hold_periods
 from payrec.storage.pieces import Piece, Stamp
 from payrec.storage.staging import Care, Staging
 
@@ -152,6 +153,8 @@ class ImportProcessor:
         care: Care,
     ) -> ImportPublic:
         async with self._work.tenant(caller, scope, resumed=True) as unit:
+            # Of a file without lines as well: what it says of balances is known to a lock, or comes after it.
+            await hold_periods(unit.connection)
             stamp = Stamp(at=unit.now, change_id=unit.change_id, import_id=row["id"])
             staging = Staging(unit.connection, stamp=stamp, care=care, reject=scope.reject_duplicates)
             async with aclosing(_ahead(ingestion.pieces(stamp))) as pieces:

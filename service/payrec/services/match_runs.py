@@ -130,10 +130,11 @@ def filters_of(
         incoming = validated(IncomingTransactionQuery, params["incomingFilter"], pointer=f"{pointer}/incomingFilter")
         check_amount_filters(incoming, pointer=f"{pointer}/incomingFilter/")
     for name, given in (("expectedFilter", expected), ("incomingFilter", incoming)):
-        if given is not None and given.as_of is not None:
-            detail = "a run looks at what is open now"
-            field = FieldError(pointer=f"{pointer}/{name}/asOf", code="extra_forbidden", detail=detail)
-            raise ValidationFailedError.of(field)
+        for member, value in (("asOf", given and given.as_of), ("cutOff", given and given.cut_off)):
+            if value is not None:
+                detail = "a run looks at what is open now"
+                field = FieldError(pointer=f"{pointer}/{name}/{member}", code="extra_forbidden", detail=detail)
+                raise ValidationFailedError.of(field)
     return expected, incoming
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.domain.money import format_minor
+from payrec.domain.period_locks import locked_since
 from payrec.domain.scope import today
 from payrec.errors import FieldError, NotFoundError, ValidationFailedError
 from payrec.models.common import Page
@@ -26,7 +27,11 @@ from payrec.services.validation import identifier
 from payrec.services.work import Work
 from payrec.storage.accounts import AccountStore
 from payrec.storage.history import HistoryStore
+from payrec.storage.period_locks import PeriodLockStore
 from payrec.storage.reconciliations import PARTS, SORTS, ReconciliationStore
+
+Sums = dict[str, tuple[int, int]]
+"""How many lines have a share of each part, and the sum of these."""
 
 
 class ReconciliationService:
@@ -48,8 +53,9 @@ class ReconciliationService:
             The cut-off lies before what the account begins with.
         """
         wanted, cut_off = identifier(account_id), self._cut_off(caller, query)
-        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store):
-            sums, closed, book_minor = await store.parts(), await store.closed(), await store.book_minor()
+        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store, locked_at, kept):
+            sums = kept if kept is not None else await store.parts()
+            closed, book_minor = await store.closed(), await store.book_minor()
         currency, opening_minor = account["currency"], account["opening_minor"] or 0
         base = {"cutOff": cut_off.isoformat()}
         if query.as_of is not None:
@@ -79,6 +85,7 @@ class ReconciliationService:
                 "identifier": account["identifier"],
                 "currency": currency,
                 "cut_off": cut_off,
+                "locked_at": locked_at,
                 "opening_on": account["opening_on"],
                 "statement_balance_on": None if closed is None else closed["closed_on"],
                 **{f"{name}_minor": minor for name, minor in figures.items()},
@@ -98,7 +105,7 @@ class ReconciliationService:
         """
         wanted, cut_off = identifier(account_id), self._cut_off(caller, query)
         listing = self._pager.listing(lines_path(wanted), query, SORTS, caller.scope)
-        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store):
+        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store, *_):
             rows, more = await store.page(listing.request, query)
         data = [_line(row, query, account["currency"]) for row in rows]
         return listing.page(ReconciliationLine, rows, data=data, more=more)
@@ -109,13 +116,25 @@ class ReconciliationService:
     @asynccontextmanager
     async def _opened(
         self, caller: Caller, account_id: UUID, cut_off: date, as_of: datetime | None
-    ) -> AsyncIterator[tuple[dict[str, Any], ReconciliationStore]]:
-        """Open the store of an account; all that one statement reads is of one moment."""
+    ) -> AsyncIterator[tuple[dict[str, Any], ReconciliationStore, datetime | None, Sums | None]]:
+        """Open the store of an account; all that one statement reads is of one moment.
+
+        Where the cut-off is locked, that is the instant of the lock, which is returned as well, with the sums of the
+        parts if the lock has them.
+        """
         async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
             await HistoryStore(connection).check(as_of)
             account = await AccountStore(connection).at(account_id, as_of)
             if account is None:
                 raise NotFoundError
+            spans = await PeriodLockStore(connection).spans(account["identifier"], cut_off)
+            kept: Sums | None = None
+            if (locked_at := locked_since(spans, as_of)) is not None:
+                as_of = locked_at
+                kept = await PeriodLockStore(connection).sums(account_id, cut_off, locked_at)
+                # Of an account that came later, nothing was known.
+                then = await AccountStore(connection).at(account_id, as_of)
+                account = then or {**account, "opening_minor": None, "opening_on": None}
             # The evening before the first day is what the account begins with.
             if account["opening_on"] is not None and cut_off < account["opening_on"] - timedelta(days=1):
                 detail = "lies before the opening balance of the account"
@@ -124,7 +143,7 @@ class ReconciliationService:
                 )
             store = ReconciliationStore(connection, account=account, cut_off=cut_off, as_of=as_of)
             await store.prepare()
-            yield account, store
+            yield account, store, locked_at, kept
 
 
 def lines_path(account_id: UUID) -> str:

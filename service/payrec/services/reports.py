@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from payrec.constants.reports import TIME_TO_MATCH_DAYS
 from payrec.domain.caller import Caller
 from payrec.domain.matching.rules import Reason
-from payrec.domain.scope import today
+from payrec.domain.scope import end_of, today
 from payrec.models.reports import (
     AgeingBuckets,
     AgeingLine,
@@ -20,6 +20,7 @@ from payrec.models.reports import (
     AgeingReport,
     ExceptionLine,
     ExceptionsReport,
+    GroupedReportQuery,
     OpenBalance,
     OpenBalancesQuery,
     OpenBalancesReport,
@@ -41,7 +42,11 @@ _BUCKETS: Final = ("not_due", "days1_to30", "days31_to60", "days61_to90", "over9
 _LISTS: Final = {1: "/expected-transactions", 2: "/incoming-transactions"}
 _SIDES: Final = {1: "expected", 2: "incoming"}
 
+_FIRST_UNTIL: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Nothing was stored before: a cut-off of long ago is taken for one of then."""
+
 _Group = tuple[str | None, str, str]
+_Query = ReportQuery | GroupedReportQuery
 
 
 class ReportService:
@@ -58,9 +63,12 @@ class ReportService:
         ------
         AsOfOutOfRangeError
         """
-        async with self._store(caller, query.as_of) as store:
+        async with self._store(caller, query) as store:
             expected, incoming = await store.expected(query), await store.incoming(query)
-            since = (query.as_of or self._work.clock.now()) - timedelta(days=TIME_TO_MATCH_DAYS)
+            until = query.as_of or self._work.clock.now()
+            if query.cut_off is not None:
+                until = min(until, end_of(caller.tenant, query.cut_off))
+            since = max(until, _FIRST_UNTIL) - timedelta(days=TIME_TO_MATCH_DAYS)
             matches, waits = await store.matches(query), await store.waits(query, since=since)
         return summary(expected, incoming, matches, waits)
 
@@ -71,8 +79,8 @@ class ReportService:
         ------
         AsOfOutOfRangeError, InvalidCursorError
         """
-        listing, day = self._pager.listing(AGEING, query, SORTS, caller.scope), self._day(caller, query.as_of)
-        async with self._store(caller, query.as_of) as store:
+        listing, day = self._pager.listing(AGEING, query, SORTS, caller.scope), self._day(caller, query)
+        async with self._store(caller, query) as store:
             rows = await store.ageing(query, listing.request, today=day)
         groups, more = _grouped(rows, listing)
         lines = [_ageing_line(group, found) for group, found in groups.items()]
@@ -86,8 +94,8 @@ class ReportService:
         ------
         AsOfOutOfRangeError, InvalidCursorError
         """
-        listing, day = self._pager.listing(OPEN_BALANCES, query, SORTS, caller.scope), self._day(caller, query.as_of)
-        async with self._store(caller, query.as_of) as store:
+        listing, day = self._pager.listing(OPEN_BALANCES, query, SORTS, caller.scope), self._day(caller, query)
+        async with self._store(caller, query) as store:
             rows = await store.open_balances(query, listing.request)
         groups, more = _grouped(rows, listing)
         lines = [_balance(group, found) for group, found in groups.items()]
@@ -101,8 +109,8 @@ class ReportService:
         ------
         AsOfOutOfRangeError
         """
-        day = self._day(caller, query.as_of)
-        async with self._store(caller, query.as_of) as store:
+        day = self._day(caller, query)
+        async with self._store(caller, query) as store:
             rows = await store.exceptions(query, today=day)
         reasons: dict[tuple[int, str, str, str], list[dict[str, Any]]] = defaultdict(list)
         for row in rows:
@@ -110,15 +118,20 @@ class ReportService:
         lines = [_exception(*key, found, query) for key, found in sorted(reasons.items())]
         return ExceptionsReport(on=day, lines=lines)
 
-    def _day(self, caller: Caller, as_of: datetime | None) -> date:
-        return today(caller.tenant, as_of or self._work.clock.now())
+    def _day(self, caller: Caller, query: _Query) -> date:
+        return query.cut_off or today(caller.tenant, query.as_of or self._work.clock.now())
 
     @asynccontextmanager
-    async def _store(self, caller: Caller, as_of: datetime | None) -> AsyncIterator[ReportStore]:
+    async def _store(self, caller: Caller, query: _Query) -> AsyncIterator[ReportStore]:
         """Open the store; all that one report reads is of one moment."""
         async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
-            await HistoryStore(connection).check(as_of)
-            store = ReportStore(connection, as_of=as_of)
+            await HistoryStore(connection).check(query.as_of)
+            store = ReportStore(
+                connection,
+                as_of=query.as_of,
+                cut_off=query.cut_off,
+                cut_off_until=None if query.cut_off is None else end_of(caller.tenant, query.cut_off),
+            )
             await store.prepare()
             yield store
 
@@ -175,6 +188,7 @@ def _exception(
     rows = list(rows)
     # The same filters as the report's own, so that the list has the very transactions that were counted.
     given = query.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"as_of", "currency"})
+    has_list = reason and query.cut_off is None
     parameters = {"reasonCode": reason, "currency": currency, "direction": direction, **given}
     return ExceptionLine(
         side=_SIDES[side],
@@ -183,5 +197,5 @@ def _exception(
         direction=direction,
         open=figure(currency, sum(row["count"] for row in rows), int(sum(row["open_minor"] for row in rows))),
         oldest_days=max((row["oldest_days"] for row in rows if row["oldest_days"] is not None), default=None),
-        list_url=f"{_LISTS[side]}?{urlencode(parameters)}" if reason else None,
+        list_url=f"{_LISTS[side]}?{urlencode(parameters)}" if has_list else None,
     )

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 from zoneinfo import available_timezones
 
+from payrec.domain.postings import account_key
 from payrec.domain.settings import merged
 from payrec.errors import FieldError, ValidationFailedError
-from payrec.models.tenants import ApprovalLimit, Settings
+from payrec.models.tenants import ApprovalLimit, PostingSettings, Settings
+from payrec.services.business_calendars import is_known_country
 from payrec.services.rule_checks import rule_faults
 from payrec.services.validation import validated
 
@@ -30,8 +32,14 @@ def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
         raise ValidationFailedError.of(
             FieldError(pointer=f"{pointer}/timezone", code="unknown_timezone", detail="must be an IANA time zone")
         )
+    if settings.business_calendar is not None and not is_known_country(settings.business_calendar):
+        detail = "must be a country's two letters (ISO 3166-1)"
+        raise ValidationFailedError.of(
+            FieldError(pointer=f"{pointer}/businessCalendar", code="unknown_country", detail=detail)
+        )
     faults = rule_faults(settings.matching.rules, pointer=f"{pointer}/matching/rules")
     faults += _limit_faults(settings.approval.limits, pointer=f"{pointer}/approval/limits")
+    faults += _code_faults(settings.posting, pointer=f"{pointer}/posting")
     if faults:
         raise ValidationFailedError.of(*faults)
     return settings
@@ -55,4 +63,21 @@ def _limit_faults(limits: Sequence[ApprovalLimit], *, pointer: str) -> list[Fiel
             detail = "another limit is of this role, type of adjustment and currency"
             faults.append(FieldError(pointer=f"{pointer}/{number}", code="duplicate_limit", detail=detail))
         seen.add(key)
+    return faults
+
+
+def _code_faults(posting: PostingSettings, *, pointer: str) -> list[FieldError]:
+    """Return what is wrong with codes: each account, type of adjustment and category has one at most."""
+    given: dict[str, list[str]] = {
+        "accounts": [account_key(one.account) for one in posting.accounts],
+        "adjustments": [one.type for one in posting.adjustments],
+        "categories": [one.category for one in posting.categories],
+    }
+    faults = []
+    for name, keys in given.items():
+        first: dict[str, int] = {}
+        for place, key in enumerate(keys):
+            if first.setdefault(key, place) != place:
+                detail = f"has the code of {first[key]} already"
+                faults.append(FieldError(pointer=f"{pointer}/{name}/{place}", code="duplicate_code", detail=detail))
     return faults

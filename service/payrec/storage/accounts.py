@@ -85,7 +85,7 @@ _UPDATE: Final = f"""
     WITH held AS (SELECT * FROM account WHERE id = %(id)s FOR NO KEY UPDATE), {_KEPT.format(held="held")}
     UPDATE account a SET name = %(name)s, kind = %(kind)s, opening_minor = %(opening_minor)s,
         opening_on = %(opening_on)s, opening_given = %(opening_given)s, statement_every = %(statement_every)s,
-        statement_due_after_hours = %(statement_due_after_hours)s,
+        statement_due_after_hours = %(statement_due_after_hours)s, statements_from = %(statements_from)s,
         version = a.version + 1, change_id = %(change_id)s, updated_at = %(at)s
     FROM held h WHERE a.id = h.id
 """  # noqa: S608 - our own text

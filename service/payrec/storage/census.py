@@ -10,17 +10,22 @@ from uuid import UUID
 from payrec.domain.incoming_transactions import day_number
 from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all, fetch_one
+from payrec.storage.statement_notices import LATEST_ON
 
-_OPEN: Final = """
+_TODAY: Final = "date '1970-01-01' + %(today)s::int"
+_OPEN: Final = f"""
     SELECT
         (SELECT count(*) FROM expected_open) AS expected,
         (SELECT count(*) FROM expected_open WHERE coalesce(due_day, to_day) < %(today)s) AS overdue,
         (SELECT transaction_id FROM expected_open ORDER BY transaction_id LIMIT 1) AS oldest_expected_id,
         (SELECT count(*) FROM incoming_open) AS incoming,
         (SELECT transaction_id FROM incoming_open ORDER BY transaction_id LIMIT 1) AS oldest_incoming_id,
+        (SELECT count(*) FROM account a WHERE a.statement_every IS NOT NULL AND (
+            SELECT max(n.begins_on) FROM statement_notice n WHERE n.account_id = a.id
+        ) > coalesce({LATEST_ON.format(today=_TODAY)}, '-infinity')) AS without_statement,
         (SELECT count(*) FROM audit_unsealed) AS unsealed,
         (SELECT change_id FROM audit_unsealed ORDER BY change_id LIMIT 1) AS oldest_unsealed_id
-"""
+"""  # noqa: S608 - our own text
 _AMOUNTS: Final = """
     WITH lines AS (
         SELECT 'expected' AS side, direction, currency, open_minor, %(today)s - coalesce(due_day, to_day) AS days
@@ -73,7 +78,11 @@ class CensusStore:
         self._connection = connection
 
     async def open_rows(self, *, today: date) -> dict[str, Any]:
-        """Return how many transactions are open or overdue, how many changes in no seal, and the ids of the oldest."""
+        """Return how many transactions are open or overdue, how many changes in no seal, and the ids of the oldest.
+
+        ``without_statement`` is the number of accounts of which it was told that a statement is missing, and that have
+        none since.
+        """
         return await fetch_one(self._connection, _OPEN, {"today": day_number(today)}) or {}
 
     async def open_amounts(self, *, today: date, bounds: Sequence[int]) -> list[dict[str, Any]]:

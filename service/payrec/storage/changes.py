@@ -43,6 +43,7 @@ EVENT_IDS_MAX: Final = 1_000
 
 EVENT_TYPES: Final = frozenset(
     {
+        "account.statement_missing",
         "expected_transaction.created",
         "expected_transaction.matched",
         "expected_transaction.updated",

@@ -101,6 +101,7 @@ def conditions(query: IncomingTransactionQuery) -> list[Condition]:
         {
             "booking_from": "i.booking_on >=",
             "booking_to": "i.booking_on <=",
+            "cut_off": "i.booking_on <=",
             "value_from": "i.value_on >=",
             "value_to": "i.value_on <=",
         },

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from payrec.models.matches import MatchQuery
 from payrec.storage.database import Connection
-from payrec.storage.filters import Condition, created, equalities
+from payrec.storage.filters import Condition, created, equalities, frequent
 from payrec.storage.history import HistoryStore
 from payrec.storage.history_relations import at_instant
 from payrec.storage.listing import PageRequest, Selection, select_page
@@ -143,6 +143,8 @@ def conditions(query: MatchQuery) -> list[Condition]:
         query, {"status": "m.status", "kind": "m.kind", "confidence": "m.confidence", "run_id": "m.run_id"}
     )
     found += created(query, "m")
+    if query.cut_off is not None:
+        found.append((frequent("m.effective_on <= %(cut_off)s"), {"cut_off": query.cut_off}))
     if query.confidence is not None:
         # What is withheld cannot be asked for either, and what a person has stated has none.
         found.append(("NOT (m.sampled AND m.status = 'proposed') AND m.levels IS NOT NULL", {}))

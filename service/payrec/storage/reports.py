@@ -9,7 +9,9 @@ from typing import Any, Final
 from payrec.constants.reports import AGEING_BOUNDS_DAYS, REPORT_MEMORY_MIB
 from payrec.domain.incoming_transactions import day_number
 from payrec.models.reports import AgeingQuery, GroupedReportQuery, OpenBalancesQuery, ReportQuery
+from payrec.storage.cut_off_relations import at_cut_off
 from payrec.storage.database import Connection
+from payrec.storage.deductions import AGED
 from payrec.storage.filters import Condition, created, equalities
 from payrec.storage.history_relations import at_instant, is_open
 from payrec.storage.listing import PageRequest, SortKey
@@ -20,7 +22,8 @@ SORTS: Final = {"name": SortKey(expression="name", descending=False, name="name"
 
 _DIRECTION: Final = "CASE o.direction WHEN 1 THEN 'credit' ELSE 'debit' END"
 # Everything once, joined with the few that are neither matched nor untouched, then what is open: what is matched is the
-# rest. Joining all allocations takes twice as long; it is done for an instant, of which there is no narrow set.
+# rest. Joining all allocations takes twice as long; it is done for an instant or a cut-off, of which there is no narrow
+# set.
 _EXPECTED: Final = """
     SELECT parts.* FROM (
         WITH counted AS MATERIALIZED (
@@ -131,7 +134,7 @@ _STATED: Final = {
 _AGEING: Final = f"""
     SELECT {{name}} AS name, o.currency, {_DIRECTION} AS direction, {_BUCKET} AS bucket,
         count(*) AS count, sum(o.open_minor) AS open_minor
-    FROM expected_open o {{stated}} {{where}} GROUP BY 1, 2, 3, 4
+    FROM ({AGED}) o {{stated}} {{where}} GROUP BY 1, 2, 3, 4
 """  # noqa: S608 - our own text
 _BALANCES: Final = f"""
     SELECT e.{{name}} AS name, o.currency, {_DIRECTION} AS direction, 1 AS side,
@@ -184,11 +187,18 @@ _NAMES: Final = {"counterparty": "counterparty_name", "account": "account"}
 
 
 class ReportStore:
-    """Adds up a tenant environment, as it is or as it was at an instant, each time in one statement over all of it."""
+    """Adds up a tenant environment, as it is or as it was at an instant, each time in one statement over all of it.
 
-    def __init__(self, connection: Connection, *, as_of: datetime | None) -> None:
+    With ``cut_off`` it is what counts at the end of that day, whose last instant is ``cut_off_until``.
+    """
+
+    def __init__(
+        self, connection: Connection, *, as_of: datetime | None, cut_off: date | None, cut_off_until: datetime | None
+    ) -> None:
         self._connection = connection
         self._as_of = as_of
+        self._cut_off = {} if cut_off is None else {"cut_off": cut_off, "cut_off_until": cut_off_until}
+        self._has_narrow_sets = as_of is None and cut_off is None
 
     async def prepare(self) -> None:
         """Give the transaction what adding up needs: memory for joins, and no time spent on compiling."""
@@ -206,7 +216,7 @@ class ReportStore:
         where, given = _stated_conditions(query, "e"), _open_parts(query, "e")
         now = {"touched": _EXPECTED_TOUCHED, "open": _EXPECTED_OPEN.format(**given)}
         then = {"touched": "", "open": _EXPECTED_OPEN_THEN}
-        statement = _EXPECTED.format(stated=_where(where), **(now if self._as_of is None else then))
+        statement = _EXPECTED.format(stated=_where(where), **(now if self._has_narrow_sets else then))
         return await self._fetch(statement, where)
 
     async def incoming(self, query: ReportQuery) -> list[dict[str, Any]]:
@@ -218,7 +228,7 @@ class ReportStore:
         where, given = _stated_conditions(query, "i"), _open_parts(query, "i")
         now = {"touched": _INCOMING_TOUCHED, "open": _INCOMING_OPEN.format(**given), "pending": "false"}
         then = {"touched": "", "open": _INCOMING_OPEN_THEN, "pending": "i.pending"}
-        statement = _INCOMING.format(stated=_where(where), **(now if self._as_of is None else then))
+        statement = _INCOMING.format(stated=_where(where), **(now if self._has_narrow_sets else then))
         return await self._fetch(statement, where)
 
     async def waits(self, query: ReportQuery, *, since: datetime) -> dict[str, Any]:
@@ -271,7 +281,9 @@ class ReportStore:
         return await self._fetch(statement, expected, today=day_number(today))
 
     async def _fetch(self, statement: str, where: Sequence[Condition], **parameters: Any) -> list[dict[str, Any]]:
-        given = {name: value for _, found in where for name, value in found.items()} | parameters
+        given = {name: value for _, found in where for name, value in found.items()} | parameters | self._cut_off
+        if self._cut_off:
+            statement = at_cut_off(statement)
         if self._as_of is not None:
             statement = at_instant(*_TABLES, whole=True) + statement
             given["as_of"] = self._as_of

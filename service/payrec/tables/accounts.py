@@ -39,6 +39,8 @@ class Account(TenantTable, table=True):
     kind: str = Field(sa_column=column(str))
     currency: str = Field(sa_column=column(str))
     statement_every: str | None = Field(sa_column=column(str, nullable=True))
+    statements_from: date | None = Field(sa_column=column(date, nullable=True))
+    """Statements of periods that end on this day or later are waited for; null where none are."""
 
 
 class AccountState(TenantTable, table=True):
@@ -65,3 +67,13 @@ class BookBalance(TenantTable, table=True):
     created_at: datetime = Field(sa_column=column(datetime))
     balance_on: date = Field(sa_column=column(date, primary_key=True))
     version: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+
+
+class StatementNotice(TenantTable, table=True):
+    """A period of which it was told that the account has no statement."""
+
+    __tablename__ = "statement_notice"
+
+    account_id: UUID = Field(sa_column=column(UUID, primary_key=True))
+    told_at: datetime = Field(sa_column=column(datetime))
+    begins_on: date = Field(sa_column=column(date, primary_key=True))

@@ -98,6 +98,7 @@ async def test_both_media_types_of_a_patch_are_taken(tenant: Tenant) -> None:
     [
         ({"locale": 1}, {("/locale", "string_type")}),
         ({"timezone": "Europe/Nowhere"}, {("/timezone", "unknown_timezone")}),
+        ({"businessCalendar": "ZZ"}, {("/businessCalendar", "unknown_country")}),
         ({"timezone": "../../etc/passwd"}, {("/timezone", "unknown_timezone")}),
         ({"baseCurrency": "XXQ"}, {("/baseCurrency", "unknown_currency")}),
         ({"matching": 5}, {("/matching", "model_type")}),

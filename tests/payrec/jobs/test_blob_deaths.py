@@ -62,6 +62,7 @@ ELSEWHERE = {
     "services.sealing.Sealer.look_everywhere",
     "services.sealing.Sealer.seal",
     "services.sealing.Sealer._take_over",
+    "services.statement_notices.StatementNoticeService._announce",
 }
 """Other commits that a worker comes to meanwhile."""
 

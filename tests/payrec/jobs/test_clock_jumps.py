@@ -11,10 +11,12 @@ from uuid import uuid4
 import pytest
 from aiohttp import web
 
+from payrec.domain.business_days import is_weekday
 from payrec.factory import Factory, create_context
 from payrec.jobs.outgoing import Outgoing
 from payrec.jobs.runner import JobRunner
 from payrec.services.matching import MatchingService
+from payrec.services.statement_notices import StatementNoticeService
 from payrec.storage.jobs import LEASE, JobStore
 from support.file_servers import SftpServer
 from support.matching_world import World
@@ -82,6 +84,18 @@ async def test_a_schedule_is_due_when_the_database_says_so_and_once(
     assert [await syncs.start_due() for _ in range(3)] == [1, 0, 0]
     # Neither long before it, nor long after.
     assert (await shown(world, source))["nextSyncAt"] == source["nextSyncAt"]
+
+
+async def test_a_statement_is_missing_when_the_database_says_so_and_once(world: World, theirs: Factory) -> None:
+    body = {"identifier": "till", "currency": "EUR", "statementEvery": "day", "statementDueAfterHours": 0}
+    assert (await world.tenant.post("/accounts", body)).status_code == 201
+    # Since the last business day that is over.
+    day = datetime.now(UTC).date() - timedelta(days=1)
+    while not is_weekday(day):
+        day -= timedelta(days=1)
+    await world.sql("UPDATE account SET statements_from = %s", day)
+    notices = StatementNoticeService(work=theirs.work)
+    assert [await notices.announce() for _ in range(3)] == [1, 0, 0]
 
 
 async def test_a_file_that_is_still_written_is_left_until_it_is_whole(

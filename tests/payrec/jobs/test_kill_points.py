@@ -68,6 +68,7 @@ COMMITS = {
     "services.source_sync._Sync._imported": "sync",
     "services.source_sync._Sync._looked": "sync",
     "services.source_sync._Sync._taken": "sync",
+    "services.statement_notices.StatementNoticeService._announce": "missing_statement",
     "services.webhook_delivery.WebhookDeliverer._disable": "webhook_disabled",
     "services.webhook_delivery.WebhookDeliverer._give_back": "upload",
     "services.webhook_delivery.WebhookDeliverer._store": "upload",
@@ -227,6 +228,7 @@ async def adds_up(story: Story) -> None:
     assert len(story.sftp.names()) == made["bad_sync"]
     assert types["api_key.expiring"] == made["key_expiry"]
     assert types["expected_transaction.overdue"] == made["overdue"]
+    assert types["account.statement_missing"] == made["missing_statement"]
     assert types["tenant.settings_updated"] == made["settings"]
     assert types["webhook.disabled"] == made["webhook_disabled"]
     assert await count(world, "audit_record", "action = 'export.dropped'") == made["retention"]

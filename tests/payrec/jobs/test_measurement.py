@@ -187,6 +187,10 @@ async def test_the_census_adds_up_what_is_open_everywhere(service: Service, work
     await there.tenant.post(
         "/data-sources", {"name": "Web", "kind": "http", "config": {"urls": ["https://a.example/b"]}}
     )
+    for place, every in ((here, "day"), (there, None)):
+        body = {"identifier": "till", "currency": "EUR", "statementEvery": every}
+        assert (await place.tenant.post("/accounts", body)).status_code == 201
+        await place.sql("INSERT INTO statement_notice SELECT id, now(), current_date FROM account")
     await here.sql("INSERT INTO open_reason SELECT transaction_id, 2, 2 FROM incoming_open LIMIT 1")
     await there.sql("INSERT INTO open_reason SELECT transaction_id, 1, 1 FROM expected_open LIMIT 1")
     assert await worker.upkeep.measurement.take_census() == 2
@@ -206,6 +210,7 @@ async def test_the_census_adds_up_what_is_open_everywhere(service: Service, work
     }
     assert found["payrec_open_reasons"] == {("ambiguous", "incoming"): 1, ("no_candidate", "expected"): 1}
     assert found["payrec_overdue_transactions"] == {(): 2}
+    assert found["payrec_accounts_without_statement"] == {(): 1}
     assert all(0 < seconds < 120 for seconds in found["payrec_open_age_seconds"].values())
     assert found["payrec_jobs_open"] == {("match", "queued"): 1}
     assert 0 <= found["payrec_jobs_open_age_seconds"]["match", "queued"] < 120
@@ -247,7 +252,7 @@ def test_every_gauge_has_a_name_of_its_own_and_no_label_of_a_tenant() -> None:
 
 def counted(amounts: list[dict[str, Any]]) -> Counted:
     """Return what was counted in an environment that has nothing but open amounts."""
-    rows = {"overdue": 0, "expected": 0, "incoming": 0, "unsealed": 0}
+    rows = {"overdue": 0, "expected": 0, "incoming": 0, "unsealed": 0, "without_statement": 0}
     none = dict.fromkeys(("oldest_expected_id", "oldest_incoming_id", "oldest_unsealed_id"))
     return Counted(
         rows={**rows, **none},

@@ -82,6 +82,7 @@ FILTERS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
         {"end_to_end_id": "E2E-777"},
         {"group_key": "G77"},
         {"reason_code": "no_candidate"},
+        {"cut_off": date(2026, 9, 25)},
         _WEEK,
     ),
     "matches": (
@@ -90,6 +91,7 @@ FILTERS: Final[dict[str, tuple[dict[str, Any], ...]]] = {
         {"kind": "one_to_many"},
         {"confidence": "low"},
         {"run_id": "00000000-0000-7000-8000-000000000007"},
+        {"cut_off": date(2026, 9, 25)},
         _WEEK,
     ),
 }
