@@ -36,6 +36,7 @@ from payrec.handlers import (
     calibration,
     data_sources,
     docs,
+    erasures,
     events,
     expected_transactions,
     exports,
@@ -97,6 +98,7 @@ ROUTERS = (
     jobs.router,
     exports.router,
     audit_log.router,
+    erasures.router,
 )
 
 TEMPORARY_CONFLICTS: Final = (IdempotencyInProgressError, MatchRunInProgressError)

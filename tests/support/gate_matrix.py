@@ -118,6 +118,9 @@ standard    GET     /matching/aliases                            read
 standard    DELETE  /matching/aliases/{alias_id}                 matches:accept
 standard    GET     /matching/rejections                         read
 standard    DELETE  /matching/rejections/{match_id}              matches:accept
+standard    POST    /privacy/erasures                            privacy:erase
+standard    GET     /privacy/erasures                            read
+standard    GET     /privacy/erasures/{erasure_id}               read
 standard    PUT     /fx-rates                                    matches:accept
 standard    GET     /fx-rates                                    read
 standard    POST    /fx-rates/upload                             matches:accept

@@ -9,6 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
+import pytest
+
+from payrec.domain.business_days import is_weekday
+from payrec.services import erasures
 from support.attempts import DUE, LAPSE, queue
 from support.file_servers import SftpServer
 from support.matching_world import World
@@ -26,6 +30,7 @@ DUE_TASKS: Final = {
     "key_expiry": "announce_expiring_keys",
     "schedule": "start_due_syncs",
     "overdue": "announce_overdue",
+    "missing_statement": "announce_missing_statements",
     "retention": "drop_expired",
     "remnant": "collect_objects",
     "expiry": "drop_expired",
@@ -88,6 +93,18 @@ class Story:
         assert answer.status_code == 202, answer.text
         self.jobs[answer.json()["jobId"]] = "succeeded"
 
+    async def decisions(self) -> None:
+        """Upload a decision about a pair that was made elsewhere."""
+        name = f"decided-{self.number}"
+        await self.world.expect(f"{self.number}.55", externalId=name, dueDate=None)
+        await self.world.receive(f"{self.number}.55", externalId=name)
+        self.made["rows"] += 1
+        record = {"expectedExternalId": name, "incomingExternalId": name, "amountMinor": self.number * 100 + 55}
+        said = [{**record, "decidedAt": "2026-03-12T08:00:00Z", "decidedBy": "ada", "reviewed": True}]
+        answer = await self.world.tenant.post("/matches/import", said)
+        assert answer.status_code == 202, answer.text
+        self.jobs[answer.json()["jobId"]] = "succeeded"
+
     async def bad_upload(self) -> None:
         """Upload a file that nobody can read."""
         file = ("bank.txt", f"Dear Sir,\nplease find our invoice {self.number}.\n".encode())
@@ -112,6 +129,15 @@ class Story:
     async def dry_run(self) -> None:
         """Have it told what a run would do."""
         await self._job("match", dryRun=True)
+
+    async def erasure(self) -> None:
+        """Have somebody erased of whom nothing is known, by a job as where there is much to look through."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(erasures, "ERASURE_BYTES_AT_ONCE", -1)
+            body = {"counterpartyName": f"Nobody {self.number}", "reason": "asked for"}
+            answer = await self.world.tenant.post("/privacy/erasures", body)
+        assert answer.status_code == 202, answer.text
+        self.jobs[answer.json()["jobId"]] = "succeeded"
 
     async def backtest(self) -> None:
         """Have yesterday decided once more."""
@@ -183,6 +209,24 @@ class Story:
         """Expect something that was due long ago."""
         await self.world.expect(f"{self.number}.33", dueDate="2020-01-02")
 
+    async def missing_statement(self) -> None:
+        """Have an account whose statement of the last business day has not come."""
+        day = datetime.now(UTC).date() - timedelta(days=1)
+        while not is_weekday(day):
+            day -= timedelta(days=1)
+        body = {"identifier": f"till {self.number}", "currency": "EUR"}
+        made = await self.world.tenant.post("/accounts", {**body, "statementEvery": "day", "statementDueAfterHours": 0})
+        assert made.status_code == 201, made.text
+        await self.world.sql("UPDATE account SET statements_from = %s WHERE id = %s", day, made.json()["id"])
+
+    async def posting(self) -> None:
+        """Say what a line is, and take it back: two postings for the books."""
+        line = await self.world.receive(f"{self.number}.55")
+        self.made["rows"] += 1
+        for verb, body in (("classify", {"category": "fee"}), ("restore", None)):
+            answer = await self.world.tenant.post(f"/incoming-transactions/{line}/{verb}", body)
+            assert answer.status_code == 200, answer.text
+
     async def retention(self) -> None:
         """Let the time of a file be over."""
         job = (
@@ -252,6 +296,6 @@ class Story:
         """Let what waits for its next attempt have it now."""
         await self.world.sql(DUE)
         await self.world.sql("UPDATE webhook_delivery SET next_attempt_at = now() WHERE status = 'pending'")
-        kinds = "ARRAY['match', 'import', 'export', 'sync', 'redeliver']"
+        kinds = "ARRAY['match', 'import', 'export', 'sync', 'redeliver', 'erasure']"
         wake = f"SELECT control.enqueue(%s, kind, interval '0') FROM unnest({kinds}) AS kind"  # noqa: S608 - our own
         await look(self.superuser, wake, self.world.scope.environment_id)

@@ -37,6 +37,7 @@ TABLES = (
     "calibration",
     "change",
     "counterparty_name",
+    "erasure",
     "event",
     "event_feed",
     "expected_open",

@@ -55,6 +55,8 @@ def document(found: AuditVerification) -> dict[str, Any]:
             "count": redacted.count,
             "oldest": redacted.oldest.isoformat() if redacted.oldest else None,
             "newest": redacted.newest.isoformat() if redacted.newest else None,
+            "erasedCount": found.erased_count,
+            "erased": [f"{change_id}/{ordinal}" for change_id, ordinal in found.erased],
         },
         "notSealedYet": found.waiting,
         "lastRoot": found.last_root,
@@ -84,6 +86,10 @@ def _told(found: AuditVerification, place: str) -> str:
         f"{redacted.count} are redacted{span}: their commitments hold",
         f"{found.waiting} are not sealed yet",
     ]
+    if found.erased:
+        more = "" if found.erased_count == len(found.erased) else ", …"
+        names = ", ".join(f"{change_id}/{ordinal}" for change_id, ordinal in found.erased)
+        lines.append(f"{found.erased_count} of them by erasures: {names}{more}")
     if found.last_root is not None:
         lines.append(f"keep this elsewhere: {found.seals}:{found.last_root}")
     if found.breaks:

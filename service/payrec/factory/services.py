@@ -20,6 +20,7 @@ from payrec.services.bulk_matches import BulkMatchService
 from payrec.services.calibration import CalibrationService
 from payrec.services.derived_keys import derived_key
 from payrec.services.ecb_rates import EcbRateService
+from payrec.services.erasures import ErasureService
 from payrec.services.events import EventService
 from payrec.services.expected_bulk import ExpectedBulkService
 from payrec.services.expected_changes import ExpectedChangeService
@@ -48,6 +49,7 @@ from payrec.services.postings import PostingService
 from payrec.services.reconciliations import ReconciliationService
 from payrec.services.reports import ReportService
 from payrec.services.returns import ReturnService
+from payrec.services.secret_box import SecretBox
 from payrec.services.snapshots import SnapshotService
 from payrec.services.tokens import AttemptCounter, TokenService
 from payrec.services.upload_previews import UploadPreviewService
@@ -306,6 +308,12 @@ class Factory(BaseFactory):
     def create_ecb_rate_service(self) -> EcbRateService:
         """Make what stores files of exchange rates."""
         return EcbRateService(work=self._work)
+
+    def create_erasure_service(self) -> ErasureService:
+        """Make the service of ``/privacy/erasures``."""
+        key = derived_key(self.context.config.encryption_key.get_secret_value(), "erasures")
+        box = SecretBox(key=key, token_bytes=secrets.token_bytes)
+        return ErasureService(work=self._work, pager=self._pager, box=box)
 
     def create_audit_log_service(self) -> AuditLogService:
         """Make the service of ``/audit-log``."""

@@ -306,6 +306,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("POST", "/jobs/{job_id}/cancel", _WRITE, body=Body.NONE),
     _route("GET", "/exports/{export_id}/content", _READ),
     _route("GET", "/audit-log", _READ),
+    _route("POST", "/privacy/erasures", Permission.PRIVACY_ERASE),
+    _route("GET", "/privacy/erasures", _READ),
+    _route("GET", "/privacy/erasures/{erasure_id}", _READ),
 )
 
 

@@ -98,6 +98,7 @@ class JobRunner:
             "import": imports.process_job,
             "export": factory.create_export_service().run,
             "sync": factory.sources.create_syncer().run,
+            "erasure": factory.create_erasure_service().run,
             "redeliver": factory.webhooks.create_redelivery_service().run,
         }
 

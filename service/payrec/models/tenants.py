@@ -119,6 +119,8 @@ class RetentionSettings(Request):
 
     raw_lines_days: Annotated[int, Field(ge=1, le=36500)] = 400
     audit_days: Annotated[int, Field(ge=1, le=36500)] = 3650
+    records_days: Annotated[int, Field(ge=0, le=36500)] = 0
+    """For how long a law has transactions kept, from their booking or due date: no erasure before. 0: none has."""
 
 
 class Settings(Request):

@@ -46,6 +46,9 @@ class AuditVerification:
     """Sealed ones that are as they were."""
     redacted: Removed = field(default_factory=Removed)
     """Sealed ones whose content is gone by retention or erasure, with the instants of their changes."""
+    erased: list[tuple[UUID, int]] = field(default_factory=list)
+    """The first of those that an erasure has redacted: change and ordinal. They are there, without their content."""
+    erased_count: int = 0
     waiting: int = 0
     """Records whose seal is still to come."""
     breaks: list[Break] = field(default_factory=list)
@@ -114,6 +117,12 @@ class AuditVerificationService:
             where = {"seal": seal["sequence"], "change_id": row["change_id"], "ordinal": row["ordinal"]}
             if row["salt"] is None:
                 gone.append(row["at"])
+                if row["is_there"]:
+                    result.erased_count += 1
+                    result.erased += [(row["change_id"], row["ordinal"])][: AUDIT_BREAKS_NAMED_MAX - len(result.erased)]
+                    if any(row[name] is not None for name in ("reason", "before", "after")):
+                        # Nothing proves that this is what was there.
+                        result.found("record_changed", **where)
             elif not row["is_there"] or row["at"] is None:
                 result.found("record_missing", **where)
             elif commitment(row, row["salt"]) != row["commitment"]:

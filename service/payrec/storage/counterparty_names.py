@@ -33,7 +33,9 @@ _NAMES: Final = """
 """
 _STAGED: Final = b"CREATE TEMPORARY TABLE new_name (name_key bigint, text text, normal text) ON COMMIT DROP"
 _KEEP: Final = b"""
-    INSERT INTO counterparty_name (name_key, text, normal) SELECT name_key, text, normal FROM new_name
+    INSERT INTO counterparty_name (name_key, text, normal) SELECT name_key, text, normal FROM new_name n
+    -- What was erased since it was read stays so.
+    WHERE EXISTS (SELECT FROM expected_open o WHERE o.name_key = n.name_key)
     ON CONFLICT DO NOTHING
 """
 _FORGET: Final = b"""

@@ -27,7 +27,7 @@ class Change(TenantTable, table=True):
 
 
 class AuditRecord(TenantTable, table=True):
-    """Who did what to which resource, with before and after. Appended, never updated."""
+    """Who did what to which resource, with before and after. Appended; an erasure alone takes content out of it."""
 
     __tablename__ = "audit_record"
     __table_args__ = (

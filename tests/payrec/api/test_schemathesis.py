@@ -69,6 +69,7 @@ async def task(service: Service) -> dict[str, Any]:
             "/matching/aliases": key.json()["id"],  # of no alias: none has been learned
             "/matching/rejections": key.json()["id"],  # of no match: none was rejected
             "/tenants": tenant.id,
+            "/privacy/erasures": key.json()["id"],  # of no erasure: texts would be missed elsewhere
             "/exports": key.json()["id"],  # of no export: it has a job first
             "/events": key.json()["id"],  # of no event: they have their places later
             "/webhooks": hook.json()["id"],

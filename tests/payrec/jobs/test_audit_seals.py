@@ -304,7 +304,7 @@ async def test_the_command_says_what_holds_and_what_is_broken(here: Place, payre
         "verified": True,
         "seals": 3,
         "records": 6,
-        "redacted": {"count": 0, "oldest": None, "newest": None},
+        "redacted": {"count": 0, "oldest": None, "newest": None, "erasedCount": 0, "erased": []},
         "notSealedYet": 1,
         "lastRoot": found.last_root,
         "breakCount": 0,

@@ -44,6 +44,7 @@ COMMITS = {
     "services.backtesting.BacktestRunner.run": "backtest",
     "services.blob_collection.BlobCollector._clear": "remnant",
     "services.data_source_syncs.DataSourceSyncService._start_due": "schedule",
+    "services.erasures.ErasureService.run": "erasure",
     "services.expected_uploads.ExpectedUploads._load": "expected_upload",
     "services.exports.ExportService._store": "export",
     "services.import_processing.ImportProcessor._fail": "bad_upload",
@@ -94,6 +95,7 @@ STEPS = {
 ELSEWHERE = {
     "services.data_source_syncs.DataSourceSyncService._start": "a request's",
     "services.ecb_rates.EcbRateService.upload": "a request's; a sync reads the file again, which changes nothing",
+    "services.erasures.ErasureService.erase": "a request's",
     "services.exports.ExportService.start_job": "a request's",
     "services.imports.ImportService._give_back": "a request's",
     "services.jobs.JobService.cancel": "a request's",

@@ -1,0 +1,241 @@
+"""Erasures: what is stored of them, and the statements that take texts out of what has statements of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import date, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlmodel import SQLModel
+
+from payrec.models.erasures import ErasureQuery
+from payrec.storage.allocations import OPEN_TABLES, Side, hold_decisions
+from payrec.storage.database import Connection
+from payrec.storage.filters import created, equalities
+from payrec.storage.listing import PageRequest, Selection, select_page
+from payrec.storage.period_locks import hold_periods
+from payrec.storage.rows import adapt, array_text, columns_of, fetch_all, fetch_one, insert
+from payrec.tables.erasures import Erasure
+from payrec.tables.expected_transactions import ExpectedOpen
+from payrec.tables.incoming_transactions import IncomingOpen
+
+_COLUMNS: Final = f"""
+    {columns_of(Erasure, "e")}, CASE WHEN e.job_id IS NULL OR j.status = 'succeeded' THEN 'completed'
+        WHEN j.status IN ('queued', 'running') THEN 'processing' ELSE 'failed' END AS status
+"""
+_SOURCE: Final = "erasure e LEFT JOIN job j ON j.id = e.job_id"
+DAYS: Final = {
+    Side.EXPECTED: "coalesce(t.due_on, t.created_at::date)",
+    Side.INCOMING: "t.booking_on",
+}
+"""The day from which on a transaction is kept, by side."""
+
+_OPEN_KEYS: Final = {
+    Side.EXPECTED: ("reference_key", "end_to_end_key", "name_key", "account_key", "group_key", "tie_key"),
+    Side.INCOMING: ("reference_keys", "end_to_end_key", "name_key", "account_key", "group_key"),
+}
+_OPEN_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}
+_REKEY: Final = """
+    UPDATE {table} SET {assignments}, revision = revision + 1 WHERE transaction_id = %(transaction_id)s
+"""
+# Whoever keeps names of open items waits here, and then does not find them among these any more.
+_HOLD_NAMES: Final = "LOCK TABLE counterparty_name IN SHARE ROW EXCLUSIVE MODE"
+# The sealer computes what records say: not while this changes.
+_HOLD_SEALS: Final = "SELECT pg_advisory_xact_lock(hashtext('audit_seal'), hashtext(current_schema()))"
+_SIZE: Final = """
+    SELECT sum(pg_relation_size(name::regclass))::bigint AS bytes
+    FROM unnest(ARRAY['expected_transaction', 'incoming_transaction', 'stated_row', 'audit_record']) AS t (name)
+"""
+_BUSY: Final = "SELECT count(*) AS count FROM job WHERE kind = %s AND status = 'running'"
+_REDACT: Final = """
+    WITH wanted AS (
+        SELECT * FROM unnest(%(changes)s::uuid[], %(ordinals)s::bigint[]) AS w (change_id, ordinal)
+    ), redacted AS (
+        UPDATE audit_commitment k SET salt = NULL FROM wanted w
+        WHERE (k.change_id, k.ordinal) = (w.change_id, w.ordinal)
+    )
+    UPDATE audit_record r SET before = NULL, after = NULL, reason = NULL FROM wanted w
+    WHERE (r.change_id, r.ordinal) = (w.change_id, w.ordinal)
+"""
+_RECORDS: Final = """
+    SELECT change_id, ordinal FROM audit_record
+    WHERE resource_id = ANY(%s::uuid[]) AND num_nonnulls(before, after, reason) > 0
+"""
+_STATED: Final = """
+    SELECT transaction_id, until_change_id, side, stated FROM stated_row
+    WHERE side = %s AND transaction_id = ANY(%s) FOR UPDATE
+"""
+_FORGET_ALIASES: Final = """
+    WITH lessons AS (
+        DELETE FROM alias_lesson WHERE alias_id = ANY(%(ids)s::uuid[])
+    )
+    DELETE FROM alias WHERE id = ANY(%(ids)s::uuid[])
+"""
+_FORGET_LESSON: Final = (
+    "UPDATE alias_lesson SET counterparty_name = %s, counterparty_key = 0 WHERE match_id = ANY(%s::uuid[])"
+)
+_FORGET_NAMES: Final = "DELETE FROM counterparty_name WHERE name_key = ANY(%s::bigint[])"
+_DROP_EXPORTS: Final = """
+    WITH gone AS (
+        DELETE FROM export WHERE resource <> 'fx-rates' RETURNING id, object_id
+    ), chunks AS (
+        DELETE FROM blob_chunk USING gone WHERE blob_id = gone.id
+    )
+    SELECT id, object_id FROM gone
+"""
+# What was read of a file was stored by the change that recorded the end of its import.
+_FILES: Final = """
+    SELECT count(*) AS count, max(created_at)::date AS last FROM import
+    WHERE num_nonnulls(blob_id, object_id) > 0 AND (
+        id IN (SELECT i.import_id FROM incoming_transaction i WHERE i.id = ANY(%(incoming)s::uuid[]))
+        OR id IN (
+            SELECT r.resource_id FROM expected_transaction e JOIN audit_record r ON r.change_id = e.change_id
+            WHERE e.id = ANY(%(expected)s::uuid[]) AND r.action = 'import.completed'
+        )
+        OR id = ANY(%(imports)s::uuid[])
+    )
+"""
+
+_SETTINGS: Final = """
+    SELECT 'data-sources' AS resource, jsonb_build_array(config, profile) AS value FROM data_source
+    UNION ALL SELECT 'webhooks', to_jsonb(url) FROM webhook
+"""
+
+
+class ErasureStore:
+    """``erasure`` of one tenant environment, and what is erased there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def hold(self) -> None:
+        """Keep everybody from deciding, sealing, and keeping names, until the transaction ends."""
+        await hold_periods(self._connection)
+        await hold_decisions(self._connection, alone=True)
+        await self._connection.execute(_HOLD_NAMES)
+        await self._connection.execute(_HOLD_SEALS)
+
+    async def size(self) -> int:
+        """Return how many bytes the tables with most texts have."""
+        row = await fetch_one(self._connection, _SIZE)
+        return int(row["bytes"]) if row else 0
+
+    async def running(self, kind: str) -> int:
+        """Return how many jobs of a kind are running: they may have read what is erased."""
+        row = await fetch_one(self._connection, _BUSY, (kind,))
+        return int(row["count"]) if row else 0
+
+    async def own_accounts(self) -> list[str]:
+        """Return the identifiers of the tenant's accounts."""
+        return [row["identifier"] for row in await fetch_all(self._connection, "SELECT identifier FROM account")]
+
+    async def stated(self, side: Side, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return what transactions of a side said before, locked."""
+        return await fetch_all(self._connection, _STATED, (int(side), list(ids)))
+
+    async def rekey(self, side: Side, rows: Sequence[dict[str, Any]]) -> int:
+        """Give open rows of a side the keys of what is left; return how many there were."""
+        names = _OPEN_KEYS[side]
+        query = _REKEY.format(table=OPEN_TABLES[side], assignments=", ".join(f"{name} = %({name})s" for name in names))
+        parameters = [adapt(_OPEN_ROWS[side], {name: row[name] for name in (*names, "transaction_id")}) for row in rows]
+        async with self._connection.cursor() as cursor:
+            await cursor.executemany(query.encode(), parameters)
+            return cursor.rowcount
+
+    async def records_of(self, resources: Sequence[UUID]) -> list[tuple[UUID, int]]:
+        """Return the audit records about resources that say anything."""
+        rows = await fetch_all(self._connection, _RECORDS, (array_text(resources),))
+        return [(row["change_id"], row["ordinal"]) for row in rows]
+
+    async def redact(self, records: Sequence[tuple[UUID, int]]) -> None:
+        """Take what audit records say, and the salts of their commitments, which hold without."""
+        parameters = {
+            "changes": array_text(change_id for change_id, _ in records),
+            "ordinals": array_text(ordinal for _, ordinal in records),
+        }
+        await self._connection.execute(_REDACT, parameters)
+
+    async def forget_aliases(self, ids: Sequence[UUID]) -> None:
+        """Delete aliases with what matches said of them."""
+        await self._connection.execute(_FORGET_ALIASES, {"ids": array_text(ids)})
+
+    async def forget_lessons(self, matches: Sequence[UUID], *, name: str) -> None:
+        """Have lessons of other aliases mean nobody, who is called ``name``."""
+        await self._connection.execute(_FORGET_LESSON, (name, array_text(matches)))
+
+    async def forget_names(self, keys: Collection[int]) -> None:
+        """Delete names that were kept for matching; what is still needed is made again."""
+        await self._connection.execute(_FORGET_NAMES, (array_text(keys),))
+
+    async def drop_exports(self) -> list[dict[str, Any]]:
+        """Delete the files that were made of lists; return ``id`` and ``object_id``, which goes after the commit."""
+        return await fetch_all(self._connection, _DROP_EXPORTS)
+
+    async def files(
+        self, *, expected: Sequence[UUID], incoming: Sequence[UUID], imports: Sequence[UUID]
+    ) -> tuple[int, date | None]:
+        """Return how many uploaded files transactions or problems come from, and the day of the last one."""
+        parameters = {
+            "expected": array_text(expected),
+            "incoming": array_text(incoming),
+            "imports": array_text(imports),
+        }
+        row = await fetch_one(self._connection, _FILES, parameters) or {"count": 0, "last": None}
+        return int(row["count"]), row["last"]
+
+    async def settings(self) -> list[tuple[str, Any]]:
+        """Return what is set of data sources and webhooks, each with what the interface calls it."""
+        rows = await fetch_all(self._connection, _SETTINGS)
+        return [(row["resource"], row["value"]) for row in rows]
+
+    async def add(self, row: dict[str, Any]) -> None:
+        """Store an erasure."""
+        await insert(self._connection, Erasure, row)
+
+    async def complete(self, erasure_id: UUID, *, reason: str, told: dict[str, Any]) -> None:
+        """Store what came of an erasure, and forget what its job was told to look for."""
+        query = "UPDATE erasure SET reason = %(reason)s, erased = %(erased)s, kept = %(kept)s WHERE id = %(id)s"
+        await self._connection.execute(query, {"id": erasure_id, **adapt(Erasure, {"reason": reason, **told})})
+        query = "UPDATE job SET params = params - 'sealed' WHERE id = (SELECT job_id FROM erasure WHERE id = %s)"
+        await self._connection.execute(query, (erasure_id,))
+
+    async def get(self, erasure_id: UUID) -> dict[str, Any] | None:
+        """Return an erasure."""
+        query = f"SELECT {_COLUMNS} FROM {_SOURCE} WHERE e.id = %s"  # noqa: S608 - our own text
+        return await fetch_one(self._connection, query, (erasure_id,))
+
+    async def page(self, page: PageRequest, query: ErasureQuery) -> tuple[Sequence[dict[str, Any]], bool]:
+        """Return a page of erasures."""
+        selection = Selection(columns=_COLUMNS, source=_SOURCE, id_column="e.id")
+        for condition, parameters in [*equalities(query, {"subject": "e.subject"}), *created(query, "e")]:
+            selection.where(condition, **parameters)
+        return await select_page(self._connection, selection, page)
+
+
+class UserErasureStore:
+    """A user of the control schema whose texts are erased."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def get(self, user_id: UUID, tenant_id: UUID) -> dict[str, Any] | None:
+        """Return a user of the tenant, locked."""
+        query = (
+            "SELECT id, username, email, display_name, status FROM app_user WHERE id = %s AND tenant_id = %s FOR UPDATE"
+        )
+        return await fetch_one(self._connection, query, (user_id, tenant_id))
+
+    async def erase(self, user_id: UUID, *, username: str, at: datetime) -> None:
+        """Leave nothing of a user but the id, what the user was allowed, and a name that says nothing."""
+        await self._connection.execute(
+            "UPDATE app_user SET username = %s, subject = NULL, email = NULL, display_name = NULL,"
+            " version = version + 1, updated_at = %s WHERE id = %s",
+            (username, at, user_id),
+        )
+
+    async def records(self, user_id: UUID) -> int:
+        """Return how many records of the control schema are about a user: nobody can change those."""
+        query = "SELECT count(*) AS count FROM control.audit_record WHERE resource_id = %s"
+        row = await fetch_one(self._connection, query, (user_id,))
+        return int(row["count"]) if row else 0
