@@ -30,6 +30,7 @@ CENSUS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "payrec_open_reasons": ("Transactions that the last run left open, by why.", ["side", "reason"]),
     "payrec_recent_transactions": ("Transactions of the last 30 days: open, or closed.", ["side", "state"]),
     "payrec_overdue_transactions": ("Open expected transactions that were due before today.", []),
+    "payrec_accounts_without_statement": ("Accounts whose statement was told to be missing and has not come.", []),
     "payrec_open_age_seconds": ("Since when the oldest open transaction of a side is stored.", ["side"]),
     "payrec_audit_unsealed_changes": ("Changes whose audit records are in no seal yet.", []),
     "payrec_audit_unsealed_age_seconds": ("Age of the oldest of them.", []),

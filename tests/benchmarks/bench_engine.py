@@ -36,7 +36,8 @@ def generate(rows: int, seed: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         due = _FIRST_DAY + chance.randrange(90)
         reference = f"INV-{number:07d}"
         known = expected_keys(reference=reference, counterparty_name=name, counterparty_account=iban, account="DE1")
-        items.append((number, currency, 1, amount, amount, None, None, due, None, None, *known, tie_key(number), 1))
+        head = (number, currency, 1, amount, amount, None, None, due, None, None)
+        items.append((*head, *known, tie_key(number), 1, None))
         text = f"Invoice {reference} dated {due % 28 + 1:02d}.{due % 12 + 1:02d}.2026 customer no {payer}"
         seen = incoming_keys(remittance=text, counterparty_name=name, counterparty_account=iban, account="DE1")
         booked = due + chance.randrange(-5, 20)

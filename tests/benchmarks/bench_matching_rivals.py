@@ -82,7 +82,7 @@ def columns_of(data: DataSet) -> Columns:
         )
         minor, days = row["amount_minor"], (_day(row[f"{name}"]) for name in ("due_date", "window_from", "window_to"))
         head = (at, row["currency"], 1 if minor > 0 else -1, abs(minor), abs(minor), None, None)
-        items.append((*head, *days, *made, tie_key(str(row["id"])), 1))
+        items.append((*head, *days, *made, tie_key(str(row["id"])), 1, None))
         texts.update({key: row["counterparty_name"] for key in [name_key(row["counterparty_name"])] if key is not None})
     paying = data.incoming.filter(pl.col("amount_minor") != 0)
     for at, row in enumerate(paying.iter_rows(named=True)):

@@ -14,6 +14,7 @@ from payrec.models.expected_transactions import ExpectedTransactionCreate
 from payrec.models.incoming_transactions import IncomingTransactionPublic
 from payrec.models.matches import MatchPublic, MatchRunCreate, MatchRunPublic
 from payrec.models.matching_rules import MatchingRule, RuleClassification, RuleScope
+from payrec.models.remittance_advices import RemittanceAdviceCreate, RemittanceLine
 from payrec.models.tenants import MatchingSettings
 from support.matching_examples import EXAMPLES
 from support.matching_page import LEVEL_WORDS, PAGE, Told, filled, numbers, told, weights
@@ -22,7 +23,8 @@ from support.service import Service, Tenant
 
 MODELS = (
     MatchPublic, IncomingTransactionPublic, ExpectedTransactionCreate, MatchRunCreate, MatchRunPublic, MatchingRule,
-    RuleScope, RuleClassification, BacktestCreate, BacktestResult, BacktestFigures,
+    RuleScope, RuleClassification, BacktestCreate, BacktestResult, BacktestFigures, RemittanceAdviceCreate,
+    RemittanceLine,
 )  # fmt: skip
 """Of what the page may name members."""
 

@@ -124,6 +124,9 @@ standard    GET     /privacy/erasures/{erasure_id}               read
 standard    PUT     /fx-rates                                    matches:accept
 standard    GET     /fx-rates                                    read
 standard    POST    /fx-rates/upload                             matches:accept
+standard    POST    /remittance-advices                          write
+standard    GET     /remittance-advices                          read
+standard    GET     /remittance-advices/{advice_id}              read
 standard    GET     /reports/summary                             read
 standard    GET     /reports/ageing                              read
 standard    GET     /reports/open-balances                       read

@@ -20,6 +20,8 @@ class Example:
     """Of matching, beside automatic acceptance from ``high``."""
     rates: tuple[tuple[str, str, str], ...] = ()
     """Exchange rates of 2026-03-10: base, quote and rate."""
+    advices: tuple[Row, ...] = ()
+    """Remittance advices, in euros."""
     uploaded: bool = False
     """Whether the lines come in files, one after the other, which is where duplicates are flagged."""
 
@@ -41,6 +43,14 @@ def _invoices(*amounts: str, **fields: Any) -> tuple[Row, ...]:
         {"amount": amount, "reference": f"INV-2026-{at}", "externalId": f"{at}", **fields}
         for at, amount in enumerate(amounts, 1)
     )
+
+
+def _listed(*lines: tuple[int, int, str | None]) -> list[Row]:
+    """Return lines of an advice on these invoices: what is paid of each, what is held back, and why."""
+    return [
+        {"reference": f"INV-2026-{at}", "amountMinor": paid, "deductionMinor": held, "reason": reason}
+        for at, (paid, held, reason) in enumerate(lines, 1)
+    ]
 
 
 EXAMPLES = (
@@ -109,6 +119,18 @@ EXAMPLES = (
             {"amount": "100.00", "minAmountMinor": 9_000, "maxAmountMinor": 11_000, "reference": "POWER-2026-03"},
         ),
         incoming=({"amount": "104.20", "remittance": "POWER-2026-03"},),
+    ),
+    Example(
+        key="terms",
+        expected=(
+            {
+                "amount": "800.00",
+                "terms": [{"amountMinor": 78_400, "until": "2026-03-14"}],
+                "dueDate": "2026-03-31",
+                "reference": "INV-2026-0520",
+            },
+        ),
+        incoming=({"amount": "784.00", "remittance": "INV-2026-0520"},),
     ),
     Example(
         key="near_amount",
@@ -184,6 +206,24 @@ EXAMPLES = (
         key="by_references",
         expected=_invoices("100.00", "120.00", "80.00", **BOLT),
         incoming=({"amount": "300.00", "remittance": "INV-2026-1, INV-2026-2, INV-2026-3", **BOLT},),
+    ),
+    Example(
+        key="by_advice",
+        expected=_invoices("400.00", "250.00", **BOLT),
+        incoming=({"amount": "650.00", **BOLT},),
+        advices=({**BOLT, "totalMinor": 65_000, "lines": _listed((40_000, 0, None), (25_000, 0, None))},),
+    ),
+    Example(
+        key="deduction",
+        expected=_invoices("400.00", "250.00", **BOLT),
+        incoming=({"amount": "600.00", **BOLT},),
+        advices=(
+            {
+                **BOLT,
+                "totalMinor": 60_000,
+                "lines": _listed((36_000, 4_000, "one was broken"), (24_000, 1_000, "freight")),
+            },
+        ),
     ),
     Example(
         key="by_quotes",

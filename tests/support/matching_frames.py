@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from payrec.domain.matching.advices import ADVICES_SCHEMA
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals, propose
-from payrec.domain.matching.keys import expected_keys, incoming_keys, name_key, tie_key
+from payrec.domain.matching.keys import expected_keys, incoming_keys, name_key, reference_key, tie_key
 from payrec.domain.matching.names import NAMES_SCHEMA
 from payrec.domain.matching.rules import (
     FEATURES,
+    AdjustmentType,
     Confidence,
     GroupLevel,
     MatchingRules,
@@ -42,6 +44,8 @@ class Item:
     account: str | None = None
     group: str | None = None
     tie: str | None = None
+    terms: tuple[tuple[int, int], ...] = ()
+    """Amounts, and the last day of each."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ def expected_frame(items: Sequence[Item]) -> pl.DataFrame:
             ),
             tie_key(it.tie or it.id),
             1,
+            [number for term in it.terms for number in term] or None,
         )
         for at, it in enumerate(items)
     ]
@@ -190,6 +195,11 @@ class Outcome:
         """The proposals of several legs."""
         return [m for m in self.matches if len(m.legs) > 1]
 
+    def adjustments(self, items: Sequence[Item]) -> dict[str, tuple[AdjustmentType, int]]:
+        """Return what is settled of items without money, by item."""
+        found = self.proposals.adjustments.drop_nulls("expected").iter_rows(named=True)
+        return {items[row["expected"]].id: (AdjustmentType(row["type"]), row["amount_minor"]) for row in found}
+
     def levels(self, item: str, line: str) -> dict[str, int]:
         """Return the levels of one pair by feature."""
         return dict(self.pairs[item, line].levels)
@@ -204,7 +214,9 @@ _SIDES = ("expected", "incoming")
 
 def _ends(leg: dict[str, int | None], items: Sequence[Item], lines: Sequence[Line]) -> tuple[str, str]:
     """Return the ids of the two that a leg joins, items before lines and the contra side last."""
-    columns = {"expected": items, "incoming": lines, "contra_expected": items, "contra_incoming": lines}
+    columns: dict[str, Sequence[Item | Line]] = {
+        "expected": items, "incoming": lines, "contra_expected": items, "contra_incoming": lines,
+    }  # fmt: skip
     one, other = (rows[at].id for name, rows in columns.items() if (at := leg[name]) is not None)
     return one, other
 
@@ -218,11 +230,42 @@ def _pair(one: str, other: str, places: Sequence[dict[str, int]]) -> dict[str, i
     return {"expected": places[0][one], "incoming": places[1][other]}
 
 
+@dataclass(frozen=True)
+class Advice:
+    """A remittance advice: what is paid of each reference, and what is held back."""
+
+    lines: tuple[tuple[str, int, int], ...]
+    payment: str | None = None
+    name: str | None = None
+    currency: str = "EUR"
+    total: int | None = None
+
+
+def advices_frame(advices: Sequence[Advice]) -> pl.DataFrame:
+    """Make the frame; the number of an advice is its place in the sequence."""
+    rows = [
+        (
+            at,
+            advice.currency,
+            sum(paid for _, paid, _ in advice.lines) if advice.total is None else advice.total,
+            reference_key(advice.payment),
+            name_key(advice.name),
+            reference_key(reference),
+            paid,
+            held,
+        )
+        for at, advice in enumerate(advices)
+        for reference, paid, held in advice.lines
+    ]
+    return pl.DataFrame(rows, schema=dict(ADVICES_SCHEMA), orient="row")
+
+
 def run(
     items: Sequence[Item],
     lines: Sequence[Line],
     rules: MatchingRules | None = None,
     rejected: Iterable[tuple[str, str]] = (),
+    advices: Sequence[Advice] = (),
 ) -> Outcome:
     """Run the engine on both sides."""
     places = ({it.id: at for at, it in enumerate(items)}, {line.id: at for at, line in enumerate(lines)})
@@ -234,6 +277,7 @@ def run(
             rules or MatchingRules(auto_accept=True),
             refused,
             names_frame([*items, *lines]),
+            advices=advices_frame(advices),
         ),
         items,
         lines,

@@ -47,6 +47,7 @@ LEVEL_WORDS: Final = {
         "SMALLER": "is less than what is open",
         "LARGER": "is more than what is open",
         "CONVERTED": "is in another currency, and at the rate of about the day nearly what is open",
+        "TERM": "is what one of the item's terms asks for, in time",
     },
     "date": {
         "NEAR": f"is at most {rules.NEAR_DAYS} days beside the due date",
@@ -77,6 +78,7 @@ LEVEL_WORDS: Final = {
         "BY_FEW": "is two or three of the few open items of the counterparty",
         "BY_EQUAL_PARTS": "is equal payments of the item's counterparty",
         "BY_QUOTES": "is all items of its counterparty that the payment quotes, some by a few characters",
+        "BY_ADVICE": "is what the payer's remittance advice lists",
     },
 }
 """What each level means to a reader, by the feature. The silent level 0 is not told."""
@@ -156,6 +158,9 @@ async def told(world: World, example: Example) -> Told:
     for rate in example.rates:
         await world.rate(*rate)
     items = [await world.expect(**row) for row in example.expected]
+    for advice in example.advices:
+        answer = await world.tenant.post("/remittance-advices", {"currency": "EUR", **advice})
+        assert answer.status_code == 201, answer.text
     if example.uploaded:
         for row in example.incoming:
             await world.upload([{"direction": "credit", "currency": "EUR", "bookingDate": "2026-03-12", **row}])
@@ -182,6 +187,7 @@ def _block(
     lines = [_table(titles, rows)]
     if example.settings:
         lines.append(f"With {', '.join(f'`{name}` {_setting(value)}' for name, value in example.settings.items())}.")
+    lines += [_advice(advice) for advice in example.advices]
     lines += [f"With a rate of {rate} {quote} for 1 {base}." for base, quote, rate in example.rates]
     for match in matches:
         done = "accepted at once" if match["status"] == "accepted" else "waits for a person"
@@ -189,6 +195,16 @@ def _block(
     if not matches:
         lines.append("Nothing is proposed.")
     return "\n\n".join(lines)
+
+
+def _advice(advice: Row) -> str:
+    listed = []
+    for line in advice["lines"]:
+        held = line.get("deductionMinor")
+        less = f" and holds back {format_minor(held, 'EUR')} ({line['reason']})" if held else ""
+        listed.append(f"{format_minor(line['amountMinor'], 'EUR')} for {line['reference']}{less}")
+    payer, total = advice["counterpartyName"], format_minor(advice["totalMinor"], "EUR")
+    return f"With a remittance advice of {payer}: of {total} EUR it has {', '.join(listed)}."
 
 
 def _setting(value: Any) -> str:
@@ -213,6 +229,8 @@ def _amount(row: Row) -> str:
     limits = [row.get(name) for name in ("minAmountMinor", "maxAmountMinor")]
     if any(limit is not None for limit in limits):
         text += f" ({' to '.join(format_minor(limit, row['currency']) for limit in limits if limit is not None)})"
+    for term in row.get("terms") or ():
+        text += f", or {format_minor(term['amountMinor'], row['currency'])} until {term['until']}"
     return text
 
 

@@ -16,6 +16,8 @@ _AMOUNTS = st.sampled_from([1, 100, 101, 200, 300])
 _DAYS = st.sampled_from([None, 20_500, 20_569, 20_570, 20_600, 20_604, 20_615, 20_661, 20_800])
 _IDS = st.sampled_from([None, "E2E-0001", "E2E"])
 
+_TERMS = st.sampled_from([(), (), ((100, 20_604),), ((101, 20_500), (100, 20_800))])
+
 _SCOPES = st.sampled_from(
     [
         Scope(own_account_key=account_key("DE1")),
@@ -63,6 +65,7 @@ def sides_drawn(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
             iban=draw(_PARTIES),
             name=draw(_NAMES),
             account=draw(_PARTIES),
+            terms=draw(_TERMS),
         )
         for at in range(draw(st.integers(0, 5)))
     ]

@@ -64,6 +64,8 @@ TABLES = (
     "posting_acknowledgement",
     "posting_codes",
     "rejection_forgotten",
+    "remittance_advice",
+    "remittance_advice_line",
     "statement_notice",
     "reversal_link",
     "webhook",

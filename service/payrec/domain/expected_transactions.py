@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 from payrec.domain.incoming_transactions import day_number
@@ -31,10 +33,20 @@ def open_row(row: dict[str, Any]) -> dict[str, Any]:
         "to_day": day_number(row["expected_to_on"]),
         "direction": 1 if row["direction"] == "credit" else -1,
         "currency": row["currency"],
+        "terms": _terms(row["terms"]),
     }
 
 
 def _content_key(row: dict[str, Any]) -> int:
     """Return a key of what the transaction says, for ties between transactions without an externalId."""
     texts = ("reference", "end_to_end_id", "counterparty_name", "counterparty_account", "account", "description")
-    return tie_key(row["amount_minor"], row["currency"], str(row["due_on"]), *(row[t] for t in texts))
+    terms = _terms(row["terms"]) or ()
+    return tie_key(row["amount_minor"], row["currency"], str(row["due_on"]), *(row[t] for t in texts), *terms)
+
+
+def _terms(stated: Sequence[dict[str, Any]] | None) -> list[int] | None:
+    """Return the amount and the last day of each term, one after the other; None where there are none."""
+    if not stated:
+        return None
+    numbers = ((term["amountMinor"], day_number(date.fromisoformat(term["until"])) or 0) for term in stated)
+    return [number for pair in numbers for number in pair]

@@ -47,6 +47,7 @@ from payrec.services.matches import MatchService
 from payrec.services.period_locks import PeriodLockService
 from payrec.services.postings import PostingService
 from payrec.services.reconciliations import ReconciliationService
+from payrec.services.remittance_advices import RemittanceAdviceService
 from payrec.services.reports import ReportService
 from payrec.services.returns import ReturnService
 from payrec.services.secret_box import SecretBox
@@ -296,6 +297,10 @@ class Factory(BaseFactory):
     def create_posting_service(self) -> PostingService:
         """Make the service of ``/postings``."""
         return PostingService(work=self._work, pager=self._pager)
+
+    def create_remittance_advice_service(self) -> RemittanceAdviceService:
+        """Make the service of ``/remittance-advices``."""
+        return RemittanceAdviceService(work=self._work, pager=self._pager)
 
     def create_fx_rate_service(self) -> FxRateService:
         """Make the service of ``/fx-rates``."""

@@ -39,6 +39,9 @@ SOURCES_LOOKED_AT: Final = "* * * * *"
 OVERDUE_AT: Final = "4,34 * * * *"
 """When overdue items are looked for: soon after midnight of every time zone but the few at a quarter (cron, UTC)."""
 
+MISSING_STATEMENTS_AT: Final = "9,39 * * * *"
+"""When accounts are looked for whose statements have not come: as soon after midnight (cron, UTC)."""
+
 TURN_SECONDS: Final = 0.5
 """For how long a wake-up begins jobs; then others have their turn, and another wake-up does the rest."""
 
@@ -56,6 +59,7 @@ TOMBSTONES_AT: Final = "2-57/5 * * * *"
 
 PERIODIC: Final = {
     "announce_expiring_keys": EXPIRIES_AT,
+    "announce_missing_statements": MISSING_STATEMENTS_AT,
     "announce_overdue": OVERDUE_AT,
     "collect_objects": OBJECTS_COLLECTED_AT,
     "drop_expired": DROPPED_AT,

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX
+from payrec.constants.remittance import PAYMENT_TERMS_MAX
 from payrec.domain.issued_references import ReferenceKind
 from payrec.models.common import (
     AmountMinor,
@@ -25,6 +26,7 @@ from payrec.models.common import (
     MetadataKey,
     MetadataValue,
     MoneyGiven,
+    Public,
     Request,
     Resource,
     SearchText,
@@ -32,6 +34,16 @@ from payrec.models.common import (
 )
 
 ExpectedStatus = Literal["open", "partially_matched", "matched", "void"]
+
+
+class PaymentTerm(Request):
+    """An early payment: ``amountMinor`` settles the item whole, if it is booked by ``until``."""
+
+    amount_minor: Annotated[int, Field(ge=1, le=AMOUNT_MINOR_MAX)]
+    until: Date
+
+
+Terms = Annotated[list[PaymentTerm], Field(max_length=PAYMENT_TERMS_MAX)]
 
 
 class ExpectedTransactionCreate(MoneyGiven):
@@ -56,6 +68,8 @@ class ExpectedTransactionCreate(MoneyGiven):
     """What of it is still open where something was settled before; all of it unless given."""
     issue_reference: ReferenceKind | None = None
     """Which kind of reference to make for it, in the place of one that is given."""
+    terms: Terms = Field(default_factory=list)
+    """What settles it before it is due; the difference is a ``discount``."""
 
 
 class ExpectedTransactionsBulk(Request):
@@ -93,6 +107,8 @@ class ExpectedTransactionPatch(Request):
     description: Text | None = None
     metadata: dict[MetadataKey, MetadataValue | None] | None = None
     """Merged into what there is: null removes a member, or all of them."""
+    terms: Terms | None = None
+    """In the place of those that there are; null removes all of them."""
 
     @field_validator("direction", "amount_minor", "amount", "currency")
     @classmethod
@@ -125,6 +141,13 @@ class ExpectedUploadOptions(RecordFileOptions):
     mode: Literal["all_or_nothing", "valid_rows"] = "valid_rows"
 
 
+class PaymentTermPublic(Public):
+    """An amount that settles the item whole, and the last day on which it does."""
+
+    amount_minor: int
+    until: date
+
+
 class ExpectedTransactionPublic(Resource):
     """An expected transaction and what became of it."""
 
@@ -155,6 +178,7 @@ class ExpectedTransactionPublic(Resource):
     matched_amount_minor: int
     open_amount_minor: int
     void_reason: str | None
+    terms: list[PaymentTermPublic]
 
 
 class ExpectedTransactionQuery(ListQuery, AsOfQuery):

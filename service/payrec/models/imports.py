@@ -15,7 +15,7 @@ from payrec.domain.statements import StatementKind
 from payrec.models.common import Currency, ListQuery, Public, Resource, Text
 
 ImportStatus = Literal["processing", "completed", "failed"]
-ImportResource = Literal["incoming-transactions", "expected-transactions", "expected-snapshots"]
+ImportResource = Literal["incoming-transactions", "expected-transactions", "expected-snapshots", "matches"]
 # fmt: off
 UploadFormat = Literal[
     "auto", "camt", "camt.052", "camt.053", "camt.054", "mt940", "mt942", "bai2", "ofx", "csv", "xlsx", "json",

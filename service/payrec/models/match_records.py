@@ -42,6 +42,7 @@ class MatchStatePublic(Public):
     decided_at: datetime | None
     decision_reason: str | None
     effective_on: date | None
+    reversed_on: date | None
     returned_amount_minor: int
     superseded_by: UUID | None
 

@@ -14,6 +14,7 @@ import polars as pl
 from payrec.constants.jobs import BACKTEST_ROWS_MAX
 from payrec.domain.expected_transactions import open_row
 from payrec.domain.incoming_transactions import open_row_of
+from payrec.domain.matching.advices import ADVICES_SCHEMA
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.exchange import RATES_SCHEMA
@@ -31,9 +32,7 @@ from payrec.storage.allocations import Side
 from payrec.storage.backtests import BacktestStore
 from payrec.storage.database import Database
 from payrec.storage.fx_rates import FxRateStore
-
-_RENAMED: Final = {"amount_minor": "open_minor", "version": "revision"}
-"""Columns of the engine that open rows call otherwise."""
+from payrec.storage.remittance_advices import RemittanceAdviceStore
 
 _ENDS: Final = {"expected_id": "expected", "contra_expected_id": "contra_expected", "incoming_id": "incoming",
                 "contra_incoming_id": "contra_incoming"}  # fmt: skip
@@ -79,8 +78,10 @@ async def decided(database: Database, scope: TenantScope, day: date, rules: Matc
         aliases = await AliasStore(connection).active(as_of=before)
         rejected = await store.rejected(as_of=before)
         rates = await _rates(FxRateStore(connection), rows[Side.INCOMING], as_of=end)
+        totals = {(line["open_minor"], line["currency"]) for line in rows[Side.INCOMING]}
+        advices = await RemittanceAdviceStore(connection).known(totals, as_of=end)
     taught = replace(rules, calibration=calibration_of(row), aliases=aliases)
-    proposals = await asyncio.to_thread(_proposed, rows, taught, rejected, rates)
+    proposals = await asyncio.to_thread(_proposed, rows, taught, rejected, rates, advices)
     items, lines = ([r["transaction_id"] for r in rows[side]] for side in (Side.EXPECTED, Side.INCOMING))
     return Day(
         arrived=frozenset(r["transaction_id"] for r in rows[Side.INCOMING] if r["arrived"]),
@@ -120,18 +121,12 @@ async def _rates(store: FxRateStore, lines: Sequence[dict[str, Any]], *, as_of: 
     return await store.at(first=first, last=last, as_of=as_of)
 
 
-def _frame(rows: Sequence[dict[str, Any]], schema: Any) -> pl.DataFrame:
-    columns = {name: [row[_RENAMED.get(name, name)] for row in rows] for name in schema if name != "ordinal"}
-    typed = {name: dtype for name, dtype in schema.items() if name != "ordinal"}
-    frame = pl.DataFrame(columns, schema=typed).with_row_index("ordinal")
-    return frame.with_columns(pl.col("ordinal").cast(pl.Int32)).select(list(schema))
-
-
 def _proposed(
     rows: dict[Side, list[dict[str, Any]]],
     rules: MatchingRules,
     rejected: Sequence[dict[str, Any]],
     rates: Sequence[dict[str, Any]],
+    advices: Sequence[dict[str, Any]],
 ) -> Proposals:
     places = {side: {row["transaction_id"]: at for at, row in enumerate(of_side)} for side, of_side in rows.items()}
     pairs = []
@@ -150,6 +145,7 @@ def _proposed(
         rejected=pl.DataFrame(pairs, schema=dict(REJECTED_SCHEMA)),
         names=pl.DataFrame([*texts.items()], schema=dict(NAMES_SCHEMA), orient="row"),
         rates=pl.DataFrame(list(rates), schema=dict(RATES_SCHEMA)),
+        advices=pl.DataFrame(list(advices), schema=dict(ADVICES_SCHEMA)),
     )
 
 

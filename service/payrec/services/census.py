@@ -22,7 +22,7 @@ class Counted:
     """What was counted in one tenant environment."""
 
     rows: dict[str, Any]
-    """How many transactions are open or overdue, how many changes in no seal, and the ids of the oldest."""
+    """How many transactions are open or overdue, accounts without statement, changes in no seal, ids of the oldest."""
     amounts: list[dict[str, Any]]
     """What is open in minor units, by side, direction, currency and number of the age."""
     recent: dict[str, int]
@@ -57,6 +57,7 @@ class Census:
         self.environments += 1
         rows = counted.rows
         self._sums["payrec_overdue_transactions"][()] += rows["overdue"]
+        self._sums["payrec_accounts_without_statement"][()] += rows["without_statement"]
         for side in _SIDES:
             self._sums["payrec_open_transactions"][(side,)] += rows[side]
             self._oldest("payrec_open_age_seconds", (side,), age_of(rows[f"oldest_{side}_id"], now=self._now))

@@ -30,7 +30,7 @@ from payrec.models.expected_transactions import (
     ExpectedTransactionVoid,
 )
 from payrec.services.auto_runs import match_soon
-from payrec.services.expected_rows import COLUMNS_BY_FIELD, contradictions, public_of
+from payrec.services.expected_rows import COLUMNS_BY_FIELD, contradictions, public_of, stored_terms
 from payrec.services.match_rivals import supersede_rivals
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
@@ -171,6 +171,8 @@ def _changed(row: dict[str, Any], given: ExpectedTransactionPatch) -> dict[str, 
     }
     if "metadata" in wanted:
         wanted["metadata"] = _metadata(row["metadata"], wanted["metadata"])
+    if "terms" in wanted:
+        wanted["terms"] = stored_terms(wanted["terms"])
     wanted["amount_minor"] = _amount(row, given)
     after = {**row, **wanted}
     errors = contradictions(
@@ -179,6 +181,7 @@ def _changed(row: dict[str, Any], given: ExpectedTransactionPatch) -> dict[str, 
         max_amount_minor=after["max_amount_minor"],
         expected_from=after["expected_from_on"],
         expected_to=after["expected_to_on"],
+        terms=after["terms"],
     )
     if errors:
         raise ValidationFailedError.of(*errors)

@@ -13,7 +13,7 @@ from payrec.domain.expected_transactions import open_row
 from payrec.domain.issued_references import issued_reference
 from payrec.domain.money import format_minor
 from payrec.errors import FieldError, ValidationFailedError
-from payrec.models.expected_transactions import ExpectedTransactionCreate, ExpectedTransactionPublic
+from payrec.models.expected_transactions import ExpectedTransactionCreate, ExpectedTransactionPublic, PaymentTerm
 from payrec.services.validation import amount_of
 
 COLUMNS_BY_FIELD: Final = {
@@ -33,6 +33,7 @@ COLUMNS_BY_FIELD: Final = {
     "group_key": "group_key",
     "description": "description",
     "metadata": "metadata",
+    "terms": "terms",
 }
 """Fields of the interface, as Python calls them, and the columns that hold them as they are."""
 
@@ -60,6 +61,7 @@ def stated(given: ExpectedTransactionCreate) -> Stated:
         max_amount_minor=given.max_amount_minor,
         expected_from=given.expected_from,
         expected_to=given.expected_to,
+        terms=stored_terms(given.terms),
     )
     open_minor = amount_minor if given.open_amount_minor is None else given.open_amount_minor
     if open_minor > amount_minor:
@@ -80,6 +82,7 @@ def contradictions(
     max_amount_minor: int | None,
     expected_from: date | None,
     expected_to: date | None,
+    terms: Sequence[dict[str, Any]] | None,
 ) -> list[FieldError]:
     """Return what cannot be together."""
     errors = []
@@ -92,7 +95,19 @@ def contradictions(
     if expected_from and expected_to and expected_from > expected_to:
         detail = "must not be before expectedFrom"
         errors.append(FieldError(pointer="/expectedTo", code="range_reversed", detail=detail))
+    days = [term["until"] for term in terms or ()]
+    if len(set(days)) < len(days):
+        errors.append(FieldError(pointer="/terms", code="term_twice", detail="two terms end on one day"))
+    if any(term["amountMinor"] >= amount_minor for term in terms or ()):
+        detail = "a term asks for less than the amount"
+        errors.append(FieldError(pointer="/terms", code="term_not_below_amount", detail=detail))
     return errors
+
+
+def stored_terms(given: Sequence[PaymentTerm] | None) -> list[dict[str, Any]] | None:
+    """Return terms as they are stored, by day; None where there are none."""
+    terms = [{"amountMinor": term.amount_minor, "until": term.until.isoformat()} for term in given or ()]
+    return sorted(terms, key=lambda term: (term["until"], term["amountMinor"])) or None
 
 
 def stored_row(found: Stated, *, transaction_id: UUID, at: datetime, change_id: UUID) -> dict[str, Any]:
@@ -108,6 +123,9 @@ def stored_row(found: Stated, *, transaction_id: UUID, at: datetime, change_id: 
         **{name: getattr(given, field) for field, name in COLUMNS_BY_FIELD.items()},
         "reference_issued": given.issue_reference is not None,
     }
+    terms = stored_terms(given.terms)
+    # A tuple is JSON for who copies it.
+    row["terms"] = None if terms is None else tuple(terms)
     if given.issue_reference is not None:
         row["reference"] = issued_reference(given.issue_reference, transaction_id)
     return row
@@ -162,5 +180,5 @@ def created(row: dict[str, Any], day: date) -> ExpectedTransactionPublic:
 def public_of(row: dict[str, Any]) -> ExpectedTransactionPublic:
     """Return the resource of a stored row."""
     return ExpectedTransactionPublic.model_validate(
-        {**row, "amount": format_minor(row["amount_minor"], row["currency"])}
+        {**row, "amount": format_minor(row["amount_minor"], row["currency"]), "terms": row["terms"] or []}
     )

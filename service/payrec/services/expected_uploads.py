@@ -21,8 +21,11 @@ from payrec.services.work import Unit
 from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.expected_transactions import ExpectedTransactionStore
 
+NESTED_FIELDS: Final = frozenset({"metadata", "terms"})
+"""Members that are no texts or numbers."""
+
 RECORD_FIELDS: Final = frozenset(
-    field.alias or name for name, field in ExpectedTransactionCreate.model_fields.items() if name != "metadata"
+    field.alias or name for name, field in ExpectedTransactionCreate.model_fields.items() if name not in NESTED_FIELDS
 )
 """What a table may have as headings besides members of ``metadata``."""
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from payrec.domain.fx_rates import FxRateError, converted, parse_derived_rate
-from payrec.domain.matching.rules import AmountLevel, Level
+from payrec.domain.matching.rules import AmountLevel, GroupLevel, Level
 from payrec.domain.money import exponent, format_minor
 from payrec.services.match_checks import Check, Row, check
 from payrec.services.match_ends import taken_of
 
 _ON_ITEM: Final = frozenset({"fee", "discount", "write_off", "fx", "withholding_tax", "bank_charge", "deduction"})
+_LISTED: Final = frozenset({"deduction", "discount"})
+"""What the payer's advice may say of an item."""
+
 _ON_LINE: Final = frozenset({"over_payment"})
 _SETTLED_WHOLE: Final = frozenset({AmountLevel.BAND, AmountLevel.TOLERANCE})
 _ROUNDED_MINOR: Final = 5
@@ -29,6 +32,8 @@ def adjustments(row: Row, levels: Mapping[str, Level]) -> Check:
         faults.append(f"{len(crossing)} legs are of two currencies, and {len(rates)} rates are stored")
     elif crossing:
         faults += _exchange(crossing[0], rates[0])
+    elif levels.get("group", 0) == GroupLevel.BY_ADVICE:
+        faults += [f"nobody lists a {stored['type']}" for stored in found if stored["type"] not in _LISTED]
     elif found and len(row["legs"]) == 1 and row["levels"] is not None and not faults:
         faults += _type(row, AmountLevel(levels.get("amount", 0)))
     told = ", ".join(f"{s['type']} {format_minor(s['minor'], s['currency'])} {s['currency']}" for s in found)
@@ -71,7 +76,9 @@ def _type(row: Row, level: AmountLevel) -> list[str]:
     unit = 10 ** exponent(leg["expected_currency"])
     gap = abs(asked - paid)
     short = paid < asked
-    if (gap <= _ROUNDED_MINOR or (gap < unit and paid % unit == 0)) and gap <= asked // 10:
+    if level is AmountLevel.TERM:
+        wanted = {"discount"}
+    elif (gap <= _ROUNDED_MINOR or (gap < unit and paid % unit == 0)) and gap <= asked // 10:
         wanted = {"rounding"}
     elif not short:
         wanted = {"over_payment"} if gap <= asked // 5 or level in _SETTLED_WHOLE else set()

@@ -193,7 +193,7 @@ def _of_pair(levels: Mapping[str, Level], status: Uniqueness, *, certified: bool
 
 
 _TIMELY: Final = frozenset({DateLevel.UNKNOWN, DateLevel.NEAR, DateLevel.CLOSE})
-_EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND})
+_EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND, AmountLevel.TERM})
 _SEARCHED: Final = frozenset({GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_SOME_INSTALMENTS, GroupLevel.BY_QUOTES})
 
 
@@ -304,6 +304,9 @@ def sums(row: Row, levels: Mapping[str, Level]) -> Check:
 def _whole(row: Row, levels: Mapping[str, Level], end: str) -> bool:
     """Tell whether all that is open of an end's transactions is matched, as the level of the amount has it."""
     both = {name for name, _ in ENDS}
+    if levels.get("group", 0) == GroupLevel.BY_ADVICE:
+        # Of an item the advice may list a part.
+        return end == "incoming"
     sides = {AmountLevel.EQUAL: both, AmountLevel.SMALLER: {"incoming"}, AmountLevel.LARGER: {"expected"}}
     level = AmountLevel(levels.get("amount", 0))
     if level is AmountLevel.SMALLER and any(leg["expected_contra"] or leg["incoming_contra"] for leg in row["legs"]):

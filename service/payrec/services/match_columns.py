@@ -9,12 +9,14 @@ from typing import Any, Final
 
 import polars as pl
 
+from payrec.domain.matching.advices import ADVICES_SCHEMA
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, Known
 from payrec.domain.matching.exchange import RATES_SCHEMA
 from payrec.domain.matching.names import NAMES_SCHEMA
 from payrec.storage.binary_copy import decoded, encoded
 from payrec.storage.fx_rates import RATE_COLUMNS
 from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS
+from payrec.storage.remittance_advices import OPEN_COLUMNS
 from payrec.storage.rows import CopiedRows
 
 _RENAMED: Final = {"open_minor": "amount_minor", "revision": "version"}
@@ -48,6 +50,8 @@ class Snapshot:
     """And how many items are open in all."""
     new_names: pl.DataFrame | None = None
     """And the names among them that are not kept yet, as ``CounterpartyNameStore`` keeps them."""
+    advices: pl.DataFrame | None = None
+    """What payers have listed of payments that may be among the lines, as ADVICES_SCHEMA."""
 
 
 def expected_frame(rows: CopiedRows) -> pl.DataFrame:
@@ -71,6 +75,11 @@ def stated_frame(rows: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -
 def rates_frame(data: bytes) -> pl.DataFrame:
     """Return the exchange rates that ``FxRateStore`` has read."""
     return frame_of(data, {name: RATES_SCHEMA[name] for name in RATE_COLUMNS})
+
+
+def advices_frame(data: bytes) -> pl.DataFrame:
+    """Return the remittance advices that ``RemittanceAdviceStore`` has read."""
+    return frame_of(data, {name: ADVICES_SCHEMA[name] for name in OPEN_COLUMNS})
 
 
 def named(frame: pl.DataFrame, known: pl.Series | None = None) -> pl.DataFrame:

@@ -22,14 +22,24 @@ HYPOTHESES: Final[Mapping[GroupLevel, str]] = {
     GroupLevel.BY_REFERENCES: "all items that the payment quotes are the payment",
     GroupLevel.BY_INSTALMENTS: "all payments that quote the item are the item",
     GroupLevel.BY_QUOTES: "all items of its counterparty that the payment quotes are the payment",
+    GroupLevel.BY_ADVICE: "the items that a remittance advice lists are the payment",
     GroupLevel.BY_SOME_REFERENCES: "one set alone of the items that the payment quotes is the payment",
     GroupLevel.BY_SOME_INSTALMENTS: "one set alone of the payments that quote the item is the item",
 }
 """What was supposed of a group that somebody named."""
 
 _OF_LINE: Final = frozenset(
-    {GroupLevel.BY_KEY, GroupLevel.BY_REFERENCES, GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_QUOTES}
+    {
+        GroupLevel.BY_KEY,
+        GroupLevel.BY_REFERENCES,
+        GroupLevel.BY_SOME_REFERENCES,
+        GroupLevel.BY_QUOTES,
+        GroupLevel.BY_ADVICE,
+    }
 )
+
+_LISTED: Final = frozenset({GroupLevel.BY_KEY, GroupLevel.BY_ADVICE})
+"""Held together by somebody's list, whatever their number."""
 
 _WHOLE: Final = frozenset({level for level in GroupLevel if level.proves} | {GroupLevel.BY_QUOTES})
 """Of which all that is named is matched, and nothing was searched for."""
@@ -57,7 +67,7 @@ def proof(row: Row, level: GroupLevel) -> Check:
         return check("proof", ["the record of how the group was found is missing or not readable"], "")
     sets, named, bounds, size = record["sets"], record["named"], record["bounds"], len(row["legs"])
     faults = []
-    longest = GROUP_LEGS_MAX if level is GroupLevel.BY_KEY else bounds.get("groupSizeMax", 0)
+    longest = GROUP_LEGS_MAX if level in _LISTED else bounds.get("groupSizeMax", 0)
     if size > longest:
         faults.append(f"it has {size} legs, and at most {longest} were allowed")
     if level in _WHOLE and (sets, named) != (1, size):

@@ -23,6 +23,7 @@ from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope
 from payrec.services.match_columns import (
     Snapshot,
+    advices_frame,
     array_of,
     expected_frame,
     frame_of,
@@ -42,6 +43,7 @@ from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.match_keys import MatchKeyStore
 from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_runs import MatchRunStore
+from payrec.storage.remittance_advices import RemittanceAdviceStore
 from payrec.storage.rows import CopiedRows
 
 ITEMS_PER_LINE_LOOKED_UP: Final = 20
@@ -111,11 +113,13 @@ class MatchIncrements:
             if incoming_filter is not None and await store.items_within(least) < least:
                 return None
             rates = rates_frame(await FxRateStore(other).read(days=FX_DAYS_MAX))
+            advices = advices_frame(await RemittanceAdviceStore(other).read_open())
+            listed = advices["reference_key"]
             try:
-                found = await _Increment(connection, other, rules).read(lines, undecided, items_open=items)
+                found = await _Increment(connection, other, rules).read(lines, undecided, listed, items_open=items)
             except TooFarError:
                 return None
-        return found, rates
+        return replace(found, advices=advices), rates
 
     async def keep_names(self, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> None:
         """Keep the names that a run has made, so that the next one finds them."""
@@ -149,10 +153,13 @@ class _Increment:
         self._items = MatchKeyStore(connection)
         self._rules = rules
 
-    async def read(self, lines: pl.DataFrame, undecided: pl.DataFrame | None, *, items_open: int | None) -> Snapshot:
+    async def read(
+        self, lines: pl.DataFrame, undecided: pl.DataFrame | None, listed: pl.Series, *, items_open: int | None
+    ) -> Snapshot:
         """Return the lines and the items that they may reach, and the ``undecided`` ones.
 
-        ``items_open`` is how many are open in all, where that is known.
+        ``listed`` are references that remittance advices name, ``items_open`` is how many items are open in all, where
+        that is known.
 
         Raises
         ------
@@ -164,7 +171,7 @@ class _Increment:
         counting = asyncio.create_task(_counted(MatchKeyStore(self._other), items_open))
         try:
             everybody = names.normal if names is not None else None
-            items = await self._answered(reached(lines, similar, undecided, everybody))
+            items = await self._answered(reached(lines, similar, undecided, everybody, listed))
             own = await self._items.own_accounts(lines["account_key"].drop_nulls().unique())
         finally:
             await asyncio.wait([counting])

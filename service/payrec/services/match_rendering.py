@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from payrec.constants import EXPLANATION_MEMBERS_MAX
@@ -179,7 +180,23 @@ def _explanation(levels: dict[str, int], row: dict[str, Any]) -> str:
             status=uniqueness,
             rivals=row["candidates"] - 1,
         )
-    return explain.group_explanation(levels, group=_group(row), expected=expected, incoming=incoming, status=uniqueness)
+    return explain.group_explanation(
+        levels,
+        group=_group(row),
+        expected=expected,
+        incoming=incoming,
+        adjustments=_summed([_adjusted(x, legs[0]) for x in row["adjustments"] or ()]),
+        status=uniqueness,
+    )
+
+
+def _summed(adjustments: list[explain.AdjustmentFacts]) -> list[explain.AdjustmentFacts]:
+    """Return the adjustments of a group, those of one type together."""
+    sums: dict[rules.AdjustmentType, explain.AdjustmentFacts] = {}
+    for one in adjustments:
+        before = sums.get(one.type)
+        sums[one.type] = one if before is None else replace(one, amount_minor=before.amount_minor + one.amount_minor)
+    return list(sums.values())
 
 
 def _by_rules(row: dict[str, Any]) -> str:

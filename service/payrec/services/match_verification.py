@@ -144,7 +144,9 @@ async def _allocations(store: MatchStore, row: dict[str, Any]) -> Check:
 async def _proofs(store: MatchStore, row: dict[str, Any], group: GroupLevel) -> list[Check]:
     """Look at the record of a group and, while it is a proposal and nothing has changed, look for it again."""
     record = match_group_proof.proof(row, group)
-    if not record.holds or row["status"] != "proposed" or _changed(row) or group not in match_group_proof.HYPOTHESES:
+    # What an advice lists is nothing that the transactions themselves would tell.
+    searched = group in match_group_proof.HYPOTHESES and group is not GroupLevel.BY_ADVICE
+    if not record.holds or row["status"] != "proposed" or _changed(row) or not searched:
         return [record]
     side, centre = match_group_proof.centre_of(row, group)
     if side == "incoming":

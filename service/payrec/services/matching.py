@@ -32,17 +32,17 @@ from payrec.services.learning import LearningService, ordinals_of
 from payrec.services.match_approvals import waiting
 from payrec.services.match_columns import (
     Snapshot,
-    array_of,
+    advices_frame,
     expected_frame,
     incoming_frame,
     named,
-    names_of,
     rates_frame,
     snapshot_of,
 )
 from payrec.services.match_commit import MatchCommit, Written, own_partitions
 from payrec.services.match_dry_runs import PROPOSALS_FILE, first_proposals, write_proposals
 from payrec.services.match_increments import MatchIncrements
+from payrec.services.match_names import names_read
 from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
@@ -54,9 +54,9 @@ from payrec.storage.database import Connection, shared_snapshot
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.incoming_states import Decision
 from payrec.storage.jobs import JobStore
-from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_runs import MatchRunStore
 from payrec.storage.partitions import ensure_partitions
+from payrec.storage.remittance_advices import RemittanceAdviceStore
 
 ATTEMPTS_MAX: Final = 3
 """How often a run proposes again when what it would accept was taken meanwhile."""
@@ -187,12 +187,14 @@ class MatchingService:
                 horizon = await MatchRunStore(connection).horizon()
                 expected = await asyncio.to_thread(expected_frame, data)
                 del data
-                names = [await _names(connection, Side.EXPECTED, named(expected))]
+                names = [await names_read(connection, Side.EXPECTED, named(expected))]
             finally:
                 await asyncio.wait([reading])
             incoming, rates = reading.result()
-            names.append(await _names(other, Side.INCOMING, named(incoming, expected["name_key"])))
-        return await asyncio.to_thread(snapshot_of, expected, incoming, names, horizon), rates
+            advices = advices_frame(await RemittanceAdviceStore(other).read_open())
+            names.append(await names_read(other, Side.INCOMING, named(incoming, expected["name_key"])))
+        snapshot = await asyncio.to_thread(snapshot_of, expected, incoming, names, horizon)
+        return replace(snapshot, advices=advices), rates
 
     async def _read_incoming(
         self, connection: Connection, query: IncomingTransactionQuery | None
@@ -300,14 +302,6 @@ class MatchingService:
         return written
 
 
-async def _names(connection: Connection, side: Side, wanted: pl.DataFrame) -> pl.DataFrame:
-    """Return the texts of names, of which ``wanted`` has a transaction each."""
-    if wanted.is_empty():
-        return names_of(wanted, b"")
-    data = await MatchNameStore(connection).read(side, array_of(wanted["transaction_id"]))
-    return await asyncio.to_thread(names_of, wanted, data)
-
-
 def _proposed(
     snapshot: Snapshot, rates: pl.DataFrame, rejected: pl.DataFrame, rules: MatchingRules, progress: Progress
 ) -> Proposals:
@@ -322,6 +316,7 @@ def _proposed(
         rejected=refused,
         names=snapshot.names,
         rates=rates,
+        advices=snapshot.advices,
         known=snapshot.known,
         observe=stage_ended,
     )

@@ -20,7 +20,7 @@ from payrec.models.expected_transactions import ExpectedTransactionCreate
 from payrec.models.snapshots import SnapshotItem, SnapshotOptions, SnapshotPublic
 from payrec.services.auto_runs import match_soon
 from payrec.services.expected_rows import Stated, rows_of, stated
-from payrec.services.expected_uploads import RECORD_FIELDS, RECORD_INTEGERS
+from payrec.services.expected_uploads import NESTED_FIELDS, RECORD_FIELDS, RECORD_INTEGERS
 from payrec.services.import_ends import count_records, end_import
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX
 from payrec.services.record_loading import PIECE_RECORDS, RecordReading, RecordUploads, told
@@ -31,7 +31,7 @@ from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.snapshots import SnapshotStore
 
 _COMPARED: Final = frozenset(field.alias or name for name, field in SnapshotItem.model_fields.items())
-_OF_CREATION: Final = (RECORD_FIELDS | {"metadata"}) - _COMPARED
+_OF_CREATION: Final = (RECORD_FIELDS | NESTED_FIELDS) - _COMPARED
 """Members that are looked at when the record is created."""
 
 

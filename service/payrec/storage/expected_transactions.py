@@ -33,7 +33,8 @@ COLUMNS: Final = f"""
     e.amount_minor - e.settled_before_minor - coalesce(a.allocated_minor, 0) AS open_amount_minor,
     (coalesce(a.status, 'open') IN ('open', 'partially_matched')
      AND coalesce(coalesce(e.due_on, e.expected_to_on) < %(today)s, false)) AS overdue,
-    CASE WHEN a.status = 'void' THEN a.reason END AS void_reason
+    CASE WHEN a.status = 'void' THEN a.reason END AS void_reason,
+    coalesce(e.terms, '[]') AS terms
 """
 _JOINED: Final = "expected_transaction e LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id"
 _JOINED_OPEN: Final = (

@@ -27,6 +27,7 @@ _OF_MATCH: Final = {
     "updated_at": "c.created_at",
     "decided_at": "NULL",
     "effective_on": "NULL",
+    "reversed_on": "NULL",
     "version": "1",
     "sampled": "false",
     "status": "'proposed'",

@@ -11,7 +11,8 @@ from payrec.storage.rows import fetch_all, fetch_one
 
 _ITEM: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.min_minor, o.max_minor,
-    o.due_day, o.from_day, o.to_day, o.reference_key, o.end_to_end_key, o.name_key, o.account_key, o.own_account_key
+    o.due_day, o.from_day, o.to_day, o.reference_key, o.end_to_end_key, o.name_key, o.account_key, o.own_account_key,
+    o.terms
 """
 _LINE: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.booking_day, o.value_day,

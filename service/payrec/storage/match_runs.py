@@ -32,6 +32,7 @@ EXPECTED_COLUMNS: Final = [
     "group_key",
     "tie_key",
     "revision",
+    "terms",
     "reason",
 ]
 """Columns of the expected rows that a run reads, in the order of the query."""

@@ -17,6 +17,7 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable
 
 from payrec.storage.database import Connection
+from payrec.storage.deductions import HAS_DEDUCTION
 from payrec.storage.rows import fetch_all, fetch_one
 
 OWN_MATCHES_MIN: Final = 50_000
@@ -41,6 +42,8 @@ _INDEXES: Final = {
         "by_run": "USING brin (run_id)",
         # What has changed since an instant.
         "by_change": "(change_id) WHERE change_id IS NOT NULL",
+        # What was held back is few, and is still asked for.
+        "by_deduction": f"(id) WHERE {HAS_DEDUCTION}",
     },
     "leg": {
         f"by_{name}": f"({name}_id) WHERE {name}_id IS NOT NULL"

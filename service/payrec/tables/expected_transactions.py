@@ -10,7 +10,7 @@ from sqlalchemy import CheckConstraint, Index, text
 from sqlmodel import Field
 
 from payrec.constants import AMOUNT_MINOR_MAX
-from payrec.tables.base import TenantTable, column, integer
+from payrec.tables.base import TenantTable, array, column, integer
 
 
 class ExpectedTransaction(TenantTable, table=True):
@@ -67,6 +67,8 @@ class ExpectedTransaction(TenantTable, table=True):
     """The interface's ``metadata``; SQLAlchemy keeps that name for itself."""
     reference_issued: bool = Field(sa_column=column(bool, default="false"))
     """Its reference was made here, and no other one that was has the same."""
+    terms: list[dict[str, Any]] | None = Field(sa_column=column(dict, nullable=True))
+    """Amounts less than its own that settle it whole until a day: ``amountMinor, until``, by day."""
 
 
 class ExpectedOpen(TenantTable, table=True):
@@ -102,6 +104,8 @@ class ExpectedOpen(TenantTable, table=True):
     revision: int = Field(sa_column=integer(default="1"))
     direction: int = Field(sa_column=column(int, small=True))
     currency: str = Field(sa_column=column(str))
+    terms: list[int] | None = Field(sa_column=array(int, nullable=True))
+    """For each of the item's terms the amount, and then the last day on which it is enough."""
 
 
 class CounterpartyName(TenantTable, table=True):

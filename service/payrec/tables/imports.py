@@ -19,7 +19,7 @@ class Import(TenantTable, table=True):
     __table_args__ = (
         CheckConstraint("status IN ('processing', 'completed', 'failed')", name="import_status_known"),
         CheckConstraint(
-            "resource IN ('incoming-transactions', 'expected-transactions', 'expected-snapshots')",
+            "resource IN ('incoming-transactions', 'expected-transactions', 'expected-snapshots', 'matches')",
             name="import_resource_known",
         ),
         CheckConstraint(

@@ -68,6 +68,8 @@ class Match(TenantTable, table=True):
     """The change that made it: from when on it is there; null for one from before history began."""
     change_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
     """The change that made its present state; null while that is its first one, or from before history began."""
+    reversed_on: date | None = Field(sa_column=column(date, nullable=True))
+    """The day from which it does not count any more: that of the decision that took it back."""
 
 
 class Leg(TenantTable, table=True):

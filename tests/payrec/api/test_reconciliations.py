@@ -177,6 +177,7 @@ async def test_returns_of_a_match_over_the_cut_off_take_of_it_on_their_own_days(
     ]
     answer = await world.tenant.post("/matches", {"legs": legs, "reason": "together"})
     assert answer.status_code == 201, answer.text
+    match = answer.json()
     for to, amount, day in ((item, "30.00", "2026-03-03"), (other, "20.00", "2026-03-12")):
         code = {"bankTransactionCode": "PMNT-RCDT-RRTN", "direction": "debit"}
         back = await world.receive(amount, account="till", bookingDate=day, **code)
@@ -185,14 +186,22 @@ async def test_returns_of_a_match_over_the_cut_off_take_of_it_on_their_own_days(
         assert answer.status_code == 200, answer.text
     account = await account_of(world.tenant, "till")
     # The payment has 30.00 less from the 3rd on, and the return has as much more: together they are nothing.
-    for day, allocated, returned, left in (
+    expected = (
         ("2026-03-02", (0, 0), (0, 0), (1, 10_000)),
         ("2026-03-05", (0, 0), (2, 0), (1, 7_000)),
         ("2026-03-10", (1, 7_000), (2, 0), (0, 0)),
         ("2026-03-12", (1, 5_000), (3, 0), (0, 0)),
-    ):
+    )
+    for day, allocated, returned, left in expected:
         told = parts(await statement(world.tenant, account, day))
         assert (told["allocated"], told["returned"], told["open"]) == (allocated, returned, left), day
+    # When the match is taken back, what went back stays gone, and nothing was ever allocated.
+    answer = await world.tenant.post(f"/matches/{match['id']}/reverse", {"reason": "not theirs"})
+    assert answer.status_code == 200, answer.text
+    for day, allocated, returned, left in expected:
+        told = parts(await statement(world.tenant, account, day))
+        together = (max(allocated[0], left[0]), allocated[1] + left[1])
+        assert (told["allocated"], told["returned"], told["open"]) == ((0, 0), returned, together), day
 
 
 async def test_a_line_of_a_provider_counts_with_its_net(world: World) -> None:

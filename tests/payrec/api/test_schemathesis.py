@@ -48,7 +48,11 @@ async def task(service: Service) -> dict[str, Any]:
     source = {"name": "nobody", "kind": "http", "config": {"urls": ["https://127.0.0.1:65535/a.csv"]}}
     source = (await tenant.post("/data-sources", source)).json()
     account = await tenant.post("/accounts", {"identifier": "GIRO", "currency": "EUR"})
-    for answer in (expected, incoming, imported, snapshot, run, matches, key, hook, account):
+    listed = {"reference": "INV-2024-17", "amountMinor": 1_234}
+    paid = {"paymentReference": "RUN-2024-17", "totalMinor": 1_234, "currency": "EUR", "lines": [listed]}
+    advice = await tenant.post("/remittance-advices", paid)
+    lock = await tenant.post("/period-locks", {"through": "2020-12-31", "account": "GIRO", "reason": "closed"})
+    for answer in (expected, incoming, imported, snapshot, run, matches, key, hook, account, lock, advice):
         assert answer.is_success, answer.text
     return {
         "baseUrl": service.base_url,
@@ -63,6 +67,8 @@ async def task(service: Service) -> dict[str, Any]:
             "/imports": imported.json()["id"],
             "/data-sources": source["id"],
             "/accounts": account.json()["id"],
+            "/period-locks": lock.json()["id"],
+            "/remittance-advices": advice.json()["id"],
             "/jobs": run.json()["jobId"],
             "/matches": matches.json()["data"][0]["id"],
             "/auth/api-keys": key.json()["id"],

@@ -112,6 +112,8 @@ def _short(rules: MatchingRules) -> pl.Expr:
     return (
         pl.when(outside)
         .then(None)
+        .when(level == AmountLevel.TERM.value)
+        .then(AdjustmentType.DISCOUNT.value)
         .when(rounded())
         .then(AdjustmentType.ROUNDING.value)
         .when(level == AmountLevel.BAND.value)

@@ -23,12 +23,16 @@ def leaves_out(expected: pl.DataFrame, incoming: pl.DataFrame) -> bool:
     return expected.height >= ITEMS_PER_LINE_MIN * incoming.height
 
 
-def shared(expected: pl.DataFrame, incoming: pl.DataFrame, similar: pl.DataFrame) -> pl.DataFrame:
+def shared(
+    expected: pl.DataFrame, incoming: pl.DataFrame, similar: pl.DataFrame, listed: pl.Series | None = None
+) -> pl.DataFrame:
     """Return the items of which a line could be the payment, and what belongs to them; the others are apart.
 
-    The frames are the caller's, ``similar`` is what ``payrec.domain.matching.names.resolved`` returns.
+    The frames are the caller's, ``similar`` is what ``payrec.domain.matching.names.resolved`` returns, ``listed`` are
+    the references that somebody names for a line.
     """
     quoted = [incoming["reference_keys"].explode(), *(incoming[name] for name in _NAMES[1:])]
+    quoted += [listed] if listed is not None else []
     names = pl.concat([keys.alias("key") for keys in quoted]).drop_nulls().unique().implode()
     parties = {
         "account_key": incoming["account_key"].drop_nulls().unique(),

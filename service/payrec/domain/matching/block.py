@@ -251,7 +251,8 @@ def _with_common(pairs: pl.DataFrame, references: pl.DataFrame, crowded: pl.Data
 
 def _counterparty_joins(sides: Sides, incoming: pl.DataFrame, rules: MatchingRules) -> list[Equal]:
     """Join by account or name with the amount; where unequal amounts may do, by account or name alone as well."""
-    banded = sides.expected.filter(pl.col("min_minor").is_not_null() | pl.col("max_minor").is_not_null())
+    own = pl.any_horizontal(pl.col("min_minor", "max_minor", "terms").is_not_null())
+    banded = sides.expected.filter(own)
     tolerant = incoming.filter(bound(rules, lambda bounds: bounds.tolerates))
     everybody = tolerant.height == incoming.height
     joins = (

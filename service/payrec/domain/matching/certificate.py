@@ -42,7 +42,9 @@ SAMPLED_ONE_IN: Final = 100
 """One in so many of what is accepted because of a calibration waits for a person, who is not told what the engine
 thinks of it."""
 
-_EQUAL: Final = (AmountLevel.EQUAL.value, AmountLevel.TOLERANCE.value, AmountLevel.BAND.value)
+_EQUAL: Final = tuple(
+    level.value for level in (AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND, AmountLevel.TERM)
+)
 _TIMELY: Final = (DateLevel.UNKNOWN.value, DateLevel.NEAR.value, DateLevel.CLOSE.value)
 
 _MIXER: Final = 0x9E3779B97F4A7C15 - 2**64

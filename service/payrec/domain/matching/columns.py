@@ -40,6 +40,7 @@ EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
         "group_key": pl.Int64(),
         "tie_key": pl.Int64(),
         "version": pl.Int32(),
+        "terms": pl.List(pl.Int64()),  # of each term the amount, and then the last day on which it is enough
     }
 )
 """The open expected transactions. Only ordinal, currency, direction, the two amounts and tie_key are never null."""
@@ -91,7 +92,10 @@ _NEVER_NULL: Final = frozenset(
         "tie_key",
     }
 )  # fmt: skip
-_NO_CONTENT: Final = frozenset({"ordinal", "version", "currency", "direction", "reference_keys"})
+_NO_CONTENT: Final = frozenset({"ordinal", "version", "currency", "direction", "reference_keys", "terms"})
+"""Terms are part of the tie key of who has no other one."""
+_OF_TERM: Final = ("amount_minor", "last_day")
+"""What a term says, in this order."""
 _SALT_MASK: Final = 2**63 - 2
 _DAY_MIN: Final = -(2**31)
 _DAY_FACTOR: Final = 2**33
@@ -143,6 +147,12 @@ class Sides:
     """Keys of the accounts on which there is a line, or for which an item is expected, each once."""
     apart: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int32))
     """Ordinals of the items that were left out, because they share nothing with any line."""
+
+    def terms(self) -> pl.DataFrame:
+        """Return a row for each term of an item: its ``row``, ``amount_minor`` and the ``last_day`` of it."""
+        stated = self.expected.select("row", "terms").drop_nulls("terms")
+        halves = [pl.col("terms").list.gather_every(2, offset).alias(name) for offset, name in enumerate(_OF_TERM)]
+        return stated.select("row", *halves).explode(_OF_TERM).drop_nulls()
 
     def payments(self) -> pl.DataFrame:
         """Return the lines that pay something: neither reversals nor repetitions."""
@@ -280,10 +290,11 @@ def prepare(
     names: pl.DataFrame | None = None,
     aliases: Mapping[int, int] | None = None,
     known: Known | None = None,
+    listed: pl.Series | None = None,
 ) -> Sides:
     """Check the frames, resolve the names of lines that no item has, and put both sides into content order.
 
-    Of many items, those that share nothing with any line are left out.
+    Of many items, those that share nothing with any line are left out, except those whose reference is ``listed``.
 
     ``aliases`` are keys of names on statements, and of the counterparties' names that they were found to mean. What is
     ``known`` takes the place of ``names``.
@@ -304,7 +315,8 @@ def prepare(
     with ThreadPoolExecutor(max_workers=1) as aside:
         # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
         naming = aside.submit(_named, *keys, texts, aliases or {}, known)
-        near = shared(expected, incoming, naming.result()[1]) if leaves_out(expected, incoming) else expected
+        leaves = leaves_out(expected, incoming)
+        near = shared(expected, incoming, naming.result()[1], listed) if leaves else expected
         parts = _parts(near, incoming)
         items = _in_content_order(near, parts, "due_day")
         lines = _in_content_order(incoming, parts, "booking_day")

@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.adjustments import adjusted, with_ordinals
+from payrec.domain.matching.advices import ADVICES_SCHEMA, adjustments_of, advised, no_advices
 from payrec.domain.matching.blind import blind
 from payrec.domain.matching.block import candidates, of_part, with_code
 from payrec.domain.matching.certificate import withheld
@@ -251,6 +252,7 @@ def propose(
     names: pl.DataFrame | None = None,
     rates: pl.DataFrame | None = None,
     *,
+    advices: pl.DataFrame | None = None,
     known: Known | None = None,
     observe: Observer | None = None,
 ) -> Proposals:
@@ -258,8 +260,8 @@ def propose(
 
     ``expected`` and ``incoming`` have the columns of ``EXPECTED_SCHEMA`` and ``INCOMING_SCHEMA``, ``rejected`` pairs
     of ordinals never to propose again, ``names`` the texts of name keys (``NAMES_SCHEMA``), ``rates`` what currencies
-    were worth (``RATES_SCHEMA``). What is ``known`` beforehand takes the place of ``names``. ``observe`` is called with
-    the name of each stage when it ends.
+    were worth (``RATES_SCHEMA``), ``advices`` what payers list of payments (``ADVICES_SCHEMA``). What is ``known``
+    beforehand takes the place of ``names``. ``observe`` is called with the name of each stage when it ends.
 
     Raises
     ------
@@ -270,7 +272,7 @@ def propose(
 
     """
     with of_part(is_part=known is not None and known.similar is not None):
-        return _proposed(expected, incoming, rules, rejected, names, rates, known, observe)
+        return _proposed(expected, incoming, rules, rejected, names, rates, advices, known, observe)
 
 
 def _proposed(
@@ -280,11 +282,13 @@ def _proposed(
     rejected: pl.DataFrame | None,
     names: pl.DataFrame | None,
     rates: pl.DataFrame | None,
+    advices: pl.DataFrame | None,
     known: Known | None,
     observe: Observer | None,
 ) -> Proposals:
     done = observe or (lambda _stage: None)
-    sides = with_rules(prepare(expected, incoming, names, rules.aliases, known), rules)
+    advices = checked(advices, ADVICES_SCHEMA) if advices is not None else no_advices()
+    sides = with_rules(prepare(expected, incoming, names, rules.aliases, known, advices["reference_key"]), rules)
     refused = _rejected_codes(rejected, sides)
     done("prepare")
     money = prepared(sides, rules, _rejected_money(rejected, sides))
@@ -293,7 +297,8 @@ def _proposed(
     pairs = scored(without(found.pairs, refused), sides, rules)
     pairs, repeats, sides = without_repeats(pairs, sides)
     done("score")
-    groups = choose(pairs, sides, found, refused, rules)
+    listed = advised(sides, advices, refused, rules, own=money.own.lines)
+    groups = choose(pairs, sides, found, refused, rules, listed)
     done("groups")
     fitting = competed(pairs.filter(pl.col("fault") == 0), doubted(found, groups.doubtful), rules, groups.taken)
     done("compete")
@@ -340,10 +345,13 @@ def _proposed(
     )
     result, all_legs = appended(result, _with_ordinals(legs, sides), money.found, sides)
     result = withheld(result, chosen, sides, rules)
+    settled = [adjusted(chosen, legs["e"], sides, rules), adjustments_of(chosen, legs, listed.settled)]
     return Proposals(
         matches=result,
         legs=all_legs,
-        adjustments=with_ordinals(adjusted(chosen, legs["e"], sides, rules), sides),
+        adjustments=with_ordinals(
+            pl.concat(settled, how="vertical_relaxed").sort("proposal", maintain_order=True), sides
+        ),
         alternatives=_with_ordinals(alternatives, sides).select(
             "proposal", "side", "expected", "incoming", "score_milli"
         ),

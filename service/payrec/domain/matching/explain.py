@@ -196,6 +196,7 @@ def _amount(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incomi
         AmountLevel.EQUAL: "the amount is equal",
         AmountLevel.TOLERANCE: f"the amount differs by {gap} {expected.currency}, within the tolerance",
         AmountLevel.BAND: f"the amount of {paid} {incoming.currency} lies within the limits of the item",
+        AmountLevel.TERM: f"{paid} {incoming.currency} in time is what its terms ask for",
         AmountLevel.SMALLER: f"{paid} of {asked} {expected.currency} is paid",
         AmountLevel.LARGER: f"{gap} {expected.currency} more is paid than the {asked} that are open",
         AmountLevel.CONVERTED: f"{paid} {incoming.currency} is about the {asked} {expected.currency} that are open",
@@ -269,6 +270,14 @@ def _members(group: GroupFacts) -> str:
     return f"{listed} and {more} more" if listed and more else listed
 
 
+def _listed(group: GroupFacts) -> str:
+    """Say what the payer lists."""
+    count, members = len(group.members), _members(group)
+    what = f"{'invoice' if count == 1 else f'the {count} invoices'}{f' {members}' if members else ''}"
+    paid = f"{format_minor(group.amount_minor, group.currency)} {group.currency}"
+    return f"a remittance advice lists {what} with the payment's {paid}"
+
+
 def _sum(level: GroupLevel, group: GroupFacts) -> str:
     """Say what sums up to what."""
     count, members = len(group.members), _members(group)
@@ -323,6 +332,7 @@ def group_explanation(
     group: GroupFacts,
     expected: ExpectedFacts,
     incoming: IncomingFacts,
+    adjustments: Sequence[AdjustmentFacts] = (),
     status: Uniqueness | int = Uniqueness.UNIQUE,
 ) -> str:
     """Return one plain sentence on why the transactions of a group belong together, as ``explanation`` does.
@@ -341,7 +351,9 @@ def group_explanation(
         DateLevel.CLOSE: f"booked within {CLOSE_DAYS} days of every due date",
         DateLevel.WITHIN: "booked within the date window",
     }
-    phrases = [_sum(level, group), *_parties(levels, expected, incoming)]
+    differences = [phrase for adjustment in adjustments for phrase in _adjusted(adjustment, incoming)]
+    held_together = _listed(group) if level is GroupLevel.BY_ADVICE else _sum(level, group)
+    phrases = [held_together, *differences, *_parties(levels, expected, incoming)]
     date_level = DateLevel(levels.get("date", 0))
     if date_level in by_date:
         phrases.append(by_date[date_level])

@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.advices import Advised
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
@@ -287,16 +288,24 @@ def nothing(findings: pl.DataFrame) -> Chosen:
     return Chosen(pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), findings, nobody())
 
 
-def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.DataFrame, rules: MatchingRules) -> Chosen:
+def choose(
+    pairs: pl.DataFrame,
+    sides: Sides,
+    found: Candidates,
+    refused: pl.DataFrame,
+    rules: MatchingRules,
+    listed: Advised,
+) -> Chosen:
     """Return the explicit groups that are proposed.
 
-    ``pairs`` are scored, ``refused`` the codes of rejected pairs; a group with one of them is none.
+    ``pairs`` are scored, ``refused`` the codes of rejected pairs; a group with one of them is none. ``listed`` are the
+    groups of remittance advices.
     """
     proofs = proofs_of(pairs, rules)
     keyed, claims, doubtful = by_key(sides, proofs, refused, rules)
     found = doubted(found, doubtful)
     quoted = [by_quotes(proofs, rules, of_lines=of_lines) for of_lines in (True, False)]
-    together = _together([keyed, *quoted, by_short_quotes(proofs, quoted[0], rules)])
+    together = _together([listed.groups, keyed, *quoted, by_short_quotes(proofs, quoted[0], rules)])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)
@@ -307,6 +316,9 @@ def choose(pairs: pl.DataFrame, sides: Sides, found: Candidates, refused: pl.Dat
     lost, tied = free(groups, legs, "proving")
     rivals, counts = rivals_of(groups, legs, proofs, claims)
     groups = _decided(_bounded(groups, legs, found), counts, tied)
+    # What somebody has held back is for a person to agree to.
+    held_back = (pl.col("group_level") == GroupLevel.BY_ADVICE.value) & pl.col("i").is_in(listed.deducted.implode())
+    groups = groups.with_columns(auto=pl.col("auto") & ~held_back)
     findings = pl.concat([together.findings, given_up(groups, legs, lost)])
     matches = groups.filter(~pl.col("g").is_in(lost.implode()))
     return replace(chosen(matches, legs, rivals, findings), doubtful=doubtful)

@@ -51,14 +51,15 @@ def rivals_of(
     What a set was chosen among is no rival of it: that none but this one sums up is what was found out.
     """
     rows = legs.select("g", "e", "i").join(groups.select("g", "kind", "group_level", "key"), on="g")
-    by_key = pl.col("group_level") == GroupLevel.BY_KEY.value
+    beside = pl.col("group_level").is_in([GroupLevel.BY_KEY.value, GroupLevel.BY_ADVICE.value])
     of_line = pl.col("kind") == MatchKind.ONE_TO_MANY.value
     fitting = proofs.fitting.select("e", "i", "score_milli")
-    quoted = rows.filter(~by_key)
+    quoted = rows.filter(~beside)
     of_lines, their_claims = _claimed(quoted.filter(of_line), fitting, Side.INCOMING, "e")
     of_items, its_claims = _claimed(quoted.filter(~of_line), fitting, Side.EXPECTED, "i")
-    # An item has one group id, so here claims are no more than proofs, or than the ids that a line names beside each.
-    batches = rows.filter(by_key)
+    # What holds these together is named beside what the line quotes. An item has one group id, so here claims are no
+    # more than proofs, or than the ids that a line names beside each.
+    batches = rows.filter(beside)
     others = [
         batches.select("g", end)
         .unique()
@@ -75,7 +76,7 @@ def rivals_of(
         .filter(pl.col("key").ne_missing(pl.col("other")))
         .with_columns(side=pl.lit(Side.EXPECTED.value), score_milli=pl.lit(KEY_SCORE))
     )
-    of_proofs = named.filter(~by_key & ~of_line).join(fitting, on=["e", "i"], how="semi")
+    of_proofs = named.filter(~beside & ~of_line).join(fitting, on=["e", "i"], how="semi")
     others.append(named.join(of_proofs, on=["g", "e", "i"], how="anti"))
     # Lines that name the same group id are told where they would do as well.
     others.append(

@@ -7,7 +7,7 @@ and whom a name means that no item has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,7 +31,7 @@ from payrec.domain.matching.rules import (
 )
 from payrec.domain.matching.weights import PRIOR_WEIGHT, WEIGHTS
 
-_EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND})
+_EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND, AmountLevel.TERM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,7 @@ class Item:
     name_key: int | None = None
     account_key: int | None = None
     own_account_key: int | None = None
+    terms: Sequence[int] | None = None
 
     @property
     def span(self) -> tuple[int | None, int | None]:
@@ -128,6 +129,8 @@ def _amount(item: Item, line: Line, rules: Bounds) -> AmountLevel:
     high = item.amount_minor if item.max_minor is None else item.max_minor
     if difference == 0:
         return AmountLevel.EQUAL
+    if untouched and _in_terms(item, line):
+        return AmountLevel.TERM
     quoted = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
     fee = quoted and 0 < -difference <= min(rules.fee_tolerance_minor, item.amount_minor // FEE_SHARE_MAX)
     if fee or abs(difference) <= max(share, rules.amount_tolerance_minor):
@@ -135,6 +138,13 @@ def _amount(item: Item, line: Line, rules: Bounds) -> AmountLevel:
     if untouched and (item.min_minor, item.max_minor) != (None, None) and low <= line.amount_minor <= high:
         return AmountLevel.BAND
     return AmountLevel.SMALLER if difference < 0 else AmountLevel.LARGER
+
+
+def _in_terms(item: Item, line: Line) -> bool:
+    """Tell whether the line is what one of the item's terms asks for, in time."""
+    terms = item.terms or ()
+    pairs = zip(terms[::2], terms[1::2], strict=True)
+    return line.day is not None and any(line.amount_minor == minor and line.day <= last for minor, last in pairs)
 
 
 def _days(item: Item, line: Line, rules: Bounds) -> tuple[DateLevel, int]:

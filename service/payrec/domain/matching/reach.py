@@ -93,6 +93,7 @@ def reached(
     similar: pl.DataFrame,
     undecided: pl.DataFrame | None = None,
     names: pl.DataFrame | None = None,
+    listed: pl.Series | None = None,
 ) -> Generator[Wanted, pl.DataFrame, pl.DataFrame]:
     """Ask for items, and return all that are reached, each once.
 
@@ -100,7 +101,8 @@ def reached(
     returns, ``undecided`` are items of which something is to be said though no line may reach them. What is sent are
     the items that were asked for, with the columns of ``EXPECTED_SCHEMA`` and ``transaction_id``. Where the ``names``
     of everybody are known (``payrec.domain.matching.names.normalised``), of an amount that so many items have that it
-    says nothing by itself come only those whose name may say something beside it.
+    says nothing by itself come only those whose name may say something beside it. ``listed`` are references that
+    somebody names for one of the lines.
 
     Raises
     ------
@@ -108,6 +110,7 @@ def reached(
     """
     asked, left = _Asked(), LOOK_UPS_MAX
     quoted = [lines["reference_keys"].explode(), lines["end_to_end_key"], lines["group_key"]]
+    quoted += [listed] if listed is not None else []
     found = yield Wanted(
         names=_distinct(*quoted),
         accounts=asked.new("account_key", lines["account_key"]),

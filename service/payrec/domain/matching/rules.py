@@ -147,6 +147,8 @@ class AmountLevel(Level):
     LARGER = 5
     CONVERTED = 6
     """In another currency, and near at the rate of about the day."""
+    TERM = 7
+    """What one of the item's terms asks for, in time."""
 
 
 class DateLevel(Level):
@@ -211,11 +213,18 @@ class GroupLevel(Level):
     """Equal lines of the item's counterparty."""
     BY_QUOTES = 10
     """All open items of its counterparty that the line quotes, some of them by what is too short to prove anything."""
+    BY_ADVICE = 11
+    """The items that a remittance advice of the line lists, each with the amount that it lists."""
 
     @property
     def proves(self) -> bool:
         """Whether everything that is claimed is explained, so that nothing was left to choose."""
-        return self in {GroupLevel.BY_KEY, GroupLevel.BY_REFERENCES, GroupLevel.BY_INSTALMENTS}
+        return self in {
+            GroupLevel.BY_KEY,
+            GroupLevel.BY_REFERENCES,
+            GroupLevel.BY_INSTALMENTS,
+            GroupLevel.BY_ADVICE,
+        }
 
     @property
     def blind(self) -> bool:

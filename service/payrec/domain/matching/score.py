@@ -33,6 +33,9 @@ from payrec.domain.matching.weights import PRIOR_WEIGHT, weights_of
 LEVELS: Final = tuple(f"{feature}_level" for feature in FEATURES)
 """The level columns of a scored pair, in the order of the features."""
 
+_WHOLE: Final = (AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND, AmountLevel.TERM)
+"""Amounts that agree within what the rules or the item allow."""
+
 RANK_PROOF: Final = 2
 """A reference quoted in full, or an equal end-to-end id."""
 RANK_HINT: Final = 1
@@ -49,7 +52,10 @@ _INCOMING: Final = (
 
 
 def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
-    """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``, and what tells the bounds of its line."""
+    """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``, and what tells the bounds of its line.
+
+    ``in_terms`` tells whether the line is what one of the item's terms asks for, in time.
+    """
     own = columns(rules)
     incoming = sides.incoming.select(*_INCOMING, *own).with_columns(
         reference_keys=pl.col("reference_keys").list.len().fill_null(0) > 0
@@ -59,9 +65,24 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
             pairs,
             sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
             incoming[pairs["i"]].select(pl.exclude(own).name.prefix("i_"), *own),
+            _in_terms(pairs, sides),
         ],
         how="horizontal",
     )
+
+
+def _in_terms(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    terms = sides.terms()
+    if terms.is_empty() or pairs.is_empty():
+        return pairs.select(in_terms=pl.repeat(value=False, n=pl.len(), dtype=pl.Boolean))
+    paid = sides.incoming.select("row", "day", "amount_minor")
+    asked = (
+        pairs.select("e", "i", place=pl.int_range(pl.len()))
+        .join(terms, left_on="e", right_on="row")
+        .join(paid, left_on="i", right_on="row", suffix="_paid")
+        .filter((pl.col("amount_minor") == pl.col("amount_minor_paid")) & (pl.col("day") <= pl.col("last_day")))
+    )
+    return pairs.select(in_terms=pl.int_range(pl.len()).is_in(asked["place"].implode()))
 
 
 def agreement(name: str) -> pl.Expr:
@@ -126,6 +147,8 @@ def _amount(rules: MatchingRules) -> pl.Expr:
     return (
         pl.when(difference == 0)
         .then(AmountLevel.EQUAL.value)
+        .when(untouched & pl.col("in_terms"))
+        .then(AmountLevel.TERM.value)
         .when((difference.abs() <= tolerance) | fee)
         .then(AmountLevel.TOLERANCE.value)
         .when(in_band)
@@ -262,7 +285,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             score_milli=score_milli(rules),
             rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
             payer=(pl.col("account_level") == PartyLevel.EQUAL.value) | (pl.col("name_level") == NameLevel.EQUAL.value),
-            equal=pl.col("amount_level").is_in([AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND]),
+            equal=pl.col("amount_level").is_in(_WHOLE),
         )
         .with_columns(fault=_fault(rules).cast(pl.Int8))
         .select(

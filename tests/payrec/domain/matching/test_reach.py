@@ -16,8 +16,20 @@ from payrec.domain.matching.engine import propose
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.names import normalised, resolved
 from payrec.domain.matching.reach import NAMES, PRICED_COLUMNS, TooFarError, Wanted, reached
-from payrec.domain.matching.rules import KEY_ITEMS_MAX, MatchingRules, MatchKind, Reason
-from support.matching_frames import Item, Line, Outcome, expected_frame, incoming_frame, names_frame, run, told
+from payrec.domain.matching.rules import KEY_ITEMS_MAX, GroupLevel, MatchingRules, MatchKind, Reason
+from support.matching_frames import (
+    Advice,
+    Item,
+    Line,
+    Outcome,
+    advices_frame,
+    expected_frame,
+    incoming_frame,
+    level,
+    names_frame,
+    run,
+    told,
+)
 from support.matching_ledgers import crowds, ledgers
 from support.matching_worlds import worlds
 
@@ -49,12 +61,18 @@ def answer(items: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
 
 
 def reach_of(
-    items: pl.DataFrame, lines: pl.DataFrame, names: pl.DataFrame, undecided: Sequence[int] = (), *, named: bool
+    items: pl.DataFrame,
+    lines: pl.DataFrame,
+    names: pl.DataFrame,
+    undecided: Sequence[int] = (),
+    listed: pl.Series | None = None,
+    *,
+    named: bool,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the items that are reached, and whom the names of the lines mean."""
     similar = resolved(items["name_key"], lines["name_key"], names)
     seeds = items.filter(pl.col("ordinal").is_in(list(undecided))) if undecided else None
-    asking = reached(lines, similar, seeds, names if named else None)
+    asking = reached(lines, similar, seeds, names if named else None, listed)
     wanted = next(asking)
     while True:
         try:
@@ -64,21 +82,28 @@ def reach_of(
 
 
 def run_reached(
-    items: Sequence[Item], lines: Sequence[Line], rules: MatchingRules, undecided: Sequence[int] = (), *, named: bool
+    items: Sequence[Item],
+    lines: Sequence[Line],
+    rules: MatchingRules,
+    undecided: Sequence[int] = (),
+    advices: Sequence[Advice] = (),
+    *,
+    named: bool,
 ) -> tuple[Outcome, set[str]]:
     expected, incoming = expected_frame(items), incoming_frame(lines)
     expected = expected.with_columns(
         transaction_id=pl.col("ordinal").map_elements(lambda at: at.to_bytes(16), return_dtype=pl.Binary)
     )
     names = normalised(names_frame([*items, *lines]))
-    found, similar = reach_of(expected, incoming, names, undecided, named=named)
+    said = advices_frame(advices)
+    found, similar = reach_of(expected, incoming, names, undecided, said["reference_key"], named=named)
     own = expected["own_account_key"].drop_nulls()
     known = Known(
         names=names,
         similar=similar,
         own_accounts=own.filter(own.is_in(incoming["account_key"].drop_nulls().implode())).unique(),
     )
-    result = propose(found.drop("transaction_id"), incoming, rules, known=known)
+    result = propose(found.drop("transaction_id"), incoming, rules, advices=said, known=known)
     return told(result, items, lines), {items[at].id for at in found["ordinal"]}
 
 
@@ -109,6 +134,26 @@ def test_what_is_not_reached_changes_nothing(
     whole = run(items, lines, rules)
     event(f"proposed: {bool(part.matches)}")
     event(f"reached: {len(here) < len(items)}")
+
+    assert_alike(part, whole, here)
+
+
+@PROPERTY
+@given(drawn=ledgers(), data=st.data())
+def test_what_is_listed_is_reached(drawn: tuple[list[Item], list[Line]], data: st.DataObject) -> None:
+    items, lines = drawn
+    references = [item.reference for item in items if item.reference is not None]
+    advices = []
+    for line in lines[:3] if references else []:
+        wanted = data.draw(st.lists(st.sampled_from(references), min_size=1, max_size=3, unique=True))
+        amounts = {item.reference: item.amount for item in items}
+        paid = [amounts[reference] for reference in wanted[:-1]]
+        paid.append(max(line.amount - sum(paid), 1))
+        parts = tuple((reference, minor, 0) for reference, minor in zip(wanted, paid, strict=True))
+        advices.append(Advice(parts, name=line.name, currency=line.currency))
+    part, here = run_reached(items, lines, RULES[0], advices=advices, named=True)
+    whole = run(items, lines, RULES[0], advices=advices)
+    event(f"listed: {any(level(match) is GroupLevel.BY_ADVICE for match in whole.matches)}")
 
     assert_alike(part, whole, here)
 
