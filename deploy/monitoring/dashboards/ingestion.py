@@ -117,6 +117,11 @@ DASHBOARD = Dashboard(
                         for share in (0.5, 0.95)
                     ],
                 ),
+                Panel(
+                    title="Accounts without statement",
+                    text="A statement is due by the tenant's business days and has not come: account.statement_missing.",
+                    queries=[Query(expr=greatest("payrec_accounts_without_statement"), legend="accounts")],
+                ),
             ],
         ),
     ],

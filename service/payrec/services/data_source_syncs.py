@@ -16,11 +16,11 @@ from payrec.errors import ConflictError, NotFoundError, ValidationFailedError
 from payrec.models.data_sources import SyncParams
 from payrec.models.jobs import JobCreate, JobPublic
 from payrec.services.jobs import queue_job
+from payrec.services.rounds import in_each_active
 from payrec.services.source_configs import first_sync
 from payrec.services.validation import identifier, validated
 from payrec.services.work import Unit, Work
 from payrec.storage.data_sources import DataSourceStore
-from payrec.storage.tenants import TenantStore, scope_of
 
 ACTOR: Final = "data-source-schedule"
 """Who starts what is due."""
@@ -74,18 +74,12 @@ class DataSourceSyncService:
         Environments that are suspended are passed over. Times that passed while no worker ran count as one.
         """
         request_id = str(self._work.ids.new())
-        async with self._work.database.control(readonly=True) as connection:
-            rows = await TenantStore(connection).scopes()
-        started = 0
-        for row in rows:
-            if row["revision"] is None or {row["tenant_status"], row["status"]} != {"active"}:
-                continue
-            try:
-                started += await self._start_due(scope_of(row), request_id)
-            except Exception:
-                # The others' are due all the same; these are looked at again at the next tick.
-                self._logger.exception("data_source.not_started", environment_id=str(row["environment_id"]))
-        return started
+        return await in_each_active(
+            self._work,
+            lambda scope: self._start_due(scope, request_id),
+            logger=self._logger,
+            failed="data_source.not_started",
+        )
 
     async def _start_due(self, scope: TenantScope, request_id: str) -> int:
         async with self._work.database.tenant(scope, readonly=True) as connection:

@@ -11,9 +11,9 @@ from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.principal import Principal
 from payrec.domain.scope import TenantScope, today
+from payrec.services.rounds import in_each_active
 from payrec.services.work import Work
 from payrec.storage.overdue_notices import OverdueNoticeStore
-from payrec.storage.tenants import TenantStore, scope_of
 
 ACTION: Final = "expected_transaction.overdue"
 """The event, and the audit record that goes with it."""
@@ -39,18 +39,12 @@ class OverdueNoticeService:
         A suspended environment is passed over, and told when it is open again.
         """
         request_id = str(self._work.ids.new())
-        async with self._work.database.control(readonly=True) as connection:
-            rows = await TenantStore(connection).scopes()
-        announced = 0
-        for row in rows:
-            if row["revision"] is None or {row["tenant_status"], row["status"]} != {"active"}:
-                continue
-            try:
-                announced += await self._announce(scope_of(row), request_id)
-            except Exception:
-                # The other environments are to be told all the same; this one is, at the next run.
-                self._logger.exception("overdue.not_announced", environment_id=str(row["environment_id"]))
-        return announced
+        return await in_each_active(
+            self._work,
+            lambda scope: self._announce(scope, request_id),
+            logger=self._logger,
+            failed="overdue.not_announced",
+        )
 
     async def _announce(self, scope: TenantScope, request_id: str) -> int:
         day = today(scope, self._work.clock.now())

@@ -18,9 +18,10 @@ from payrec.domain.scope import TenantScope, today
 from payrec.domain.statement_periods import Period, due_periods
 from payrec.models.accounts import StatementMissing
 from payrec.services.business_calendars import business_calendar
+from payrec.services.rounds import in_each_active
 from payrec.services.work import Work
 from payrec.storage.statement_notices import StatementNoticeStore
-from payrec.storage.tenants import TenantStore, scope_of
+from payrec.storage.tenants import TenantStore
 
 ACTION: Final = "account.statement_missing"
 """The event, and the audit record that goes with it."""
@@ -52,18 +53,12 @@ class StatementNoticeService:
         A suspended environment is passed over, and told when it is open again.
         """
         request_id = str(self._work.ids.new())
-        async with self._work.database.control(readonly=True) as connection:
-            rows = await TenantStore(connection).scopes()
-        announced = 0
-        for row in rows:
-            if row["revision"] is None or {row["tenant_status"], row["status"]} != {"active"}:
-                continue
-            try:
-                announced += await self._announce(scope_of(row), request_id)
-            except Exception:
-                # The other environments are to be told all the same; this one is, at the next run.
-                self._logger.exception("statements.not_announced", environment_id=str(row["environment_id"]))
-        return announced
+        return await in_each_active(
+            self._work,
+            lambda scope: self._announce(scope, request_id),
+            logger=self._logger,
+            failed="statements.not_announced",
+        )
 
     async def _announce(self, scope: TenantScope, request_id: str) -> int:
         principal = Principal(kind="system", name=ACTOR, tenant_id=scope.tenant_id)
