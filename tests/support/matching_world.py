@@ -18,7 +18,7 @@ from support.tenant_data import scope_of_tenant
 DEADLINE_SECONDS = 20.0
 ENVIRONMENT = "production"
 DECISIONS = ("allocation", "leg", "match")
-HISTORY = ("allocation_state", "match_state", "open_reason_state", "stated_row")
+HISTORY = ("allocation_state", "match_state", "open_reason_state", "reversal_link_state", "stated_row")
 TABLES = (
     "posting_feed",  # first: who numbers postings reads it before the feed
     "outbox",  # the sealer reads it before it writes the feed

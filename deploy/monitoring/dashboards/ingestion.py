@@ -119,7 +119,7 @@ DASHBOARD = Dashboard(
                 ),
                 Panel(
                     title="Accounts without statement",
-                    text="A statement is due by the tenant's business days and has not come: account.statement_missing.",
+                    text="Their statement is due by the tenant's business days: account.statement_missing.",
                     queries=[Query(expr=greatest("payrec_accounts_without_statement"), legend="accounts")],
                 ),
             ],

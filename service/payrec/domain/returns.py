@@ -36,8 +36,9 @@ _PROVIDERS: Final[dict[str, ReturnKind]] = {
     **dict.fromkeys(("REFUND", "REFUNDED", "PAYMENTREFUND", "T1107"), "refund"),
     **dict.fromkeys(("CHARGEBACK", "SECONDCHARGEBACK", "DISPUTE", "T1201"), "chargeback"),
     **dict.fromkeys(("CHARGEBACKREVERSED", "DISPUTEREVERSAL", "T1202"), "chargeback_won"),
+    **dict.fromkeys(("PAYOUTFAILURE", "PAYOUTREVERSAL"), "return"),
 }
-"""What payment service providers call it, written together."""
+"""What payment service providers call it, written together; a payout that fails comes back to the provider."""
 
 _REASONS: Final[dict[str, ReturnKind]] = {"FOCR": "recall", "MD06": "refund"}
 """Return reasons that say more than that it is a return: a followed cancellation, a debtor's refund."""

@@ -31,9 +31,12 @@ async def match_soon(unit: Unit, job_id: UUID) -> None:
     await store.wake(scope.environment_id, "match", delay=AUTO_RUN_DELAY)
 
 
-async def repeat_if_asked(unit: Unit, finished_id: UUID, job_id: UUID) -> None:
-    """Start another run, in the transaction that ended one, if anything arrived that this one may not have read."""
+async def repeat_if_asked(unit: Unit, finished_id: UUID, job_id: UUID, *, again: bool) -> None:
+    """Start another run, in the transaction that ended one, if anything arrived that this one may not have read.
+
+    So it does where runs go by themselves and this one has opened ``again`` what it had matched.
+    """
     store = JobStore(unit.connection)
-    if await store.is_repeat_requested(finished_id):
+    if await store.is_repeat_requested(finished_id) or (again and unit.caller.tenant.auto_run):
         await store.add_match_run(queued_job(unit, job_id, "match", {}))
         await store.wake(unit.caller.tenant.environment_id, "match", delay=AUTO_RUN_DELAY)

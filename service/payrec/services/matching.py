@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -46,7 +47,7 @@ from payrec.services.match_names import names_read
 from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
-from payrec.services.returns import ReturnService
+from payrec.services.returns import Returned, ReturnService
 from payrec.services.rule_classifications import classifications
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
@@ -112,12 +113,12 @@ class MatchingService:
                 snapshot, rates = await self._read_whole(scope, job["params"])
                 progress.reach(1)
                 proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
-            proposals = _told(_counted(proposals, snapshot), snapshot, returned)
+            proposals = _told(_counted(proposals, snapshot), snapshot, returned.reasons)
             decided = self._work.clock.monotonic()
             keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
             try:
                 written = await self._commit(
-                    caller, scope, job, snapshot, proposals, replace(given, matching=rules), began, progress
+                    caller, scope, job, snapshot, proposals, replace(given, matching=rules), returned, began, progress
                 )
             except AlreadyMatchedError:
                 if attempt == ATTEMPTS_MAX:
@@ -147,10 +148,10 @@ class MatchingService:
             )
             return
 
-    async def _link_returns(self, caller: Caller, scope: TenantScope, params: dict[str, Any]) -> dict[UUID, Reason]:
+    async def _link_returns(self, caller: Caller, scope: TenantScope, params: dict[str, Any]) -> Returned:
         """Link returns before the run reads, so that it matches what they reopen; return why the others stay open."""
         if params.get("dryRun"):
-            return {}
+            return Returned({}, frozenset())
         return await self._returns.link_open(caller, scope, filters_of(params)[1])
 
     async def _keep_names(
@@ -211,6 +212,7 @@ class MatchingService:
         snapshot: Snapshot,
         proposals: Proposals,
         given: RunRules,
+        returned: Returned,
         began: float,
         progress: Progress,
     ) -> Written:
@@ -225,9 +227,11 @@ class MatchingService:
         async with self._work.tenant(caller, scope, resumed=True) as unit:
             commit = MatchCommit(unit, proposals, snapshot, own=own, filtered=filtered)
             written = await self._write(unit, job, proposals, draft, commit, given)
+            linked = await self._returns.link_seen(unit, returned.waiting)
             await self._learning.remember(unit, job["id"], proposals, snapshot)
             classified = len(await classify_lines(unit, decisions)) if decisions else 0
-            await self._finish(unit, job, _result(proposals, written, given, classified), began)
+            proposals = _linked(proposals, [returned.reasons[found] for found in linked])
+            await self._finish(unit, job, _result(proposals, written, given, classified), began, again=bool(linked))
         return written
 
     async def _told_only(
@@ -274,8 +278,10 @@ class MatchingService:
             return []
         return await classifications(self._work.database, scope, given.classifiers, proposals, snapshot)
 
-    async def _finish(self, unit: Unit, job: dict[str, Any], result: dict[str, Any], began: float) -> None:
-        """End the job in the transaction of its effect.
+    async def _finish(
+        self, unit: Unit, job: dict[str, Any], result: dict[str, Any], began: float, *, again: bool = False
+    ) -> None:
+        """End the job in the transaction of its effect; ``again`` where it has opened what it did not look at.
 
         Raises
         ------
@@ -288,7 +294,7 @@ class MatchingService:
         if not finished:
             raise LostLeaseError
         unit.record(Record(action="job.succeeded", resource_id=job["id"]))
-        await repeat_if_asked(unit, job["id"], self._work.ids.new())
+        await repeat_if_asked(unit, job["id"], self._work.ids.new(), again=again)
 
     async def _write(
         self, unit: Unit, job: dict[str, Any], proposals: Proposals, draft: Draft, commit: MatchCommit, given: RunRules
@@ -345,6 +351,16 @@ def _told(proposals: Proposals, snapshot: Snapshot, reasons: dict[UUID, Reason])
     ).select("ordinal", pl.coalesce("said", "reason").alias("reason"), "nearest", "days_outside", "difference_minor")
     counts = replace(proposals.counts, open_incoming=by_reason(found))
     return replace(proposals, open_incoming=found, counts=counts)
+
+
+def _linked(proposals: Proposals, reasons: Iterable[Reason]) -> Proposals:
+    """Leave returns that were linked at last, for these reasons open before, out of what is told to be open."""
+    left = dict(proposals.counts.open_incoming)
+    for reason in reasons:
+        left[reason.code] -= 1
+    return replace(
+        proposals, counts=replace(proposals.counts, open_incoming={code: n for code, n in left.items() if n})
+    )
 
 
 def _result(proposals: Proposals, written: Written, given: RunRules, classified: int) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -17,7 +16,7 @@ from payrec.domain.changes import Record
 from payrec.domain.matching.returns import Line, Linked, linked
 from payrec.domain.matching.rules import ENGINE_VERSION, Reason
 from payrec.domain.money import format_minor
-from payrec.domain.returns import Part, taken_from, takes_back
+from payrec.domain.returns import takes_back
 from payrec.domain.scope import TenantScope
 from payrec.errors import (
     AmountExceedsOpenError,
@@ -34,8 +33,11 @@ from payrec.models.incoming_transactions import (
 )
 from payrec.services.incoming_transactions import public_of
 from payrec.services.match_rivals import supersede_rivals
+from payrec.services.return_ledger import ReturnLedger, Wanted
+from payrec.services.return_releases import release
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
+from payrec.storage.database import Connection
 from payrec.storage.incoming_transactions import IncomingTransactionStore
 from payrec.storage.open_rows import reopen
 from payrec.storage.returns import ReturnStore
@@ -55,20 +57,17 @@ REVERSAL_LINKS_MAX: Final = 100
 ATTEMPTS_MAX: Final = 3
 """How often a link is tried when what the payment settles changed before it was held."""
 
-_CLOSED: Final = frozenset({"pending", "ignored", "classified"})
-"""Statuses of lines that nothing is taken of."""
+_ACTOR: Final = f"engine:{ENGINE_VERSION}"
+"""Who links what nobody has linked by hand."""
 
 _LINE_FIELDS: Final = tuple(Line.__dataclass_fields__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A link that is wanted; ``expected_id`` where a person says which item is open again."""
+class Returned(NamedTuple):
+    """Why returns stay open, and which of them wait for a run to look at their payment."""
 
-    return_id: UUID
-    payment_id: UUID
-    amount_minor: int
-    expected_id: UUID | None = None
+    reasons: dict[UUID, Reason]
+    waiting: frozenset[UUID]
 
 
 class ReturnService:
@@ -102,33 +101,41 @@ class ReturnService:
         self._logger.info("return.linked", return_id=str(wanted))
         return public
 
-    async def link_open(
-        self, caller: Caller, scope: TenantScope, query: IncomingTransactionQuery | None
-    ) -> dict[UUID, Reason]:
-        """Link what open returns name, and return why the others stay open."""
+    async def link_open(self, caller: Caller, scope: TenantScope, query: IncomingTransactionQuery | None) -> Returned:
+        """Link what open returns name, and return why the others stay open.
+
+        Before that, payments are given back what was taken of them while nobody expected them, where that has changed:
+        they are to pay first, so that it does not matter whether the item came before the return.
+        """
+        # A run over some lines might not look at what it would give back.
+        given_back = await release(self._work, caller, scope, limit=RETURNS_PER_RUN_MAX) if query is None else set()
         async with self._work.database.tenant(scope, readonly=True) as connection:
-            store = ReturnStore(connection)
-            returns = await store.open_returns(query, limit=RETURNS_PER_RUN_MAX)
-            if not returns:
-                return {}
-            ids = [row["id"] for row in returns]
-            payments = await store.payments(ids, limit=CANDIDATES_MAX)
-            crowded = await store.crowded(ids, limit=CANDIDATES_MAX)
-        payments = [row for row in payments if not _takes_back(row)]
-        found = await asyncio.to_thread(_linked, returns, payments, crowded)
-        reasons = {ids[place]: reason for place, reason in found.reasons.items()}
-        links = (
-            Wanted(return_id=ids[place], payment_id=payments[at]["id"], amount_minor=amount)
-            for place, at, amount in found.links
-        )
+            returns = await ReturnStore(connection).open_returns(query, limit=RETURNS_PER_RUN_MAX)
+            links, left = await _found(connection, [row for row in returns if row["id"] not in given_back])
+        reasons = left.reasons | dict.fromkeys(given_back, Reason.NO_CANDIDATE)
+        rest = iter(links)
         made = 0
-        while some := list(islice(links, LINKS_PER_COMMIT_MAX)):
+        while some := list(islice(rest, LINKS_PER_COMMIT_MAX)):
             async with self._work.tenant(caller, scope, resumed=True) as unit:
-                refused = await _take(unit, some, actor=f"engine:{ENGINE_VERSION}")
+                refused = await _take(unit, some, actor=_ACTOR)
             reasons.update((wanted.return_id, Reason.AMBIGUOUS) for wanted in refused)
             made += len(some) - len(refused)
-        self._logger.info("match_run.returns_linked", looked_at=len(returns), linked=made)
-        return reasons
+        if returns:
+            self._logger.info("match_run.returns_linked", looked_at=len(returns), linked=made)
+        return Returned(reasons, left.waiting | given_back)
+
+    async def link_seen(self, unit: Unit, waiting: Collection[UUID]) -> set[UUID]:
+        """Link returns whose payments a run has only now looked at, in its commit; return those that are linked.
+
+        What it has proposed, and has to be decided by a person, is left to him until the next run.
+        The run decides alone, so nobody waits for it with what it takes here out of the order of locks.
+        """
+        if not waiting:
+            return set()
+        returns = await ReturnStore(unit.connection).open_returns(None, limit=RETURNS_PER_RUN_MAX)
+        links, _ = await _found(unit.connection, [row for row in returns if row["id"] in waiting], proposals_wait=True)
+        refused = await _take(unit, links, actor=_ACTOR) if links else []
+        return {wanted.return_id for wanted in links} - {wanted.return_id for wanted in refused}
 
     async def _link(
         self, caller: Caller, return_id: UUID, given: ReversalLinkCreate, if_match: str | None
@@ -194,6 +201,29 @@ def _exceeds(what: str, left_minor: int, currency: str) -> AmountExceedsOpenErro
     return AmountExceedsOpenError(f"only {format_minor(left_minor, currency)} {currency} is left of {what}")
 
 
+async def _found(
+    connection: Connection, returns: list[dict[str, Any]], *, proposals_wait: bool = False
+) -> tuple[list[Wanted], Returned]:
+    """Return what open returns name, and why others stay open."""
+    if not returns:
+        return [], Returned({}, frozenset())
+    store = ReturnStore(connection)
+    ids = [row["id"] for row in returns]
+    payments = await store.payments(ids, limit=CANDIDATES_MAX)
+    crowded = await store.crowded(ids, limit=CANDIDATES_MAX)
+    waiting = await store.proposed([row["id"] for row in payments]) if proposals_wait else set()
+    for row in payments:
+        row["waits"] |= row["id"] in waiting
+    payments = [row for row in payments if not _takes_back(row)]
+    found = await asyncio.to_thread(_linked, returns, payments, crowded)
+    links = [
+        Wanted(return_id=ids[place], payment_id=payments[at]["id"], amount_minor=amount)
+        for place, at, amount in found.links
+    ]
+    reasons = {ids[place]: reason for place, reason in found.reasons.items()}
+    return links, Returned(reasons, frozenset(ids[place] for place in found.waiting))
+
+
 def _linked(returns: list[dict[str, Any]], payments: list[dict[str, Any]], crowded: set[UUID]) -> Linked:
     """Decide over rows as they are stored."""
     places = {row["id"]: place for place, row in enumerate(returns)}
@@ -231,7 +261,7 @@ async def _take(unit: Unit, links: Sequence[Wanted], *, actor: str, strict: bool
         if strict:
             raise
         return list(links)
-    ledger = _Ledger(lines, await ReturnStore(unit.connection).parts(payment_ids))
+    ledger = ReturnLedger(lines, await ReturnStore(unit.connection).parts(payment_ids))
     refused = []
     takes: list[dict[str, Any]] = []
     for wanted in links:
@@ -256,80 +286,6 @@ async def _take(unit: Unit, links: Sequence[Wanted], *, actor: str, strict: bool
     if takes:
         await _write(unit, takes, actor=actor)
     return refused
-
-
-class _Ledger:
-    """What may still be taken back of the payments that are held, from where, and what is open of the returns."""
-
-    def __init__(self, lines: dict[UUID, dict[str, Any]], parts: list[dict[str, Any]]) -> None:
-        self._left = {line_id: row["left_minor"] for line_id, row in lines.items()}
-        self._allocated = {line_id: row["allocated_minor"] for line_id, row in lines.items()}
-        self._closed = {line_id for line_id, row in lines.items() if row["status"] in _CLOSED}
-        self._parts: dict[UUID, list[Part]] = defaultdict(list)
-        self._bound: set[UUID] = set()
-        for row in parts:
-            if row["contra"]:
-                self._bound.add(row["incoming_id"])
-            elif row["amount_minor"] > 0:
-                part = {name: row[name] for name in ("amount_minor", "settled_minor", "match_id", "expected_id")}
-                self._parts[row["incoming_id"]].append(Part(**part))
-
-    def take(self, wanted: Wanted) -> list[Part]:
-        """Take an amount of a payment for a return, or raise why not and take nothing."""
-        amount, payment_id = wanted.amount_minor, wanted.payment_id
-        if self._closed & {wanted.return_id, payment_id}:
-            raise ConflictError("a transaction that is pending, ignored or classified is not linked")
-        if amount > self._left[wanted.return_id] - self._allocated[wanted.return_id] or amount > self._left[payment_id]:
-            raise AmountExceedsOpenError("more than is left of the return or the payment")
-        parts = self._places(payment_id)
-        if wanted.expected_id is not None:
-            parts = [part for part in parts if part.expected_id == wanted.expected_id]
-            if not parts:
-                detail = "is not settled by the payment"
-                field = FieldError(pointer="/expectedTransactionId", code="not_settled", detail=detail)
-                raise ValidationFailedError.of(field)
-            if amount > sum(part.amount_minor for part in parts):
-                raise AmountExceedsOpenError("more than the payment settles of the expected transaction")
-        taken = taken_from(amount, parts)
-        if taken is None:
-            detail = "the payment settles several: say which of them is open again"
-            field = FieldError(pointer="/expectedTransactionId", code="ambiguous", detail=detail)
-            raise ValidationFailedError.of(field)
-        self._left[wanted.return_id] -= amount
-        self._left[payment_id] -= amount
-        for part in taken:
-            if part.match_id is not None:
-                self._allocated[payment_id] -= part.amount_minor
-                self._parts[payment_id] = _reduced(self._parts[payment_id], part)
-        return taken
-
-    def _places(self, payment_id: UUID) -> list[Part]:
-        """Return from where of a payment can be taken: what matches settled of it, then what is open."""
-        parts = list(self._parts[payment_id])
-        adjusted = self._allocated[payment_id] - sum(part.amount_minor for part in parts)
-        matches = {part.match_id for part in parts}
-        if payment_id in self._bound or (adjusted and len(matches) != 1):
-            raise ConflictError("the payment is matched with other money")
-        if adjusted:
-            # What a match took of the payment beside its legs, as what was paid over.
-            parts.append(Part(amount_minor=adjusted, match_id=matches.pop()))
-        unmatched = self._left[payment_id] - self._allocated[payment_id]
-        return [*parts, Part(amount_minor=unmatched)] if unmatched else parts
-
-
-def _reduced(parts: list[Part], taken: Part) -> list[Part]:
-    """Return parts less what is taken of one of them."""
-    left = []
-    for part in parts:
-        if (part.match_id, part.expected_id) == (taken.match_id, taken.expected_id):
-            part = replace(  # noqa: PLW2901 - the same part, smaller
-                part,
-                amount_minor=part.amount_minor - taken.amount_minor,
-                settled_minor=part.settled_minor - taken.settled_minor,
-            )
-        if part.amount_minor:
-            left.append(part)
-    return left
 
 
 async def _write(unit: Unit, takes: list[dict[str, Any]], *, actor: str) -> None:

@@ -140,9 +140,8 @@ def keep_reasons(source: str) -> str:
 
 _ENDED: Final = """
     {table}_gone AS (
-        DELETE FROM {table} WHERE (transaction_id, until_change_id, side) IN (
-            SELECT s.transaction_id, s.until_change_id, s.side
-            FROM {table} s JOIN change h ON h.id = s.until_change_id AND h.at <= %(as_of)s LIMIT %(limit)s
+        DELETE FROM {table} WHERE ({key}) IN (
+            SELECT {key} FROM {table} s JOIN change h ON h.id = s.until_change_id AND h.at <= %(as_of)s LIMIT %(limit)s
         ) RETURNING until_change_id
     )
 """
@@ -157,8 +156,11 @@ _REPLACED: Final = """
         ) RETURNING updated_at
     )
 """
+_OF_TRANSACTION: Final = "transaction_id, until_change_id, side"
 _DROP: Final = f"""
-    WITH {_ENDED.format(table="stated_row")}, {_ENDED.format(table="open_reason_state")},
+    WITH {_ENDED.format(table="stated_row", key=_OF_TRANSACTION)},
+    {_ENDED.format(table="open_reason_state", key=_OF_TRANSACTION)},
+    {_ENDED.format(table="reversal_link_state", key="reversal_id, until_change_id, ordinal")},
     {
     _REPLACED.format(
         table="allocation",
@@ -179,6 +181,7 @@ _DROP: Final = f"""
 }
     SELECT h.at FROM stated_row_gone g JOIN change h ON h.id = g.until_change_id
     UNION ALL SELECT h.at FROM open_reason_state_gone g JOIN change h ON h.id = g.until_change_id
+    UNION ALL SELECT h.at FROM reversal_link_state_gone g JOIN change h ON h.id = g.until_change_id
     UNION ALL SELECT updated_at FROM allocation_state_gone
     UNION ALL SELECT updated_at FROM match_state_gone
 """  # noqa: S608 - our own text

@@ -111,6 +111,9 @@ class _Texts:
         """  # noqa: S608 - our own text
         self.reversal_link = f"""
             SELECT {columns_of(ReversalLink, "c")} FROM reversal_link c WHERE NOT {is_later("c.change_id")}
+            UNION ALL
+            SELECT {columns_of(ReversalLink, "t")} FROM reversal_link_state t
+            WHERE NOT {is_later("t.change_id")} AND {is_later("t.until_change_id")}
         """  # noqa: S608 - our own text
 
     def stated(self, side: int) -> str:

@@ -18,7 +18,8 @@ from payrec.storage.allocations import hold_decisions
 from payrec.storage.database import Connection
 from payrec.storage.history import allocations_logged, matches_logged
 from payrec.storage.reasons import end_reasons
-from payrec.storage.rows import fetch_all
+from payrec.storage.rows import columns_of, fetch_all
+from payrec.tables.returns import ReversalLink
 
 _LINE: Final = """
     i.id, i.amount_minor, i.currency, i.direction, i.booking_on - date '1970-01-01' AS booking_day, i.account,
@@ -59,6 +60,10 @@ _CROWDED: Final = """
             SELECT FROM incoming_transaction p WHERE p.amount_minor = r.amount_minor LIMIT %(limit)s + 1
         ) n
     ) > %(limit)s
+"""
+_PROPOSED: Final = """
+    SELECT DISTINCT l.incoming_id AS id FROM leg l JOIN match m ON m.id = l.match_id
+    WHERE l.incoming_id = ANY(%s) AND m.status = 'proposed'
 """
 _ITEMS: Final = """
     SELECT DISTINCT expected_id AS id FROM leg
@@ -147,6 +152,53 @@ _CLOSE: Final = """
     UPDATE incoming_open o SET open_minor = o.open_minor - w.minor, total_minor = o.total_minor - w.minor
     FROM wanted w WHERE o.transaction_id = w.id AND o.open_minor <> w.minor
 """
+# What was taken of open payments without a person. Of an item that no run has looked at, nobody has said why it is
+# open, and it is in no match: what such a payment may pay of them is found by what both say.
+_EARLY: Final = """
+    SELECT i.* FROM incoming_transaction i WHERE i.id IN (
+        SELECT r.incoming_id FROM reversal_link r WHERE r.match_id IS NULL AND r.created_by LIKE 'engine:%%'
+        ORDER BY r.created_at DESC LIMIT %(limit)s
+    ) ORDER BY i.id
+"""
+_NEW: Final = """
+    SELECT DISTINCT u.line FROM unnest(%(lines)s::uuid[], %(said)s::text[], %(keys)s::bigint[]) AS u (line, said, key)
+    JOIN incoming_transaction i ON i.id = u.line
+    CROSS JOIN LATERAL (
+        SELECT o.* FROM expected_open o WHERE u.said = 'name' AND o.reference_key = u.key
+        UNION ALL
+        SELECT o.* FROM expected_open o WHERE u.said = 'name' AND o.end_to_end_key = u.key
+        UNION ALL
+        SELECT o.* FROM expected_open o
+        WHERE u.said = 'party' AND u.key IN (o.account_key, o.name_key) AND o.open_minor = i.amount_minor
+    ) o
+    WHERE o.currency = i.currency AND o.direction = CASE i.direction WHEN 'credit' THEN 1 ELSE -1 END
+        AND NOT EXISTS (SELECT FROM open_reason w WHERE w.transaction_id = o.transaction_id AND w.side = 1)
+        AND NOT EXISTS (SELECT FROM leg l WHERE l.expected_id = o.transaction_id)
+"""
+_EARLY_RETURNS: Final = """
+    SELECT DISTINCT r.reversal_id AS id FROM reversal_link r
+    WHERE r.incoming_id = ANY(%s) AND r.match_id IS NULL AND r.created_by LIKE 'engine:%%'
+"""
+_END_LINKS: Final = f"""
+    WITH ended AS (
+        DELETE FROM reversal_link r
+        WHERE r.incoming_id = ANY(%(lines)s) AND r.match_id IS NULL AND r.created_by LIKE 'engine:%%' RETURNING r.*
+    ), kept AS (
+        INSERT INTO reversal_link_state ({columns_of(ReversalLink)}, until_change_id)
+        SELECT {columns_of(ReversalLink)}, %(change_id)s FROM ended
+    )
+    SELECT reversal_id, incoming_id, amount_minor FROM ended ORDER BY reversal_id, ordinal
+"""  # noqa: S608 - our own text
+_GIVE_BACK: Final = """
+    UPDATE allocation a SET amount_minor = a.amount_minor + t.minor,
+        status = CASE WHEN a.allocated_minor > 0 THEN 'partially_matched' ELSE 'unmatched' END,
+        version = a.version + 1, reason_code = NULL, change_id = %(change_id)s, updated_at = %(at)s
+    FROM (
+        SELECT id, sum(minor)::bigint AS minor FROM unnest(%(ids)s::uuid[], %(minors)s::bigint[]) AS u (id, minor)
+        GROUP BY id
+    ) t WHERE a.side = 2 AND a.transaction_id = t.id
+"""
+_GIVEN_BACK: Final = "SELECT transaction_id AS id, status, amount_minor - allocated_minor AS open_minor FROM changed"
 _LOCK_MATCHES: Final = "SELECT 1 FROM match WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 _RETURN: Final = """
     UPDATE match m SET returned_minor = m.returned_minor + t.minor, updated_at = %(at)s, version = m.version + 1,
@@ -183,6 +235,10 @@ class ReturnStore:
         """Return those of the returns of whose amount there are more lines than ``limit``."""
         rows = await fetch_all(self._connection, _CROWDED, {"ids": list(return_ids), "limit": limit})
         return {row["id"] for row in rows}
+
+    async def proposed(self, payment_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of the payments that somebody has yet to decide about."""
+        return {row["id"] for row in await fetch_all(self._connection, _PROPOSED, (list(payment_ids),))}
 
     async def items(self, payment_ids: Sequence[UUID]) -> set[UUID]:
         """Return the items that payments settle."""
@@ -236,6 +292,41 @@ class ReturnStore:
         await self._connection.execute(_HOLD, (list(line_ids),))
         await self._connection.execute(_CLOSE, (list(line_ids), list(amounts_minor)))
         await end_reasons(self._connection, line_ids, [2] * len(line_ids), change_id=change_id)
+
+    async def early(self, *, limit: int) -> list[dict[str, Any]]:
+        """Return payments as they are stored, the newest, of which was taken without a person while they were open."""
+        return await fetch_all(self._connection, _EARLY, {"limit": limit})
+
+    async def newly_named(self, keys: Sequence[tuple[UUID, str, int]]) -> set[UUID]:
+        """Return those of the lines that may pay an item which no run has looked at.
+
+        ``keys`` has lines, each with what it says: ``name`` for references and ids, ``party`` for the counterparty,
+        which counts where the amounts are equal.
+        """
+        lines, said, values = ([key[place] for key in keys] for place in range(3))
+        rows = await fetch_all(self._connection, _NEW, {"lines": lines, "said": said, "keys": values})
+        return {row["line"] for row in rows}
+
+    async def early_returns(self, payment_ids: Sequence[UUID]) -> list[UUID]:
+        """Return what took of open payments without a person."""
+        return [row["id"] for row in await fetch_all(self._connection, _EARLY_RETURNS, (list(payment_ids),))]
+
+    async def release(
+        self, payment_ids: Sequence[UUID], *, change_id: UUID, at: datetime
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """End the links of payments, which ``lock`` holds with their returns, that took of them while they were open.
+
+        Return ``reversal_id, incoming_id, amount_minor`` of these, and the allocations of both as they are now.
+        """
+        ended = await fetch_all(self._connection, _END_LINKS, {"lines": list(payment_ids), "change_id": change_id})
+        moved = [(row[name], row["amount_minor"]) for row in ended for name in ("reversal_id", "incoming_id")]
+        parameters = {
+            "ids": [line for line, _ in moved],
+            "minors": [minor for _, minor in moved],
+            "change_id": change_id,
+            "at": at,
+        }
+        return ended, await fetch_all(self._connection, allocations_logged(_GIVE_BACK) + _GIVEN_BACK, parameters)
 
     async def return_matches(
         self, match_ids: Sequence[UUID], amounts_minor: Sequence[int], *, change_id: UUID, at: datetime

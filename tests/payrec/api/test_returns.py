@@ -113,9 +113,43 @@ async def test_a_payment_that_is_open_goes_with_its_return(world: World) -> None
     assert state(await world.incoming(payment)) == ("reversed", 0, 0)
     assert state(await world.incoming(back)) == ("linked", 0, 0)
     assert await world.sql("SELECT 1 AS one FROM incoming_open") == []
+    before = (await world.sql("SELECT clock_timestamp() AS at"))[0]["at"].isoformat()
+    # Who it was is known when an item comes: it may be paid first, as if it had been there before.
     item = await world.expect(reference="INV-2026-001", counterpartyAccount=IBAN)
-    assert (await world.run())["counts"]["proposed"] == 0
+    assert (await world.run())["counts"]["proposed"] == 1
+    assert [state(await world.incoming(line)) for line in (payment, back)] == [("unmatched", 0, 10_000)] * 2
+    found = await world.tenant.get(f"/incoming-transactions/{back}", params={"asOf": before})
+    assert (found.json()["status"], len(found.json()["reversalOf"])) == ("linked", 1)
+    # Nobody did so: the return takes it all the same, and nothing moves to and fro from now on.
+    for _ in range(2):
+        assert (await world.run())["counts"]["proposed"] == 0
+        assert [state(await world.incoming(line))[0] for line in (payment, back)] == ["reversed", "linked"]
     assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert await world.sql("SELECT count(*) AS n FROM reversal_link_state") == [{"n": 1}]
+
+
+async def test_what_came_back_before_its_item_was_known_is_paid_and_taken_back(world: World) -> None:
+    """As if the invoice had been there first: it is matched, and what came back of it is open."""
+    await world.set(autoAccept=True)
+    payment = await world.receive(remittance="INV-2026-001", endToEndId="E2E-4711")
+    back = await world.receive("30.00", **RETURN, endToEndId="E2E-4711")
+    by_hand = await world.receive("5.00", **RETURN)
+    assert (await link(world, by_hand, payment)).status_code == 200
+    other = await world.expect(reference="INV-2026-002")
+    await world.run()
+    assert state(await world.incoming(back)) == ("linked", 0, 0)
+    item = await world.expect("95.00", reference="INV-2026-001")
+    run = await world.run()
+    assert (run["counts"]["autoAccepted"], run["counts"]["unmatched"]) == (1, {})
+    assert state(await world.expected(item)) == ("partially_matched", 6_500, 3_000)
+    assert state(await world.incoming(payment)) == ("matched", 6_500, 0)
+    assert (await world.incoming(back))["reversalOf"] == [
+        {"incomingTransactionId": payment, "expectedTransactionId": item, "amountMinor": 3_000}
+    ]
+    [match] = await world.matches()
+    assert (match["amountMinor"], match["returnedAmountMinor"]) == (9_500, 3_000)
+    assert state(await world.expected(other)) == ("open", 0, 10_000)
+    assert await told(world, "incoming_transaction.reopened") == sorted([payment, back])
 
 
 async def test_a_proposal_with_what_is_taken_back_is_superseded(world: World) -> None:

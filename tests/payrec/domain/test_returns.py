@@ -31,6 +31,7 @@ from payrec.domain.returns import Part, return_kind, taken_from, takes_back
         ("dispute_reversal", "chargeback_won"),
         ("payment_refund", "refund"),
         ("Refunded", "refund"),
+        ("payout_reversal", "return"),
     ],
 )
 def test_what_takes_a_payment_back_by_its_code(code: str, kind: str) -> None:

@@ -103,6 +103,7 @@ ELSEWHERE = {
     "services.learning.LearningService._learn_names": "needs decisions; what was learned of a match is learned once",
     "services.learning.LearningService._learn_weights": "needs many decisions; it writes what it would write again",
     "services.match_commit.own_partitions": "needs many rows; an empty partition goes with the next run",
+    "services.return_releases.release": "what it has given back waits for the next attempt like any that just came",
     "services.returns.ReturnService._link": "a request's",
     "services.returns.ReturnService.link_open": "each link is whole by itself, and the next run finds it",
     "services.webhook_redeliveries.WebhookRedeliveryService.start_job": "a request's",

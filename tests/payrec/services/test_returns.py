@@ -15,6 +15,7 @@ import pytest
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.errors import AlreadyMatchedError
 from payrec.services import returns
+from payrec.services.return_ledger import ReturnLedger, Wanted
 from payrec.services.returns import LINKS_PER_COMMIT_MAX
 from payrec.storage.returns import ReturnStore
 from support.contention import violations
@@ -179,13 +180,13 @@ async def test_the_database_refuses_what_the_service_would_let_through(
     """Without looking at what is left, the constraint decides: nothing is taken back twice."""
     payment = await world.receive("10.00")
     backs = [await world.receive("10.00", **RETURN) for _ in range(2)]
-    taken = returns._Ledger.take
+    taken = ReturnLedger.take
 
-    def careless(self: returns._Ledger, wanted: returns.Wanted) -> Any:
+    def careless(self: ReturnLedger, wanted: Wanted) -> Any:
         self._left[wanted.payment_id] = wanted.amount_minor
         return taken(self, wanted)
 
-    monkeypatch.setattr(returns._Ledger, "take", careless)
+    monkeypatch.setattr(ReturnLedger, "take", careless)
     path = "/incoming-transactions/{}/link-reversal"
     answers = [await world.tenant.post(path.format(back), {"incomingTransactionId": payment}) for back in backs]
     assert [a.status_code for a in answers] == [200, AlreadyMatchedError.status]

@@ -14,7 +14,7 @@ from payrec.domain.matching.money_pairs import Contra, decided, free, no_edges, 
 from payrec.domain.matching.refunds import refunds
 from payrec.domain.matching.rules import MatchingRules, MatchKind
 from payrec.domain.matching.score import without
-from payrec.domain.matching.transfers import OwnMoney, own_money
+from payrec.domain.matching.transfers import OwnMoney, arrivals, own_money
 
 _NO_CODES: Final = pl.DataFrame(schema={"code": pl.Int64})
 
@@ -70,6 +70,8 @@ def remaining(money: Money, sides: Sides, taken: Taken, rules: MatchingRules) ->
     returned = decided(pairs, MatchKind.REFUND)
     parts = free(money.parts, pl.concat([busy.lines, returned.taken.lines]))
     in_part = decided(parts, MatchKind.REFUND)
+    rest = pl.concat([busy.lines, returned.taken.lines, in_part.taken.lines])
+    arrived = decided(without(arrivals(sides, rest, rules), money.refused.lines), MatchKind.TRANSFER)
     notes = without(credit_notes(sides, busy.items, rules), money.refused.items)
     noted = decided(notes, MatchKind.CREDIT_NOTE)
-    return replace(money, found=together([money.found, returned, in_part, noted]))
+    return replace(money, found=together([money.found, returned, in_part, arrived, noted]))

@@ -88,6 +88,8 @@ class Linked:
     """Return, payment and amount, in the order of the returns."""
     reasons: dict[int, Reason]
     """Why each of the others stays open."""
+    waiting: frozenset[int]
+    """Those of the others that name a payment at which a run has yet to look."""
 
 
 def naming(given: Line, payment: Line) -> Naming:
@@ -131,8 +133,9 @@ def linked(returns: Sequence[Line], payments: Sequence[Line], candidates: Mappin
     left = [payment.left_minor for payment in payments]
     links: dict[int, int] = {}
     reasons: dict[int, Reason] = {}
+    waiting: set[int] = set()
     for _ in range(ROUNDS_MAX):
-        reasons = {}
+        reasons, waiting = {}, set()
         wanted: dict[int, list[tuple[Naming, int]]] = defaultdict(list)
         for place, given in enumerate(returns):
             if place in links:
@@ -144,6 +147,8 @@ def linked(returns: Sequence[Line], payments: Sequence[Line], candidates: Mappin
                 reasons[place] = Reason.AMBIGUOUS
             else:
                 reasons[place] = Reason.BUDGET_EXHAUSTED if given.crowded and not best else Reason.NO_CANDIDATE
+            if any(payments[at].waits for _, at in best):
+                waiting.add(place)
         before = len(links)
         for at, wanting in wanted.items():
             for place in _admitted(wanting, returns, left[at]):
@@ -153,7 +158,8 @@ def linked(returns: Sequence[Line], payments: Sequence[Line], candidates: Mappin
         if len(links) == before:
             break
     found = tuple((place, at, returns[place].left_minor) for place, at in sorted(links.items()))
-    return Linked(links=found, reasons={place: why for place, why in reasons.items() if place not in links})
+    reasons = {place: why for place, why in reasons.items() if place not in links}
+    return Linked(links=found, reasons=reasons, waiting=frozenset(waiting - links.keys()))
 
 
 def _best(given: Line, candidates: list[tuple[Naming, int]], payments: Sequence[Line]) -> list[tuple[Naming, int]]:

@@ -3,7 +3,8 @@
 Own accounts are those on which there is a line, or for which an item is expected, among what the run sees. A line that
 names another own account as its counterparty, or the payout id of a line on another own account, moves the tenant's own
 money: it pays no item, unless the items themselves carry its group id. Two lines of one amount and of near days alone
-are never a transfer.
+are no transfer, but where one of them is a payout: what left with a payout id has to arrive, and what nothing else
+explains may be it. That is proposed, and never accepted without a person.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from payrec.domain.matching.money_pairs import (
     beside,
     date_level,
     edges,
+    left_over,
     line_level,
     no_edges,
     proved_where_strict,
@@ -87,6 +89,48 @@ def own_money(sides: Sides, rules: MatchingRules, refused: pl.DataFrame) -> OwnM
     held = pl.concat([named["row"], payouts["row"], sure["e"], sure["i"]]).unique().sort()
     reasons = _reasons(held, pairs, payouts, crowded, sides, rules)
     return OwnMoney(held, proved_where_strict(pairs, strict_lines(sides, rules)), reasons)
+
+
+def arrivals(sides: Sides, taken: pl.Series, rules: MatchingRules) -> pl.DataFrame:
+    """Return payouts and what may be their arrival though nothing names them, as ``EDGE_SCHEMA``.
+
+    Of lines that are not ``taken``: of one amount, on another own account, on the same day or within days.
+    """
+    taken = pl.concat([taken, strict_lines(sides, rules)]).unique()
+    lines = left_over(sides.incoming, taken, (*_SAID, *columns(rules), "row", "direction", "reversal"))
+    lines = lines.filter(~pl.col("reversal") & ~pl.col("duplicate") & pl.col("own_account_key").is_not_null())
+    left = _side(lines, -1).filter((pl.col("group_key") & 1) == 1)
+    arrived = _side(lines, 1).filter(pl.col("group_key").is_null())
+    if left.is_empty() or arrived.is_empty():
+        return no_edges()
+    keys = [
+        _keyed(salted(frame).with_columns(amount_key="amount_minor"), "amount_key", spread=spread)
+        for frame, spread in ((arrived, True), (left, False))
+    ]
+    found = equal_pairs(*keys, items_max=KEY_ITEMS_MAX, lines_max=KEY_ITEMS_MAX)
+    frame = (
+        beside(found.pairs.unique(), sides.incoming, (*_SAID, *columns(rules)))
+        .with_columns(gap=pl.col("e_day").cast(pl.Int64) - pl.col("i_day").cast(pl.Int64))
+        .filter(
+            (pl.col("e_currency") == pl.col("i_currency"))
+            & (pl.col("e_amount_minor") == pl.col("i_amount_minor"))
+            & pl.col("gap").is_between(0, TRANSFER_DAYS_MAX)
+            & (pl.col("e_own_account_key") != pl.col("i_own_account_key"))
+        )
+    )
+    unsure = pl.concat([found.crowded_items, found.crowded_lines.alias(found.crowded_items.name)]).implode()
+    return edges(
+        frame.with_columns(
+            amount_level=pl.lit(AmountLevel.EQUAL.value),
+            date_level=date_level(),
+            line_level=line_level(),
+            rank=pl.lit(0),
+            pending=pl.col("e_pending") | pl.col("i_pending"),
+            safe=pl.lit(value=False),
+            unbounded=pl.col("e").is_in(unsure) | pl.col("i").is_in(unsure),
+        ),
+        rules,
+    )
 
 
 def _side(lines: pl.DataFrame, direction: int) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from payrec.constants import REMITTANCE_LENGTH_MAX
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.identity import OccurrenceCounter, bank_identity, fingerprint
 from payrec.domain.references import find_creditor_reference
+from payrec.domain.returns import takes_back
 from payrec.domain.statements import Batch, Direction, Entry, EntryStatus, Money, Problem
 from payrec.formats import text
 from payrec.formats.base import RecordError
@@ -71,6 +72,7 @@ class EntryBuilder:
         if len(details) < 2:
             detail = details[0] if details else {}
             self._describe(entry, record, detail)
+            _set_charges_apart(entry, detail.get("charges") or record.get("charges"))
             self._identify(entry, None)
             count = _count(record.get("batch_count"))
             if count is not None and count > 1:
@@ -135,9 +137,10 @@ class EntryBuilder:
             return [entry]
         batch = Batch(self._group_key(entry), len(parts), itemised=True)
         shared = _repeated_references(parts)
-        for ordinal, part in enumerate(parts):
+        for ordinal, (part, detail) in enumerate(zip(parts, details, strict=True)):
             if part is not None:
                 part.batch = batch
+                _set_charges_apart(part, detail.get("charges"))
                 own = part.bank_reference is not None and part.bank_reference not in shared
                 if own and part.bank_reference != entry.bank_reference:
                     self._identify(part, None)
@@ -255,6 +258,30 @@ class EntryBuilder:
 
 def _on(written: str | None) -> date | None:
     return None if written is None else text.parse_iso_date(written.strip())
+
+
+def _set_charges_apart(entry: Entry, written: list[Record] | None) -> None:
+    """Tell what a return takes back from the fee that its amount includes, where the bank says so of all its charges.
+
+    The amount is then that of the payment which comes back, and ``net`` what the account moved.
+    """
+    if not written or not all(_is_included(charge) for charge in written):
+        return
+    fee = sum(charge.amount_minor for charge in entry.charges)
+    of_entry = all((c.currency, c.direction) == (entry.currency, "debit") for c in entry.charges)
+    if not of_entry or entry.direction != "debit" or not 0 < fee < entry.amount_minor:
+        return
+    code, reason = entry.bank_transaction_code, entry.return_reason
+    if takes_back(reversal=entry.reversal, bank_transaction_code=code, return_reason=reason):
+        entry.net = Money(entry.amount_minor, entry.currency, "debit")
+        entry.amount_minor -= fee
+
+
+def _is_included(charge: Record) -> bool:
+    records = charge.get("charges")
+    if records:
+        return all(_is_included(one) for one in records)
+    return charge.get("included", "").strip() in _TRUE
 
 
 def _signed(entry: Entry) -> int:

@@ -186,8 +186,9 @@ def _tree() -> Node:
     entry = Node().want(ENTRY_PATHS)
     for owner in (entry, detail):
         charge = owner.record("Chrgs", "charges")
-        charge.want({"Amt": "amount$", "TtlChrgsAndTaxAmt": "total$", "CdtDbtInd": "direction"})
-        charge.record("Rcrd", "charges").want({"Amt": "amount$", "CdtDbtInd": "direction"})
+        said = {"Amt": "amount$", "CdtDbtInd": "direction", "ChrgInclInd": "included"}
+        charge.want({**said, "TtlChrgsAndTaxAmt": "total$"})
+        charge.record("Rcrd", "charges").want(said)
     entry.children["TxDtls"] = detail
     entry.at("NtryDtls").children["TxDtls"] = detail
     entry.kind, entry.event = RECORD, "entry"

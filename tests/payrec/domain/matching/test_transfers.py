@@ -85,6 +85,53 @@ def test_what_differs_is_no_transfer(line: str, changes: dict[str, Any]) -> None
     assert not run([], lines, AUTO_HIGH).matches
 
 
+SILENT = replace(DEPOSIT, text="card payments")
+
+
+def test_a_payout_that_nothing_names_is_proposed_and_never_accepted_alone() -> None:
+    match = only(run([], [PAYOUT, SILENT], AUTO_HIGH))
+    assert (match.kind, match.legs) == (MatchKind.TRANSFER, (("deposit", "payout", 10_000),))
+    assert sure(match) == (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
+
+
+def test_of_two_payouts_of_one_amount_the_one_that_is_named_leaves_the_other() -> None:
+    twin, silent = replace(PAYOUT, id="twin", group="PO-2026-8"), replace(SILENT, id="silent")
+    outcome = run([], [PAYOUT, twin, DEPOSIT, silent], AUTO_HIGH)
+    assert {match.legs[0][:2]: sure(match) for match in outcome.matches} == {
+        ("deposit", "payout"): (Confidence.EXACT, Uniqueness.UNIQUE, True),
+        ("silent", "twin"): (Confidence.MEDIUM, Uniqueness.UNIQUE, False),
+    }
+    # As long as the bank's other line is not there, nobody says which of the two it is.
+    early = only(run([], [PAYOUT, twin, silent], AUTO_HIGH))
+    assert sure(early)[0] is Confidence.LOW
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("payout", {"group": None}),
+        ("payout", {"group": "7"}),  # too short to be an id
+        ("payout", {"reversal": True}),
+        ("payout", {"account": None}),
+        ("deposit", {"account": "PSP-EUR"}),
+        ("deposit", {"amount": 9_999}),
+        ("deposit", {"currency": "USD"}),
+        ("deposit", {"day": 20_599}),
+        ("deposit", {"day": 20_600 + TRANSFER_DAYS_MAX + 1}),
+        ("deposit", {"group": "PO-2026-9"}),
+        ("deposit", {"duplicate": True}),
+    ],
+)
+def test_what_is_no_payout_by_its_amount(line: str, changes: dict[str, Any]) -> None:
+    lines = [replace(one, **changes) if one.id == line else one for one in (PAYOUT, SILENT)]
+    assert not run([], lines, AUTO_HIGH).matches
+
+
+def test_an_item_that_a_deposit_fits_is_preferred_to_a_payout_of_its_amount() -> None:
+    item = Item("item", name="Pay Provider")
+    assert only(run([item], [PAYOUT, SILENT], AUTO_HIGH)).kind is MatchKind.ONE_TO_ONE
+
+
 def test_an_end_to_end_id_of_one_own_account_and_an_unknown_one_proves_nothing() -> None:
     out, back = (replace(line, iban=None, end_to_end_id="TRF-20260310") for line in (OUT, IN))
     unknown = only(run([], [out, replace(back, account=None)], AUTO_HIGH))

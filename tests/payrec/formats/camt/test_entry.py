@@ -48,6 +48,47 @@ def test_every_field_of_an_entry() -> None:
     assert entry.account == "DE89370400440532013000"
 
 
+RETURNED = "<RtrInf><Rsn><Cd>AM04</Cd></Rsn></RtrInf>"
+
+
+def fee(amount: str = "3.00", included: str = "true", direction: str = "DBIT", currency: str = "EUR") -> str:
+    said = f"<CdtDbtInd>{direction}</CdtDbtInd><ChrgInclInd>{included}</ChrgInclInd>"
+    return f'<Chrgs><Rcrd><Amt Ccy="{currency}">{amount}</Amt>{said}</Rcrd></Chrgs>'
+
+
+def test_a_return_is_told_apart_from_the_fee_that_its_amount_includes() -> None:
+    entry = one(ntry(details(fee() + RETURNED), "55.00", "DBIT"))
+    assert (entry.amount_minor, entry.direction) == (5_200, "debit")
+    assert entry.net is not None
+    assert (entry.net.amount_minor, entry.net.currency, entry.net.direction) == (5_500, "EUR", "debit")
+    # The statement adds up with what the account moved.
+    read_ = read(document(ntry(details(fee() + RETURNED), "55.00", "DBIT")))
+    assert read_.statements[0].booked.debit_minor == 5_500
+
+
+def test_each_detail_of_a_batch_of_returns_has_its_own_fee() -> None:
+    parts = [f'<Amt Ccy="EUR">{amount}</Amt>{fee()}{RETURNED}' for amount in ("55.00", "23.00")]
+    [entries] = read(document(ntry(details(*parts), "78.00", "DBIT"))).entries.values()
+    assert [(e.amount_minor, e.net.amount_minor) for e in entries if e.net] == [(5_200, 5_500), (2_000, 2_300)]
+
+
+@pytest.mark.parametrize(
+    ("inside", "direction"),
+    [
+        (fee(included="false") + RETURNED, "DBIT"),
+        (fee(), "DBIT"),  # nothing comes back
+        (fee() + RETURNED, "CRDT"),
+        (fee("55.00") + RETURNED, "DBIT"),
+        (fee(direction="CRDT") + RETURNED, "DBIT"),
+        (fee(currency="USD") + RETURNED, "DBIT"),
+        (fee() + fee(included="") + RETURNED, "DBIT"),
+    ],
+)
+def test_any_other_amount_stays_as_it_is_written(inside: str, direction: str) -> None:
+    entry = one(ntry(details(inside), "55.00", direction))
+    assert (entry.amount_minor, entry.net) == (5_500, None)
+
+
 def test_old_places_of_fields() -> None:
     entry = one(
         "<Ntry><Amt Ccy='EUR'>1</Amt><CdtDbtInd>DBIT</CdtDbtInd><Sts>INFO</Sts>"
