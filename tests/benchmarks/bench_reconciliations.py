@@ -2,18 +2,23 @@
 
 The account has so many lines over a year, of which most are matched one by one, in matches that lie in no order of
 days. Asked for are cut-offs at the end of the year, of its last but one month, and in the middle, each also as of an
-instant, and the summary at the end of that month. The server is a real one with its durable settings.
+instant, and the summary at the end of that month. Then all of it is locked: refused for the lines that are open, locked
+all the same, and reopened. Beside each time is the processor time of the database's processes, which other load does
+not change. The server is a real one with its durable settings.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import psycopg
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -28,6 +33,7 @@ from support.service import Tenant, make_config, running
 from support.tenant_data import scope_of_tenant
 
 CUT_OFFS: Final = ("2025-12-31", "2025-11-30", "2025-06-30")
+LOCKS: Final = "/period-locks"
 FILL: Final = """
 CREATE TEMPORARY TABLE made ON COMMIT DROP AS
 SELECT n, d, minor, day, at,
@@ -63,18 +69,56 @@ FROM made WHERE d < 89;
 """
 
 
-async def timed(tenant: Tenant, path: str, times: int, **asked: str) -> str:
-    """Ask so often, and return what it took."""
-    took = []
+def processor_seconds(data_directory: Path) -> float:
+    """Return what the database's processes have taken, those that have ended included."""
+    server = psutil.Process(int((data_directory / "postmaster.pid").read_text().split()[0]))
+    own, total = server.cpu_times(), 0.0
+    for process in server.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:2])
+    return total + sum(own[:4])
+
+
+async def timed(what: str, times: int, database: Path, ask: Callable[[], Awaitable[int]], *, wanted: int = 200) -> None:
+    """Ask so often, and print what it took; the first time does not count."""
+    took, spent = [], []
     for _ in range(times + 1):
-        start = time.perf_counter()
-        answer = await tenant.get(path, params=asked)
+        before, start = processor_seconds(database), time.perf_counter()
+        status = await ask()
         took.append(time.perf_counter() - start)
-        answer.raise_for_status()
-    counted = sorted(took[1:])
-    told = " ".join(f"{name}={value}" for name, value in asked.items())
-    median, worst = counted[len(counted) // 2], counted[-1]
-    return f"{path.rsplit('/', 1)[-1]} {told}: median {median * 1e3:.0f} ms, worst {worst * 1e3:.0f} ms"
+        spent.append(processor_seconds(database) - before)
+        if status != wanted:
+            raise RuntimeError(f"{what}: {status}")
+    counted, median = sorted(took[1:]), len(took[1:]) // 2
+    sys.stdout.write(
+        f"{what}: median {counted[median] * 1e3:.0f} ms, worst {counted[-1] * 1e3:.0f} ms, "
+        f"processor {sorted(spent[1:])[median] * 1e3:.0f} ms\n"
+    )
+
+
+async def timed_report(tenant: Tenant, path: str, times: int, database: Path, **asked: str) -> None:
+    """Ask for a report so often."""
+
+    async def ask() -> int:
+        return (await tenant.get(path, params=asked)).status_code
+
+    await timed(" ".join([path.rsplit("/", 1)[-1], *(f"{n}={v}" for n, v in asked.items())]), times, database, ask)
+
+
+async def timed_lock(tenant: Tenant, times: int, database: Path) -> None:
+    """Lock everything so often: refused, then all the same; what is reopened meanwhile counts as well."""
+    body: dict[str, Any] = {"through": CUT_OFFS[0], "reason": "bench"}
+
+    async def refused() -> int:
+        return (await tenant.post(LOCKS, body)).status_code
+
+    async def locked() -> int:
+        answer = await tenant.post(LOCKS, {**body, "override": True})
+        await tenant.post(f"{LOCKS}/{answer.json()['id']}/reopen", {"reason": "bench"})
+        return answer.status_code
+
+    await timed("lock over open lines", times, database, refused, wanted=409)
+    await timed("lock with override, and reopened", times, database, locked, wanted=201)
 
 
 async def bench(database: EmbeddedDatabase, lines: int, *, times: int) -> None:
@@ -92,12 +136,16 @@ async def bench(database: EmbeddedDatabase, lines: int, *, times: int) -> None:
         with psycopg.connect(database.superuser_url, autocommit=True) as connection:
             connection.execute("VACUUM (ANALYZE)")
             connection.execute("CHECKPOINT")
-            [at] = connection.execute("SELECT clock_timestamp()").fetchone() or [None]
+            [at, kept] = (
+                connection.execute("SELECT clock_timestamp(), current_setting('data_directory')").fetchone() or []
+            )
+            folder = Path(kept)
         for as_of in ({}, {"asOf": at.isoformat()}):
             for day in CUT_OFFS:
-                sys.stdout.write(await timed(tenant, path, times, cutOff=day, **as_of) + "\n")
+                await timed_report(tenant, path, times, folder, cutOff=day, **as_of)
         for asked in ({}, {"cutOff": CUT_OFFS[1]}):
-            sys.stdout.write(await timed(tenant, "/reports/summary", times, **asked) + "\n")
+            await timed_report(tenant, "/reports/summary", times, folder, **asked)
+        await timed_lock(tenant, times, folder)
 
 
 def main() -> None:

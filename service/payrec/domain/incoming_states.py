@@ -42,8 +42,14 @@ INCOMING_STATES: Final = table(
     ("matched", "release", "unmatched"),
     ("matched", "return", "matched"),
     ("matched", "return", "reversed"),
+    ("matched", "give_back", "partially_matched"),
+    ("partially_matched", "give_back", "partially_matched"),
+    ("unmatched", "give_back", "unmatched"),
+    ("linked", "give_back", "unmatched"),
+    ("reversed", "give_back", "unmatched"),
 )
 """``announce`` is a line that is not booked, ``book`` its booking. ``match`` and ``release`` are what accepting and
 reversing a match do to its lines; ``return`` is money taken back of a payment, and ``link`` is that seen from the line
-which takes it back. Recorded as ignored is a line of nothing (``zero_amount``), which nobody restores. To ``restore``
-what is open says that it is no duplicate."""
+which takes it back. Both are undone (``give_back``) when an item comes that a payment may pay which nobody expected
+when it was taken back. Recorded as ignored is a line of nothing (``zero_amount``), which nobody restores. To
+``restore`` what is open says that it is no duplicate."""

@@ -179,11 +179,9 @@ class IncomingTransactionIgnore(Request):
 
 
 class IncomingTransactionRestore(Request):
-    """Why what was decided about a line is taken back, and the day from which it does not count any more."""
+    """Why what was decided about a line is taken back."""
 
     reason: Reason | None = None
-    effective_on: Date | None = None
-    """That from which it counted, or the first open day where that is locked, unless a later one is given."""
 
 
 class IncomingTransactionClassify(Request):

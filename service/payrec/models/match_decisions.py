@@ -39,11 +39,9 @@ class MatchReject(Request):
 
 
 class MatchReverse(Request):
-    """Why an accepted match is taken back, and the day from which it does not count any more."""
+    """Why an accepted match is taken back."""
 
     reason: GivenReason
-    effective_on: Date | None = None
-    """That from which it counted, or the first open day where that is locked, unless a later one is given."""
 
 
 class MatchesAccept(Request):

@@ -136,6 +136,9 @@ class AccountService:
         if "kind" in given.model_fields_set and given.kind is None:
             raise ValidationFailedError.of(FieldError(pointer="/kind", code="required", detail="cannot be removed"))
         async with self._work.tenant(caller) as unit:
+            if given.model_fields_set & _COLUMN.keys():
+                # Whoever locks a period adds up what it begins with.
+                await hold_periods(unit.connection)
             store = AccountStore(unit.connection)
             before = await store.get(wanted, lock=True)
             if before is None:

@@ -100,8 +100,6 @@ class IncomingStateService:
         Raises
         ------
         NotFoundError, VersionMismatchError
-        PeriodLockedError, ValidationFailedError
-            This cannot count from the given day.
         ConflictError
             Nothing was decided about it, or it is a line of nothing.
         """
@@ -113,7 +111,7 @@ class IncomingStateService:
             if row["status"] in {"ignored", "classified"}:
                 after = "pending" if held.pending else "unmatched"
                 counted_on = row["effective_on"] or row["booking_date"]
-                day = await effective_day(unit, counted_on, [row["account"]], given.effective_on)
+                day = await effective_day(unit, counted_on, [row["account"]])
                 await _decide(unit, row, Decision(id=row["id"], effective_on=day), after)
                 await reopen(unit.connection, incoming=[row["id"]], change_id=unit.change_id)
             elif held.duplicate:

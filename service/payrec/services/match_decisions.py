@@ -119,8 +119,6 @@ class MatchDecisionService:
         Raises
         ------
         NotFoundError, VersionMismatchError
-        PeriodLockedError, ValidationFailedError
-            This cannot count from the given day.
         ConflictError
             It is not accepted, or not any more.
         """
@@ -182,8 +180,7 @@ class MatchDecisionService:
                 await decisions.lock([wanted])
             day = None
             if isinstance(given, MatchReverse):
-                accounts = accounts_of_legs(row["legs"])
-                day = await effective_day(unit, row["effective_on"], accounts, given.effective_on)
+                day = await effective_day(unit, row["effective_on"], accounts_of_legs(row["legs"]))
             await decisions.take_back([wanted], decision_of(unit, reason), status=status, reversed_on=day)
             unit.record(taken_back(wanted, status, before=row["status"], reason=reason))
             if has_amounts:

@@ -66,14 +66,20 @@ _SPANS: Final = """
     WHERE p.through_on >= %(on)s AND (p.account IS NULL OR p.account = %(account)s)
 """
 _OF_ACCOUNT: Final = "(%(account)s::text IS NULL OR {column} = %(account)s)"
-_OPEN_LINES: Final = f"""
+# What is open is counted by itself; only those that are named are looked up.
+_OPEN_LINES: Final = """
     SELECT i.id AS incoming_transaction_id, i.account, i.booking_on AS booking_date, o.open_minor AS open_amount_minor,
-        i.currency, count(*) OVER () AS total
-    FROM incoming_open o JOIN incoming_transaction i ON i.id = o.transaction_id
-    WHERE NOT o.pending AND o.booking_day <= %(through)s::date - date '1970-01-01'
-        AND {_OF_ACCOUNT.format(column="i.account")}
-    ORDER BY i.booking_on, i.id LIMIT %(limit)s
-"""  # noqa: S608 - our own text
+        i.currency, o.total
+    FROM (
+        SELECT o.transaction_id, o.open_minor, count(*) OVER () AS total FROM incoming_open o
+        WHERE NOT o.pending AND o.booking_day <= %(through)s::date - date '1970-01-01'
+            AND (%(account)s::text IS NULL OR EXISTS (
+                SELECT FROM incoming_transaction i WHERE i.id = o.transaction_id AND i.account = %(account)s
+            ))
+        ORDER BY o.booking_day, o.transaction_id LIMIT %(limit)s
+    ) o JOIN incoming_transaction i ON i.id = o.transaction_id
+    ORDER BY i.booking_on, i.id
+"""
 # What was locked with a gap was locked by somebody who knew of it.
 _GAPS: Final = f"""
     SELECT s.import_id, s.ordinal AS statement_index, s.account, s.currency, s.chained_on AS closed_on,

@@ -132,9 +132,20 @@ _SUMMED: Final = ", ".join(
     f"count(*) FILTER (WHERE s.{name} <> 0) AS {name}_count, sum(s.{name}) AS {name}" for name in PARTS.values()
 )
 _SHARES: Final = ", ".join(f"('{name}', s.{name}_count, s.{name})" for name in PARTS.values())
-# Every line once, as if it were matched whole, then those that are open. Those that may be neither are looked at one by
-# one, and stand for what they are in the place of what they were taken for. Sums without groups are made by several
-# processes at once; a join of all lines with what became of them took ten times as long.
+_WHOLE: Final = {
+    "allocated": "o.transaction_id IS NULL",
+    "open": "o.transaction_id IS NOT NULL AND NOT i.pending",
+    "pending": "o.transaction_id IS NOT NULL AND i.pending",
+}
+"""What most lines are whole: matched, unless they are open."""
+_WHOLE_SUMMED: Final = ", ".join(
+    f"count(*) FILTER (WHERE {which} AND {_MOVED} <> 0) AS {part}_count, sum({_MOVED}) FILTER (WHERE {which}) AS {part}"
+    for part, which in _WHOLE.items()
+)
+_WHOLE_SHARES: Final = ", ".join(f"('{part}', s.{part}_count, s.{part})" for part in _WHOLE)
+# Every line once, as if it were whole of a part. Those that may be no such are looked at one by one, and stand for what
+# they are in the place of what they were taken for. Sums without groups are made by several processes at once; a join
+# of all lines with what became of them took ten times as long.
 _SUMS: Final = f"""
     SELECT told.* FROM (
         WITH {_LATE}, apart AS MATERIALIZED (
@@ -145,23 +156,13 @@ _SUMS: Final = f"""
                 UNION SELECT id FROM late
             ) s JOIN incoming_transaction i ON i.id = s.id
             WHERE {_OF_ACCOUNT}
-        ), stated AS (
-            SELECT count(*) FILTER (WHERE {_MOVED} <> 0) AS count, sum({_MOVED}) AS minor
-            FROM incoming_transaction i WHERE {_OF_ACCOUNT}
-        ), opened AS (
-            SELECT count(*) FILTER (WHERE NOT i.pending AND {_MOVED} <> 0) AS count,
-                sum({_MOVED}) FILTER (WHERE NOT i.pending) AS minor,
-                count(*) FILTER (WHERE i.pending AND {_MOVED} <> 0) AS pending_count,
-                sum({_MOVED}) FILTER (WHERE i.pending) AS pending_minor
-            FROM incoming_open o JOIN incoming_transaction i ON i.id = o.transaction_id WHERE {_OF_ACCOUNT}
+        ), whole AS (
+            SELECT {_WHOLE_SUMMED}
+            FROM incoming_transaction i LEFT JOIN incoming_open o ON o.transaction_id = i.id WHERE {_OF_ACCOUNT}
         )
         SELECT part, sum(count)::bigint AS count, coalesce(sum(minor), 0)::bigint AS minor FROM (
-            SELECT 'allocated' AS part, count, minor FROM stated
-            UNION ALL
-            SELECT p.part, p.count, p.minor FROM opened CROSS JOIN LATERAL (
-                VALUES ('open', count, minor), ('pending', pending_count, pending_minor),
-                    ('allocated', -count - pending_count, -coalesce(minor, 0) - coalesce(pending_minor, 0))
-            ) p (part, count, minor)
+            SELECT p.part, p.count, p.minor
+            FROM whole s CROSS JOIN LATERAL (VALUES {_WHOLE_SHARES}) p (part, count, minor)
             UNION ALL
             SELECT CASE WHEN NOT i.is_open THEN 'allocated' WHEN i.pending THEN 'pending' ELSE 'open' END,
                 -count(*) FILTER (WHERE {_MOVED} <> 0), -sum({_MOVED})

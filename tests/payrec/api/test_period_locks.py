@@ -26,6 +26,8 @@ INCOMING = "/incoming-transactions"
 STEPS, LOOKED_AT_EVERY = 20, 5
 THROUGH, FIRST_OPEN = "2026-03-31", "2026-04-01"
 RAW = {"Content-Type": "application/octet-stream"}
+SILENT = ("audit_record", "change")
+"""What whoever is refused writes nothing to."""
 
 
 @pytest.fixture
@@ -114,8 +116,10 @@ async def test_what_is_open_keeps_a_period_from_being_locked(world: World) -> No
         assert (await world.tenant.post(f"{INCOMING}/upload", headers=RAW, content=content)).status_code == 201
     later = await world.receive(bookingDate=FIRST_OPEN, account=IBAN)
     await world.receive(account="OTHER", bookingDate="2026-03-15")
+    digest = await world.digest(*SILENT, "period_lock")
     answer = await lock(world)
     assert (answer.status_code, code(answer)) == (409, "period_incomplete")
+    assert await world.digest(*SILENT, "period_lock") == digest
     found = problem(answer)["incomplete"]
     assert {kind: (of["count"], len(of["first"])) for kind, of in found.items()} == {
         "openLines": (3, 3), "statementGaps": (1, 1), "pendingApprovals": (0, 0),
@@ -281,8 +285,9 @@ async def test_what_is_taken_back_of_a_locked_period_is_so_in_the_open_one(world
     said = await statement(world, "GIRO")
     assert [said[part]["count"] for part in ("allocated", "classified", "open")] == [1, 1, 0]
     path = f"/matches/{match['id']}/reverse"
-    answer = await world.tenant.post(path, {"reason": "wrong", "effectiveOn": THROUGH})
-    assert (answer.status_code, code(answer)) == (409, "period_locked")
+    # It says by itself from which day on: another one the statements could not show.
+    answer = await world.tenant.post(path, {"reason": "wrong", "effectiveOn": "2026-04-15"})
+    assert fields(answer) == {("/effectiveOn", "extra_forbidden")}
     answer = await world.tenant.post(path, {"reason": "wrong"})
     assert (answer.json()["effectiveOn"], answer.json()["reversedOn"]) == ("2026-03-12", FIRST_OPEN)
     restored = await world.tenant.post(f"{INCOMING}/{fee}/restore", None)
@@ -331,9 +336,12 @@ async def test_what_the_books_say_of_a_locked_day_stays(world: World) -> None:
     [account] = (await world.tenant.get("/accounts", params={"identifier": "GIRO"})).json()["data"]
     await locked(world, override=True)
     path = f"/accounts/{account['id']}/book-balances"
-    for day, status in ((THROUGH, 409), (FIRST_OPEN, 200)):
-        answer = await world.tenant.request("PUT", path, json={"on": day, "balanceMinor": 1})
-        assert answer.status_code == status
+    digest = await world.digest(*SILENT, "book_balance")
+    answer = await world.tenant.request("PUT", path, json={"on": THROUGH, "balanceMinor": 1})
+    assert (answer.status_code, code(answer), problem(answer)["firstOpenOn"]) == (409, "period_locked", FIRST_OPEN)
+    assert await world.digest(*SILENT, "book_balance") == digest
+    answer = await world.tenant.request("PUT", path, json={"on": FIRST_OPEN, "balanceMinor": 1})
+    assert answer.status_code == 200
     assert await world.sql("SELECT balance_on::text AS day FROM book_balance") == [{"day": FIRST_OPEN}]
 
 
