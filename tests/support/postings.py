@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from payrec.domain.scope import TenantScope
 from support.matching_world import World
-from support.service import Tenant
+from support.service import Service, Tenant
 from support.wire import until
 
 Row = dict[str, Any]
 
-CODES = {
+CODES: Row = {
     "accounts": [{"account": "GIRO", "code": "1200"}, {"account": "STRIPE", "code": "1210"}],
     "receivableCode": "1400",
     "payableCode": "1600",
@@ -33,15 +34,20 @@ async def set_codes(world: World, posting: Row | None) -> None:
         assert answer.status_code == 200, answer.text
 
 
-async def number_all(world: World) -> None:
-    """Seal what is committed and number what follows from it."""
-    upkeep = world.service.factory.upkeep
-    sealer, postings = upkeep.create_sealer(), upkeep.create_posting_sealer()
+async def numbered(service: Service, scope: TenantScope) -> None:
+    """Seal what is committed in an environment and number what follows from it."""
+    upkeep = service.factory.upkeep
+    sealer, numbering = upkeep.create_sealer(), upkeep.create_posting_sealer()
 
     async def is_done() -> bool | None:
-        return (await sealer.seal(world.scope) is not None and await postings.number(world.scope)) or None
+        return (await sealer.seal(scope) is not None and await numbering.number(scope)) or None
 
     await until(is_done)
+
+
+async def number_all(world: World) -> None:
+    """Do the same in the first environment of a world."""
+    await numbered(world.service, world.scope)
 
 
 async def postings(tenant: Tenant, after: int = 0, **parameters: Any) -> list[Row]:

@@ -2,10 +2,12 @@
 
 A decision is posted once, and taken back by what counters it: a return by the part that it takes, a reversal by
 whatever is left. So what was decided and taken back comes to nothing, code by code, whatever the settings are by then.
+What was decided elsewhere the books have already: it is not posted, and taken back all the same.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -30,6 +32,9 @@ from payrec.domain.postings import (
 _BESIDE: Final = "over_payment"
 """The type of adjustment of what a match takes of a line beside its legs, where it names none."""
 
+_ELSEWHERE: Final = 0
+"""The sequence of what the books have from elsewhere."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
@@ -43,6 +48,8 @@ class Posted:
     effective_on: date
     change_id: UUID | None = None
     reverses_sequence: int | None = None
+    reverses_id: UUID | None = None
+    """The match that it takes back, where that was decided elsewhere and has no posting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +96,8 @@ class Ledger:
     """Matches and classifications that may be taken back, and what has taken back of them."""
     new: list[Posted] = field(default_factory=list)
     _sources: dict[UUID, Posted] = field(default_factory=dict)
-    _counters: dict[int, list[Posted]] = field(default_factory=dict)
+    _counters: dict[int | UUID, list[Posted]] = field(default_factory=lambda: defaultdict(list))
+    """By the sequence of what they take back, or by its match where it has none."""
 
     def __post_init__(self) -> None:
         for posted in sorted(self.stored, key=lambda posted: posted.sequence):
@@ -102,6 +110,16 @@ class Ledger:
         lines = lines_of_match(settlements, adjustments, self.codes[self.version])
         self._post("match", match_id, lines, on)
 
+    def know(
+        self, match_id: UUID, settlements: Sequence[Settlement], adjustments: Iterable[Adjusted], on: date
+    ) -> None:
+        """Take a match for one that the books have from elsewhere: by the codes by which it was first taken back."""
+        version = next((counter.codes_version for counter in self._counters[match_id]), self.version)
+        lines = lines_of_match(settlements, adjustments, self.codes[version])
+        self._sources[match_id] = Posted(
+            sequence=_ELSEWHERE, kind="match", source_id=match_id, lines=lines, codes_version=version, effective_on=on
+        )
+
     def reverse(self, match_id: UUID, on: date) -> None:
         """Post the counter of what is left of a match; one that was never posted is not taken back either."""
         self._take_back("match_reversal", match_id, on)
@@ -111,7 +129,7 @@ class Ledger:
         original = self._sources.get(returned.match_id)
         if original is None or any(
             (counter.kind, counter.source_id, counter.change_id) == ("return", returned.return_id, returned.change_id)
-            for counter in self._counters[original.sequence]
+            for counter in self._counters[_key(original)]
         ):
             return
         codes = self.codes[original.codes_version]
@@ -138,7 +156,7 @@ class Ledger:
         original = self._sources.get(source_id)
         if original is None:
             return
-        counters = self._counters[original.sequence]
+        counters = self._counters[_key(original)]
         if all(counter.kind != kind for counter in counters):
             lines = countered(netted(original.lines, *(counter.lines for counter in counters)))
             self._post(kind, source_id, lines, on, original=original)
@@ -167,17 +185,22 @@ class Ledger:
             codes_version=self.version if original is None else original.codes_version,
             effective_on=on,
             change_id=change_id,
-            reverses_sequence=None if original is None else original.sequence,
+            reverses_sequence=None if original is None else original.sequence or None,
+            reverses_id=None if original is None or original.sequence else original.source_id,
         )
         self._keep(posted)
         self.new.append(posted)
 
     def _keep(self, posted: Posted) -> None:
-        if posted.reverses_sequence is None:
+        of = posted.reverses_sequence or posted.reverses_id
+        if of is None:
             self._sources[posted.source_id] = posted
-            self._counters[posted.sequence] = []
         else:
-            self._counters[posted.reverses_sequence].append(posted)
+            self._counters[of].append(posted)
+
+
+def _key(original: Posted) -> int | UUID:
+    return original.sequence or original.source_id
 
 
 def _lines_of(part: Part, codes: Codes) -> tuple[Line, ...]:

@@ -10,7 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -60,88 +60,119 @@ class PostingSealer:
         Step by step, each in a transaction of its own: a crash between two leaves what is not posted where it is. It
         is not all when there is much, or when somebody else seals events or numbers postings here: ask again.
         """
-        async with self._database.tenant(scope, readonly=True) as connection:
-            feed = await PostingSealingStore(connection).feed()
-        if feed.position >= feed.head:
-            return True
-        settings = await self._settings(scope)
-        count = 0
-        for _ in range(POSTING_STEPS_PER_TURN):
+        settings: PostingSettings | None = None
+        steps = count = 0
+        while steps < POSTING_STEPS_PER_TURN:
             async with self._database.tenant(scope) as connection:
+                store = PostingSealingStore(connection)
                 # First what nobody but who numbers reads, so that nobody waits in a circle with who locks everything.
-                feed = await PostingSealingStore(connection).feed()
+                feed = await store.feed()
+                if feed.position >= feed.head:
+                    return True
                 if not await SealingStore(connection).hold():
                     return False
-                feed = await PostingSealingStore(connection).feed()
-                if feed.position >= feed.head:
-                    break
-                count += await _Step(connection, scope, settings).take(feed)
-        else:
-            return False
-        self._logger.debug("postings.numbered", count=count)
-        return True
+                feed = await store.feed()
+                span = await _next(store, feed)
+                if settings is not None or not span.decisions:
+                    new = await _Step(connection, scope, settings).take(span, feed)
+                    steps, count = steps + 1, count + new
+                    # Whoever seals more, which nobody does meanwhile, asks again.
+                    if span.through >= feed.head:
+                        self._logger.debug("postings.numbered", count=count)
+                        return True
+                    continue
+            # Most events are no decisions, and most environments make none: only who posts reads the settings.
+            settings = await self._settings(scope)
+        return False
 
     async def _settings(self, scope: TenantScope) -> PostingSettings:
         async with self._database.control(readonly=True) as connection:
             return effective_settings(await TenantStore(connection).settings(scope.tenant_id)).posting
 
 
+class _Span(NamedTuple):
+    """The next places of the feed of events."""
+
+    through: int
+    decisions: Sequence[Decision]
+
+
+async def _next(store: PostingSealingStore, feed: Feed) -> _Span:
+    """Return as many places as one transaction takes."""
+    through = min(feed.position + POSTING_PLACES_AT_ONCE, feed.head)
+    if through <= feed.position:
+        return _Span(through, ())
+    decisions = await store.decisions(after=feed.position, through=through)
+    legs = 0
+    for place, decision in enumerate(decisions):
+        legs += decision.legs
+        if place and legs > POSTING_LEGS_AT_ONCE:
+            return _Span(decision.position - 1, decisions[:place])
+    return _Span(through, decisions)
+
+
 class _Step:
     """What one transaction posts."""
 
-    def __init__(self, connection: Connection, scope: TenantScope, settings: PostingSettings) -> None:
+    def __init__(self, connection: Connection, scope: TenantScope, settings: PostingSettings | None) -> None:
         self._connection = connection
         self._store = PostingSealingStore(connection)
         self._scope = scope
         self._settings = settings
 
-    async def take(self, feed: Feed) -> int:
-        """Post the next places of the feed of events; return how many postings these made."""
-        through = min(feed.position + POSTING_PLACES_AT_ONCE, feed.head)
-        decisions = await self._store.decisions(after=feed.position, through=through)
-        legs = 0
-        for place, decision in enumerate(decisions):
-            legs += decision.legs
-            if place and legs > POSTING_LEGS_AT_ONCE:
-                decisions, through = decisions[:place], decision.position - 1
-                break
-        new = await self._posted(decisions, feed.sequence) if decisions else []
+    async def take(self, span: _Span, feed: Feed) -> int:
+        """Post places of the feed of events; return how many postings these made."""
+        new: list[Posted] = []
+        if span.decisions and self._settings is not None:
+            new = await self._posted(span.decisions, feed.sequence, self._settings)
         if new:
             rows = await asyncio.to_thread(lambda: [_row(posted) for posted in new])
             await self._store.add(rows)
-        await self._store.move(sequence=feed.sequence + len(new), position=through)
+        await self._store.move(sequence=feed.sequence + len(new), position=span.through)
         return len(new)
 
-    async def _posted(self, decisions: Sequence[Decision], sequence: int) -> list[Posted]:
+    async def _posted(self, decisions: Sequence[Decision], sequence: int, settings: PostingSettings) -> list[Posted]:
         ids: dict[str, list[UUID]] = defaultdict(list)
         for decision in decisions:
             ids[decision.type].append(decision.resource_id)
         matches = await self._store.matches([*ids[ACCEPTED], *ids[REVERSED]])
-        # What was decided elsewhere is in the books already.
-        matches = {match_id: row for match_id, row in matches.items() if row["created_by"] != CREATED_BY_IMPORT}
-        legs: dict[UUID, list[tuple[Any, ...]]] = defaultdict(list)
-        for leg in await self._store.legs([match_id for match_id in ids[ACCEPTED] if match_id in matches]):
-            legs[leg[0]].append(leg)
+        # What was decided elsewhere is in the books already; but they have to be told when it is taken back.
+        elsewhere = {match_id for match_id in ids[REVERSED] if match_id in matches and _is_elsewhere(matches[match_id])}
+        own = [match_id for match_id in ids[ACCEPTED] if match_id in matches and not _is_elsewhere(matches[match_id])]
+        legs = await self._legs(own)
         # What came back of a match before it was approved is posted with it.
         before = [match_id for match_id in legs if matches[match_id]["returned_minor"]]
         lines_before = [
             leg[_LINE_PLACE] for match_id in before for leg in legs[match_id] if leg[_LINE_PLACE] is not None
         ]
         links = await self._store.links(ids[UPDATED], match_ids=before, line_ids=lines_before)
+        elsewhere |= {row["match_id"] for row in links if _is_elsewhere(row)}
         lines = await self._store.lines([d for d in decisions if d.type in {CLASSIFIED, RESTORED}])
         sources = {*ids[REVERSED], *ids[RESTORED], *(row["match_id"] for row in links)}
         stored = await self._store.posted(list(sources))
-        codes = await self._codes({row["codes_version"] for row in stored})
+        codes = await self._codes({row["codes_version"] for row in stored}, settings)
         ledger = Ledger(codes=codes, version=max(codes), sequence=sequence, stored=[_stored(row) for row in stored])
+        if elsewhere:
+            matches |= await self._store.matches([match_id for match_id in elsewhere if match_id not in matches])
+            for match_id, known in (await self._legs(list(elsewhere))).items():
+                match = matches[match_id]
+                adjustments = _adjusted(match["adjustments"])
+                ledger.know(match_id, [_settlement(leg) for leg in known], adjustments, match["effective_on"])
         of_links = await self._returned(links)
         facts = _Facts(scope=self._scope, matches=matches, legs=legs, lines=lines, returned=of_links)
         await asyncio.to_thread(facts.post, decisions, ledger)
         return ledger.new
 
-    async def _codes(self, versions: set[int]) -> dict[int, Codes]:
+    async def _legs(self, match_ids: Sequence[UUID]) -> dict[UUID, list[tuple[Any, ...]]]:
+        legs: dict[UUID, list[tuple[Any, ...]]] = defaultdict(list)
+        for leg in await self._store.legs(match_ids) if match_ids else ():
+            legs[leg[0]].append(leg)
+        return legs
+
+    async def _codes(self, versions: set[int], settings: PostingSettings) -> dict[int, Codes]:
         """Return codes by version, the present ones as the last; they are kept if they are others than before."""
         known = await self._store.codes(versions)
-        said = self._settings.model_dump(mode="json", by_alias=True)
+        said = settings.model_dump(mode="json", by_alias=True)
         last = max(known, default=0)
         if known.get(last) != said:
             last += 1
@@ -239,6 +270,10 @@ class _Facts:
         return effective_on or today(self._scope, decision.at)
 
 
+def _is_elsewhere(row: Mapping[str, Any]) -> bool:
+    return bool(row["created_by"] == CREATED_BY_IMPORT)
+
+
 def codes_of(settings: PostingSettings) -> Codes:
     """Return the codes of settings."""
     return Codes(
@@ -316,6 +351,7 @@ def _row(posted: Posted) -> dict[str, Any]:
         "source_id": posted.source_id,
         "change_id": posted.change_id,
         "reverses_sequence": posted.reverses_sequence,
+        "reverses_id": posted.reverses_id,
         "effective_on": posted.effective_on,
         "codes_version": posted.codes_version,
         "kind": posted.kind,

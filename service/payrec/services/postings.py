@@ -118,6 +118,11 @@ def _row(caller: Caller, given: PostingAcknowledge, acknowledged: int, *, ids: I
     }
 
 
+def public_of(row: Mapping[str, Any]) -> PostingPublic:
+    """Return the resource of a stored row."""
+    return PostingPublic.model_validate(_told(row))
+
+
 def _told(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a posting as ``PostingPublic`` would be told; lines are stored as they are told."""
     told = {

@@ -52,6 +52,8 @@ class Sealer:
                     await store.wake(scope.environment_id, types, all_events=ALL_EVENTS)
             after, until, count = batch.sequences[-1], batch.until, count + batch.count
             self._metrics.events_sealed.inc(batch.count)
+            if after >= until:
+                return count
 
     async def look_everywhere(self) -> None:
         """Have every outbox looked at, whatever is in it and since when."""

@@ -30,6 +30,10 @@ Beyond it, big runs too write into the default."""
 LOCK_MILLISECONDS_MAX: Final = 2_000
 """How long a big run waits until nobody reads the default partition; beyond it, it writes there."""
 
+NEXT_LOCK_MILLISECONDS_MAX: Final = 200
+"""The same when it has locked one table already: who has read another one may wait for it meanwhile, and PostgreSQL
+breaks off either of them when a second of that is over (``deadlock_timeout``)."""
+
 INDEX_MEMORY_MIB: Final = 256
 """Memory for making an index of a big run's rows."""
 
@@ -61,13 +65,17 @@ _OWN: Final = """
 
 
 async def ensure_partitions(connection: Connection) -> None:
-    """Make the default partitions of the environment's matches and legs unless they are there."""
+    """Make the default partitions of the environment's matches and legs unless they are there.
+
+    They are made beside both tables and attached, which keeps nobody from reading or writing these: who locks them in
+    another order than here would otherwise wait in a circle.
+    """
     if not await _missing(connection):
         return
     # Whoever makes the first match at the same time waits here, and finds them made.
     await connection.execute(_MAKE_ALONE)
     for table in await _missing(connection):
-        await connection.execute(f'CREATE TABLE "{table}_default" PARTITION OF "{table}" DEFAULT'.encode())
+        await _attach(connection, table, "default", sql.SQL("DEFAULT"))
         await _index(connection, table, "default")
 
 
@@ -87,11 +95,14 @@ async def make_own_partitions(connection: Connection, first: UUID, end: UUID) ->
     try:
         async with connection.transaction():
             await connection.execute(f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS_MAX}".encode())
+            await connection.execute(b"LOCK TABLE match_default IN ACCESS EXCLUSIVE MODE")
+            await connection.execute(f"SET LOCAL lock_timeout = {NEXT_LOCK_MILLISECONDS_MAX}".encode())
             for table in _INDEXES:
                 if not await _has_room(connection, table):
                     return False
+            bounds = sql.SQL("FOR VALUES FROM ({}) TO ({})").format(*(sql.Literal(str(one)) for one in (first, end)))
             for table in _INDEXES:
-                await _attach(connection, table, first, end)
+                await _attach(connection, table, first.hex, bounds)
     except LockNotAvailable:
         return False
     return True
@@ -118,12 +129,10 @@ async def _has_room(connection: Connection, table: str) -> bool:
     return len(own) < OWN_PARTITIONS_MAX
 
 
-async def _attach(connection: Connection, table: str, first: UUID, end: UUID) -> None:
-    parent, name = sql.Identifier(table), sql.Identifier(f"{table}_{first.hex}")
+async def _attach(connection: Connection, table: str, suffix: str, bounds: sql.Composable) -> None:
+    parent, name = sql.Identifier(table), sql.Identifier(f"{table}_{suffix}")
     await connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(name, parent))
-    attach = "ALTER TABLE {} ATTACH PARTITION {} FOR VALUES FROM ({}) TO ({})"
-    bounds = sql.Literal(str(first)), sql.Literal(str(end))
-    await connection.execute(sql.SQL(attach).format(parent, name, *bounds))
+    await connection.execute(sql.SQL("ALTER TABLE {} ATTACH PARTITION {} {}").format(parent, name, bounds))
 
 
 async def _index(connection: Connection, table: str, suffix: str) -> None:

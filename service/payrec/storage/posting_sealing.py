@@ -77,7 +77,8 @@ _LINES: Final = f"""
     JOIN change c ON c.id = s.change_id AND c.at = u.at
 """  # noqa: S608 - our own text
 _LINKS: Final = f"""
-    SELECT r.reversal_id, r.ordinal, r.change_id, r.match_id, r.expected_id, r.amount_minor, r.settled_minor,
+    SELECT r.reversal_id, r.ordinal, r.change_id, r.match_id, m.created_by, r.expected_id, r.amount_minor,
+        r.settled_minor,
         {_line("i")}, {_line("b", "back_")}, b.booking_on, e.external_id, m.adjustments, (
             SELECT l.settled_currency FROM leg l
             WHERE l.match_id = r.match_id AND l.incoming_id = r.incoming_id AND l.expected_id = r.expected_id LIMIT 1
@@ -87,27 +88,31 @@ _LINKS: Final = f"""
     LEFT JOIN expected_transaction e ON e.id = r.expected_id
     WHERE {{which}} ORDER BY r.change_id, r.reversal_id, r.match_id, r.ordinal
 """  # noqa: S608 - our own text
-_POSTED: Final = """
+_POSTED_COLUMNS: Final = """
+    p.sequence, p.kind, p.source_id, p.change_id, p.reverses_sequence, p.reverses_id, p.effective_on, p.codes_version,
+    p.lines
+"""
+_POSTED: Final = f"""
     WITH original AS (
         SELECT sequence FROM posting WHERE source_id = ANY(%(ids)s) AND kind IN ('match', 'classification')
     )
-    SELECT p.sequence, p.kind, p.source_id, p.change_id, p.reverses_sequence, p.effective_on, p.codes_version, p.lines
-    FROM posting p JOIN original o ON o.sequence = p.sequence
+    SELECT {_POSTED_COLUMNS} FROM posting p JOIN original o ON o.sequence = p.sequence
     UNION ALL
-    SELECT p.sequence, p.kind, p.source_id, p.change_id, p.reverses_sequence, p.effective_on, p.codes_version, p.lines
-    FROM posting p JOIN original o ON o.sequence = p.reverses_sequence
-"""
+    SELECT {_POSTED_COLUMNS} FROM posting p JOIN original o ON o.sequence = p.reverses_sequence
+    UNION ALL
+    SELECT {_POSTED_COLUMNS} FROM posting p WHERE p.reverses_id = ANY(%(ids)s)
+"""  # noqa: S608 - our own text
 _CODES: Final = """
     SELECT version, codes FROM posting_codes
     WHERE version = ANY(%s) OR version = (SELECT max(version) FROM posting_codes) ORDER BY version
 """
 _ADD: Final = """
-    INSERT INTO posting (sequence, source_id, change_id, reverses_sequence, effective_on, line_count, codes_version,
-        kind, lines)
-    SELECT sequence, source_id, change_id, reverses_sequence, effective_on, jsonb_array_length(lines), codes_version,
-        kind, lines
+    INSERT INTO posting (sequence, source_id, change_id, reverses_sequence, reverses_id, effective_on, line_count,
+        codes_version, kind, lines)
+    SELECT sequence, source_id, change_id, reverses_sequence, reverses_id, effective_on, jsonb_array_length(lines),
+        codes_version, kind, lines
     FROM jsonb_to_recordset(%s) AS p (sequence bigint, source_id uuid, change_id uuid, reverses_sequence bigint,
-        effective_on date, codes_version integer, kind text, lines jsonb)
+        reverses_id uuid, effective_on date, codes_version integer, kind text, lines jsonb)
 """
 _MOVE: Final = """
     INSERT INTO posting_feed AS f (id, sequence, position) VALUES (1, %(sequence)s, %(position)s)

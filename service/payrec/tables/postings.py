@@ -26,7 +26,9 @@ class Posting(TenantTable, table=True):
         ),
         CheckConstraint("reverses_sequence < sequence", name="posting_reverses_earlier"),
         CheckConstraint(
-            "(reverses_sequence IS NULL) = (kind IN ('match', 'classification'))", name="posting_reverses_another"
+            "num_nonnulls(reverses_sequence, reverses_id) ="
+            " CASE WHEN kind IN ('match', 'classification') THEN 0 ELSE 1 END",
+            name="posting_reverses_another",
         ),
         ForeignKeyConstraint(["codes_version"], ["posting_codes.version"], name="posting_codes_known"),
         Index(
@@ -35,10 +37,12 @@ class Posting(TenantTable, table=True):
             "kind",
             "change_id",
             "reverses_sequence",
+            "reverses_id",
             unique=True,
             postgresql_nulls_not_distinct=True,
         ),
         Index("posting_by_reversed", "reverses_sequence", postgresql_where=text("reverses_sequence IS NOT NULL")),
+        Index("posting_by_reversed_match", "reverses_id", postgresql_where=text("reverses_id IS NOT NULL")),
     )
 
     sequence: int = Field(sa_column=column(int, primary_key=True))
@@ -55,6 +59,8 @@ class Posting(TenantTable, table=True):
     kind: str = Field(sa_column=column(str))
     lines: list[dict[str, Any]] = Field(sa_column=column(dict))
     """As the interface tells them."""
+    reverses_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
+    """The match that it takes back, where that was decided elsewhere and has no posting."""
 
 
 class PostingCodes(TenantTable, table=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -317,3 +318,33 @@ async def test_codes_that_cannot_be_are_refused(world: World, given: dict[str, A
     answer = await world.tenant.request("PATCH", f"/tenants/{world.tenant.id}/settings", json={"posting": given})
     assert answer.status_code == 422, answer.text
     assert {name for name, _ in fields(answer)} == {pointer}
+
+
+async def test_what_was_decided_elsewhere_is_not_posted_but_taken_back(world: World) -> None:
+    for n in range(2):
+        await world.expect(externalId=f"E{n}")
+        await world.receive(externalId=f"L{n}", account="GIRO")
+    said = {"decidedAt": "2026-03-12T08:00:00Z", "decidedBy": "ada", "reviewed": True, "amountMinor": 10_000}
+    given = [{"expectedExternalId": f"E{n}", "incomingExternalId": f"L{n}", **said} for n in range(2)]
+    files = {"file": ("past", "\n".join(json.dumps(one) for one in given).encode())}
+    assert (await world.tenant.post("/matches/import", files=files)).status_code == 201
+    assert await posted(world) == []
+    [first, second] = await world.matches(status="accepted")
+    lines = [match["legs"][0]["incomingTransactionId"] for match in (first, second)]
+    # One return of both payments: the books have to take back a part of each.
+    back = await world.receive("50.00", direction="debit", account="GIRO", bankTransactionCode="PMNT-RCDT-RRTN")
+    for line, minor in zip(lines, (3_000, 2_000), strict=True):
+        await decide(world, f"{LINES}/{back}/link-reversal", {"incomingTransactionId": line, "amountMinor": minor})
+    assert [entries(posting) for posting in await posted(world)] == [
+        [("1200", -minor, "EUR"), ("1400", minor, "EUR")] for minor in (3_000, 2_000)
+    ]
+    # The rest goes by the codes of then.
+    await set_codes(world, {**CODES, "receivableCode": "1499"})
+    await decide(world, f"{MATCHES}/{first['id']}/reverse", {"reason": "not this one"})
+    [one, other, rest] = await posted(world)
+    assert (rest["kind"], rest["sourceId"], entries(rest)) == (
+        "match_reversal", first["id"], [("1200", -7_000, "EUR"), ("1400", 7_000, "EUR")]
+    )  # fmt: skip
+    assert not any("reversesSequence" in posting for posting in (one, other, rest))
+    again = await match(world, leg(first["legs"][0]["expectedTransactionId"], lines[0], 7_000))
+    assert [(p["kind"], p["sourceId"]) for p in await posted(world, 3)] == [("match", again["id"])]

@@ -134,6 +134,32 @@ def test_what_was_taken_back_comes_to_nothing_whatever_the_codes_are_by_then(
     assert all(line.code == accounts[line.incoming_id] for line in own if line.incoming_id is not None)
 
 
+@given(match=matches(), codes=ALL_CODES, later=ALL_CODES, minor=MINORS)
+def test_what_the_books_have_from_elsewhere_is_taken_back_whole(
+    match: tuple[list[Settlement], list[Adjusted]], codes: Codes, later: Codes, minor: int
+) -> None:
+    legs, adjustments = match
+    taken, settled, *_ = legs[0]
+    assume(lines_of_match(legs, adjustments, codes))
+    parts = (Part(taken=taken._replace(beside_minor=0), taken_minor=minor, settled=settled, settled_minor=minor),)
+    one = Returned(return_id=RETURN, change_id=UUID(int=5), match_id=MATCH, effective_on=DAY, parts=parts)
+    ledger = Ledger(codes={1: codes}, version=1, sequence=0)
+    ledger.know(MATCH, legs, adjustments, DAY)
+    ledger.give_back(one)
+    assume(ledger.new)
+    # As if it had been posted by the codes by which something was first taken back of it.
+    ledger = Ledger(codes={1: codes, 2: later}, version=2, sequence=1, stored=ledger.new)
+    ledger.know(MATCH, legs, adjustments, DAY)
+    ledger.give_back(one)
+    ledger.reverse(MATCH, DAY)
+    ledger.reverse(MATCH, DAY)
+    whole = [*ledger.stored, *ledger.new]
+    assert {posting.reverses_id for posting in whole} == {MATCH}
+    assert {posting.reverses_sequence for posting in whole} == {None}
+    assert netted(lines_of_match(legs, adjustments, codes), *(posting.lines for posting in whole)) == ()
+    assert [posting.sequence for posting in whole] == list(range(1, len(whole) + 1))
+
+
 @given(
     first=ALL_CODES,
     second=ALL_CODES,

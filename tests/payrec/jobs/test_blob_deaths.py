@@ -58,6 +58,7 @@ ELSEWHERE = {
     "services.data_source_syncs.DataSourceSyncService._start_due",
     "services.jobs.end_cancelled",
     "services.overdue_notices.OverdueNoticeService._announce",
+    "services.posting_sealing.PostingSealer.number",
     "services.retention.RetentionService._drop_answers",
     "services.sealing.Sealer.look_everywhere",
     "services.sealing.Sealer.seal",

@@ -63,6 +63,8 @@ async def there(service: Service) -> Place:
 
 async def emptied(place: Place) -> Place:
     await in_control(place.service, "DELETE FROM idempotency")
+    # As if all that there will be had been looked at for postings.
+    await add(place, "INSERT INTO posting_feed (id, sequence, position) VALUES (1, 0, 1000000)")
     return place
 
 
@@ -93,6 +95,9 @@ async def test_events_go_with_their_deliveries_and_places_do_not_come_again(
             await add(place, DELIVERY, n=n)
     await add(here, "INSERT INTO event_feed (id, position) VALUES (1, 5)")
     before = counted(service, "events"), counted(service, "webhook_deliveries")
+    await add(here, "UPDATE posting_feed SET position = 0")
+    assert (await run(service)).removed == {}, "what is not posted stays until it is"
+    await add(here, "UPDATE posting_feed SET position = 5")
     with capture_logs() as logs:
         report = await run(service)
     assert {kind: what.count for kind, what in report.removed.items()} == {"events": 5, "webhook_deliveries": 5}

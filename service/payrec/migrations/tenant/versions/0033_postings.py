@@ -33,18 +33,21 @@ CREATE TABLE posting (
     codes_version INTEGER NOT NULL,
     kind TEXT NOT NULL,
     lines JSONB NOT NULL,
+    reverses_id UUID,
     PRIMARY KEY (sequence),
     CONSTRAINT posting_kind_known CHECK (
         kind IN ('match', 'match_reversal', 'return', 'classification', 'classification_reversal')
     ),
     CONSTRAINT posting_reverses_earlier CHECK (reverses_sequence < sequence),
     CONSTRAINT posting_reverses_another CHECK (
-        (reverses_sequence IS NULL) = (kind IN ('match', 'classification'))
+        num_nonnulls(reverses_sequence, reverses_id) = CASE WHEN kind IN ('match', 'classification') THEN 0 ELSE 1 END
     ),
     CONSTRAINT posting_codes_known FOREIGN KEY (codes_version) REFERENCES posting_codes (version)
 );
 CREATE INDEX posting_by_reversed ON posting (reverses_sequence) WHERE reverses_sequence IS NOT NULL;
-CREATE UNIQUE INDEX posting_once ON posting (source_id, kind, change_id, reverses_sequence) NULLS NOT DISTINCT;
+CREATE INDEX posting_by_reversed_match ON posting (reverses_id) WHERE reverses_id IS NOT NULL;
+CREATE UNIQUE INDEX posting_once ON posting (source_id, kind, change_id, reverses_sequence, reverses_id)
+    NULLS NOT DISTINCT;
 CREATE TABLE posting_feed (
     id SMALLINT NOT NULL,
     sequence BIGINT NOT NULL,
