@@ -14,6 +14,7 @@ import httpx2
 import pytest
 import uvicorn
 
+from payrec.commands.serving import KEEP_ALIVE_SECONDS
 from payrec.config import Config
 from payrec.embedded.passwords import PasswordHasher
 from payrec.embedded.postgres import EmbeddedDatabase
@@ -160,6 +161,7 @@ async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Servi
             log_config=None,
             lifespan="on",
             access_log=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
     )
     serving = asyncio.create_task(server.serve())

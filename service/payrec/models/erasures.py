@@ -12,10 +12,9 @@ from payrec.domain.erasures import ErasureSubject
 from payrec.models.common import GivenId, GivenReason, ListQuery, Public, Request, Resource, Text
 
 KeptReason = Literal["retention_duty", "file", "being_written", "append_only", "setting", "identity_provider"]
-"""Why something had to stay: it is younger than ``retention.recordsDays``; it is in a file as it came; a file of it is
-being written; it is in postings, or in the audit log of users, which nobody can change; somebody has set it, and may
-set it otherwise; or another system has it."""
-
+"""Why something had to stay: books stand on it, and it is younger than ``retention.auditDays``; it is in a file as it
+came; a file of it is being written; it is in postings, or in the audit log of users, which nobody can change; somebody
+has set it, and may set it otherwise; or another system has it."""
 
 ErasureStatus = Literal["processing", "completed", "failed"]
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from payrec.models.common import Public, Request
 
 ExportResource = Literal[
-    "expected-transactions", "incoming-transactions", "matches", "imports", "fx-rates", "audit-log", "jobs"
+    "expected-transactions", "incoming-transactions", "matches", "postings", "imports", "fx-rates", "audit-log", "jobs"
 ]
 """The lists that can be exported, called as their paths are."""
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from payrec.models.common import ListQuery, Public, Request, Resource
 
-JobKind = Literal["match", "import", "sync", "export", "backtest", "redeliver", "erasure"]
+JobKind = Literal["match", "import", "sync", "export", "backtest", "redeliver", "learn", "erasure"]
 JobStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 

@@ -62,6 +62,7 @@ class ApprovalLimit(Request):
     adjustment_type: AdjustmentType
     max_minor: LimitMinor
     currency: Currency
+    """That of approvals; what is in others is converted to it."""
 
 
 class ApprovalSettings(Request):
@@ -119,8 +120,7 @@ class RetentionSettings(Request):
 
     raw_lines_days: Annotated[int, Field(ge=1, le=36500)] = 400
     audit_days: Annotated[int, Field(ge=1, le=36500)] = 3650
-    records_days: Annotated[int, Field(ge=0, le=36500)] = 0
-    """For how long a law has transactions kept, from their booking or due date: no erasure before. 0: none has."""
+    """The audit log and history; and transactions that were decided about or locked, from erasure."""
 
 
 class Settings(Request):

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.constants import IDEMPOTENCY_RETENTION
 from payrec.constants.privacy import ERASED_TRANSACTIONS_MAX
 from payrec.domain import expected_transactions, incoming_transactions
 from payrec.domain.changes import Record
@@ -21,7 +22,7 @@ from payrec.models.tenants import RetentionSettings
 from payrec.services.work import Unit
 from payrec.storage.allocations import Side
 from payrec.storage.erasure_places import KEPT_COLUMNS, change, find, place_of, places
-from payrec.storage.erasures import DAYS, ErasureStore
+from payrec.storage.erasures import ErasureStore, duty
 from payrec.storage.history import STATED_TABLES, keep_stated
 from payrec.storage.rows import columns_of
 
@@ -93,7 +94,7 @@ class Sweep:
         self._connection = unit.connection
         self._store = ErasureStore(unit.connection)
         self._what = what
-        self._duty_days = retention.records_days
+        self._duty_days = retention.audit_days
         self._raw_lines_days = retention.raw_lines_days
         self._outcome = outcome
         self._whole = whole
@@ -104,8 +105,6 @@ class Sweep:
         """Those in which it stands at all, or stood once."""
         self._held: dict[Side, set[UUID]] = {side: set() for side in Side}
         """Those that have to stay."""
-        self._meant: set[UUID] = set()
-        """Those of whom is wanted, also where they have to stay."""
         self._imports: set[UUID] = set()
         self.reopened = 0
         """Open rows that have other keys now."""
@@ -128,7 +127,7 @@ class Sweep:
         place = place_of(table)
         names_gone: set[int] = set()
         changes: list[tuple[dict[str, Any], dict[str, Any]]] = []
-        more = (f"{DAYS[side]} AS kept_from", columns_of(STATED_TABLES[side], "t"))
+        more = (*duty(side), columns_of(STATED_TABLES[side], "t"))
         async for rows in find(self._connection, place, self._what, more=more):
             for row in rows:
                 about = self._whole and is_about(row, self._what)
@@ -136,12 +135,10 @@ class Sweep:
                 if not after and not about:
                     continue
                 self._found[side].add(row["id"])
-                if about:
-                    self._meant.add(row["id"])
                 if len(self._found[side]) > ERASED_TRANSACTIONS_MAX:
                     detail = f"more than {ERASED_TRANSACTIONS_MAX} transactions are about it"
                     raise ValidationFailedError.of(FieldError(pointer="", code="too_many", detail=detail))
-                if self._stays(side, row["id"], row["kept_from"], table):
+                if self._stays(side, row["id"], row, table):
                     continue
                 if about:
                     self._about[side].add(row["id"])
@@ -156,10 +153,10 @@ class Sweep:
         await self._store.forget_names(names_gone)
         self._outcome.count(table, len(changes))
 
-    def _stays(self, side: Side, transaction_id: UUID, day: date, table: str) -> bool:
-        """Tell whether a transaction of a day is kept by a duty, and remember it."""
-        until = kept_until(day, self._duty_days)
-        if not self._duty_days or until <= self._today:
+    def _stays(self, side: Side, transaction_id: UUID, row: Mapping[str, Any], table: str) -> bool:
+        """Tell whether a transaction is kept by a duty, and remember it."""
+        until = kept_until(row["kept_from"], self._duty_days)
+        if not row["is_bound"] or until <= self._today:
             return False
         if transaction_id not in self._held[side]:
             self._held[side].add(transaction_id)
@@ -179,9 +176,8 @@ class Sweep:
         table = _OF_SIDE[side]
         place = place_of("stated_row")
         source = f"stated_row t JOIN {table} o ON o.id = t.transaction_id AND t.side = {int(side)}"
-        more = (f"{DAYS[side].replace('t.', 'o.')} AS kept_from",)
         told = [(row, True) for row in await self._store.stated(side, sorted(self._about[side]))]
-        async for rows in find(self._connection, place, self._what, source=source, more=more):
+        async for rows in find(self._connection, place, self._what, source=source, more=duty(side, "o")):
             for row in rows:
                 whole = self._whole and is_about(row["stated"], self._what)
                 if row["transaction_id"] in self._about[side]:
@@ -189,7 +185,7 @@ class Sweep:
                 if not whole and not redacted_row(row["stated"], side, self._what, whole=False):
                     continue
                 self._found[side].add(row["transaction_id"])
-                if not self._stays(side, row["transaction_id"], row["kept_from"], table):
+                if not self._stays(side, row["transaction_id"], row, table):
                     told.append((row, whole))
         self._about[side] |= {row["transaction_id"] for row, whole in told if whole}
         changes = []
@@ -240,16 +236,23 @@ class Sweep:
         self._outcome.count("alias", len(gone) + len(lessons))
 
     async def _answers(self) -> None:
-        """Take it out of the answers that are kept for repeated requests."""
+        """Take it out of the answers that are kept for repeated requests, but for those with what has to stay."""
         place = place_of("idempotency")
-        about = {str(transaction_id) for transaction_id in self._meant.union(*self._about.values())}
+        about = {str(transaction_id) for transaction_id in frozenset().union(*self._about.values())}
+        held = {str(transaction_id) for transaction_id in frozenset().union(*self._held.values())}
         async for rows in find(self._connection, place, self._what):
             changes = []
             for row in rows:
                 body = None if row["body"] is None else _json(row["body"])
-                left = self._what.without(_anonymous(body, about))
-                if left != body:
-                    changes.append((row, {"body": json.dumps(left, ensure_ascii=False, separators=(",", ":"))}))
+                left, headers = self._what.without(_anonymous(body, about)), self._what.without(row["headers"])
+                if (left, headers) == (body, row["headers"]):
+                    continue
+                if _is_of(body, held):
+                    until = self._today + timedelta(days=IDEMPOTENCY_RETENTION.days + 1)
+                    self._outcome.keep(RESOURCES[place.table], "retention_duty", 1, until)
+                    continue
+                told = None if left is None else json.dumps(left, ensure_ascii=False, separators=(",", ":"))
+                changes.append((row, {"body": told, "headers": headers}))
             await change(self._connection, place, changes)
             self._outcome.count(place.table, len(changes))
 
@@ -275,8 +278,7 @@ class Sweep:
 
     async def _files(self) -> None:
         """Delete the files that can be made again, and tell of those that cannot be changed."""
-        found = self._outcome.erased or any(self._found.values())
-        for row in await self._store.drop_exports() if found else ():
+        for row in await self._store.drop_exports() if self._outcome.erased else ():
             self._unit.discard(row["object_id"])
             self._unit.record(Record(action="export.dropped", resource_id=row["id"]))
             self._outcome.count("exports")
@@ -297,6 +299,13 @@ class Sweep:
         for resource, value in await self._store.settings():
             if self._what.without(value) != value:
                 self._outcome.keep(resource, "setting", 1, None)
+
+
+def _is_of(value: Any, ids: set[str]) -> bool:
+    """Tell whether an answer has one of these transactions."""
+    if isinstance(value, list):
+        return any(_is_of(item, ids) for item in value)
+    return isinstance(value, dict) and (value.get("id") in ids or _is_of([*value.values()], ids))
 
 
 def _json(text: str) -> Any:

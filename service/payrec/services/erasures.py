@@ -69,7 +69,7 @@ class ErasureService:
             Not exactly one of the three is given; what is given would be found in texts that mean something else, is
             an account of the tenant's own, is in too many transactions, or no user of the tenant.
         ConflictError
-            The user is not disabled.
+            The user is not disabled, or all that is found has to stay by a duty (``kept`` tells until when).
         MatchRunInProgressError
             A run may have read what is erased, and would write it again.
         """
@@ -116,6 +116,8 @@ class ErasureService:
         ------
         ValidationFailedError
             It is in too many transactions.
+        ConflictError
+            All that is found has to stay by a duty.
         UnavailableError
             A run is at work: it is tried again.
         LostLeaseError
@@ -184,6 +186,8 @@ class ErasureService:
                 outcome.keep("settings", "setting", 1, None)
         if writing := await store.running("export"):
             outcome.keep("exports", "being_written", writing, None)
+        if not outcome.erased and any(why == "retention_duty" for _, why in outcome.kept):
+            raise ConflictError("all of it has to be kept", kept=_told(outcome)["kept"])
         # One that has begun meanwhile has read what was there before.
         await _refuse_while_matching(store)
         if reopened:

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, Final
 
 from payrec.constants import EXPORT_PAGE_ROWS
+from payrec.constants.postings import POSTING_LINES_PAGE_MAX
 from payrec.domain.scope import TenantScope, today
 from payrec.models.audit_log import AuditLogQuery, AuditRecordPublic
 from payrec.models.common import ListQuery, Public
@@ -18,6 +19,7 @@ from payrec.models.imports import ImportPublic, ImportQuery
 from payrec.models.incoming_transactions import IncomingTransactionPublic, IncomingTransactionQuery
 from payrec.models.jobs import JobPublic, JobQuery
 from payrec.models.matches import MatchPublic, MatchQuery
+from payrec.models.postings import PostingPublic, PostingQuery
 from payrec.services.audit_log import Rows, control_page, merged
 from payrec.services.expected_rows import public_of as expected_public
 from payrec.services.expected_transactions import until_cut_off
@@ -26,6 +28,7 @@ from payrec.services.import_rendering import rendered_imports
 from payrec.services.incoming_transactions import public_of as incoming_public
 from payrec.services.jobs import public_of as job_public
 from payrec.services.match_rendering import rendered
+from payrec.services.postings import public_of as posting_public
 from payrec.storage.audit_log import SORTS as AUDIT_SORTS
 from payrec.storage.audit_log import AuditLogStore
 from payrec.storage.database import Connection, Database
@@ -39,6 +42,7 @@ from payrec.storage.incoming_transactions import IncomingTransactionStore
 from payrec.storage.jobs import JobStore
 from payrec.storage.listing import BY_CREATION, PageRequest, SortKey
 from payrec.storage.matches import MatchStore
+from payrec.storage.postings import BY_SEQUENCE, PostingStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +109,10 @@ async def _matches(reading: Reading, page: PageRequest, query: MatchQuery) -> Ro
     return await MatchStore(reading.connection).page(page, query)
 
 
+async def _postings(reading: Reading, page: PageRequest, query: PostingQuery) -> Rows:
+    return await PostingStore(reading.connection).page(page, query, lines_max=POSTING_LINES_PAGE_MAX)
+
+
 async def _imports(reading: Reading, page: PageRequest, query: ImportQuery) -> Rows:
     return await ImportStore(reading.connection).page(page, query)
 
@@ -148,6 +156,14 @@ LISTS: Final[dict[ExportResource, ExportList]] = {
         read=_matches,
         show=_each(rendered),
         per_item="legs",
+    ),
+    "postings": ExportList(
+        query=PostingQuery,
+        public=PostingPublic,
+        sorts=BY_SEQUENCE,
+        read=_postings,
+        show=_each(posting_public),
+        per_item="lines",
     ),
     "imports": ExportList(
         query=ImportQuery, public=ImportPublic, sorts=BY_CREATION, read=_imports, show=_shown_imports

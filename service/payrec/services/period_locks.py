@@ -48,6 +48,24 @@ _INCOMPLETE: Final[dict[str, tuple[str, str, type[Public]]]] = {
 """What may be incomplete: as it is told, as its count is stored, and what is told of each."""
 
 
+_COUNTED: Final = {
+    "open_lines": ("line is open", "lines are open"),
+    "gaps": ("gap is between statements", "gaps are between statements"),
+    "waiting": ("match waits for approval", "matches wait for approval"),
+}
+"""What may be incomplete, as a person is told, of one and of several."""
+
+
+def _missing(counts: dict[str, int], through: date) -> str:
+    """Return in a few words what keeps a period from being locked."""
+    told = [
+        f"{counts[kind]} {several if counts[kind] > 1 else one}"
+        for kind, (one, several) in _COUNTED.items()
+        if counts[kind]
+    ]
+    return f"until {through}, {', '.join(told)}"
+
+
 class PeriodLockService:
     """Locks periods of the caller's tenant environment."""
 
@@ -83,6 +101,7 @@ class PeriodLockService:
             found = await store.incomplete(given.through, account)
             if not given.override and any(count for count, _ in found.values()):
                 raise PeriodIncompleteError(
+                    _missing({kind: count for kind, (count, _) in found.items()}, given.through),
                     incomplete={
                         name: {
                             "count": found[kind][0],
@@ -91,7 +110,7 @@ class PeriodLockService:
                             ],
                         }
                         for kind, (name, _, model) in _INCOMPLETE.items()
-                    }
+                    },
                 )
             sums = await self._sums(unit, await store.bound(account), given.through)
             row = await store.add(

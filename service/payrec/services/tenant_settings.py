@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from zoneinfo import available_timezones
 
 from payrec.domain.postings import account_key
 from payrec.domain.settings import merged
 from payrec.errors import FieldError, ValidationFailedError
-from payrec.models.tenants import ApprovalLimit, PostingSettings, Settings
+from payrec.models.tenants import PostingSettings, Settings
 from payrec.services.business_calendars import is_known_country
 from payrec.services.rule_checks import rule_faults
 from payrec.services.validation import validated
@@ -38,7 +37,7 @@ def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
             FieldError(pointer=f"{pointer}/businessCalendar", code="unknown_country", detail=detail)
         )
     faults = rule_faults(settings.matching.rules, pointer=f"{pointer}/matching/rules")
-    faults += _limit_faults(settings.approval.limits, pointer=f"{pointer}/approval/limits")
+    faults += _limit_faults(settings, pointer=f"{pointer}/approval/limits")
     faults += _code_faults(settings.posting, pointer=f"{pointer}/posting")
     if faults:
         raise ValidationFailedError.of(*faults)
@@ -48,21 +47,33 @@ def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
 def is_loosened(before: Settings, after: Settings) -> bool:
     """Tell whether what API keys may be kept from changing is not the same: who approves, and what needs nobody."""
     one, other = before.matching, after.matching
-    return before.approval != after.approval or any(
+    if (before.approval, _currency(before)) != (after.approval, _currency(after)):
+        return True
+    return any(
         getattr(one, name) != getattr(other, name) for name in ("rules", "auto_accept", "auto_accept_min_confidence")
     )
 
 
-def _limit_faults(limits: Sequence[ApprovalLimit], *, pointer: str) -> list[FieldError]:
-    """Return what is wrong with limits: of one role, type of adjustment and currency there is one at most."""
-    seen: set[tuple[str, str, str]] = set()
+def _currency(settings: Settings) -> str:
+    """Return the currency of what is approved."""
+    return settings.approval.currency or settings.base_currency
+
+
+def _limit_faults(settings: Settings, *, pointer: str) -> list[FieldError]:
+    """Return what is wrong with limits: one of a role and type of adjustment, in the currency of approvals."""
+    currency = _currency(settings)
+    seen: set[tuple[str, str]] = set()
     faults = []
-    for number, limit in enumerate(limits):
-        key = (limit.role, limit.adjustment_type, limit.currency)
+    for number, limit in enumerate(settings.approval.limits):
+        key = (limit.role, limit.adjustment_type)
         if key in seen:
-            detail = "another limit is of this role, type of adjustment and currency"
+            detail = "another limit is of this role and type of adjustment"
             faults.append(FieldError(pointer=f"{pointer}/{number}", code="duplicate_limit", detail=detail))
         seen.add(key)
+        if limit.currency != currency:
+            # What is in other currencies is converted to this one.
+            detail = f"approvals are in {currency}"
+            faults.append(FieldError(pointer=f"{pointer}/{number}/currency", code="currency_mismatch", detail=detail))
     return faults
 
 

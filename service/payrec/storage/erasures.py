@@ -14,7 +14,7 @@ from payrec.storage.allocations import OPEN_TABLES, Side, hold_decisions
 from payrec.storage.database import Connection
 from payrec.storage.filters import created, equalities
 from payrec.storage.listing import PageRequest, Selection, select_page
-from payrec.storage.period_locks import hold_periods
+from payrec.storage.period_locks import LAST_LOCKED, hold_periods
 from payrec.storage.rows import adapt, array_text, columns_of, fetch_all, fetch_one, insert
 from payrec.tables.erasures import Erasure
 from payrec.tables.expected_transactions import ExpectedOpen
@@ -25,12 +25,27 @@ _COLUMNS: Final = f"""
         WHEN j.status IN ('queued', 'running') THEN 'processing' ELSE 'failed' END AS status
 """
 _SOURCE: Final = "erasure e LEFT JOIN job j ON j.id = e.job_id"
-DAYS: Final = {
-    Side.EXPECTED: "coalesce(t.due_on, t.created_at::date)",
-    Side.INCOMING: "t.booking_on",
+_DAYS: Final = {
+    Side.EXPECTED: "coalesce({t}.due_on, {t}.created_at::date)",
+    Side.INCOMING: "{t}.booking_on",
 }
 """The day from which on a transaction is kept, by side."""
 
+_DECIDED: Final = """
+    EXISTS (
+        SELECT FROM allocation a WHERE a.transaction_id = {{t}}.id AND a.side = {side}
+            AND (a.allocated_minor > 0 OR a.status = 'classified')
+    )
+"""
+_BOUND: Final = {
+    Side.EXPECTED: _DECIDED.format(side=int(Side.EXPECTED)),
+    Side.INCOMING: f"""(
+        (NOT {{t}}.pending AND {{t}}.booking_on <= {LAST_LOCKED.format(account="{t}.account")})
+        OR {_DECIDED.format(side=int(Side.INCOMING))}
+        OR EXISTS (SELECT FROM reversal_link r WHERE {{t}}.id IN (r.reversal_id, r.incoming_id))
+    )""",
+}
+"""Whether books stand on a transaction, by side: it is decided about, or its day is locked."""
 _OPEN_KEYS: Final = {
     Side.EXPECTED: ("reference_key", "end_to_end_key", "name_key", "account_key", "group_key", "tie_key"),
     Side.INCOMING: ("reference_keys", "end_to_end_key", "name_key", "account_key", "group_key"),
@@ -101,6 +116,11 @@ _SETTINGS: Final = """
     SELECT 'data-sources' AS resource, jsonb_build_array(config, profile) AS value FROM data_source
     UNION ALL SELECT 'webhooks', to_jsonb(url) FROM webhook
 """
+
+
+def duty(side: Side, table: str = "t") -> tuple[str, str]:
+    """Return the SQL of ``kept_from`` and ``is_bound``: from which day on a transaction is kept, if it is at all."""
+    return f"{_DAYS[side].format(t=table)} AS kept_from", f"{_BOUND[side].format(t=table)} AS is_bound"
 
 
 class ErasureStore:
@@ -194,11 +214,9 @@ class ErasureStore:
         await insert(self._connection, Erasure, row)
 
     async def complete(self, erasure_id: UUID, *, reason: str, told: dict[str, Any]) -> None:
-        """Store what came of an erasure, and forget what its job was told to look for."""
+        """Store what came of an erasure."""
         query = "UPDATE erasure SET reason = %(reason)s, erased = %(erased)s, kept = %(kept)s WHERE id = %(id)s"
         await self._connection.execute(query, {"id": erasure_id, **adapt(Erasure, {"reason": reason, **told})})
-        query = "UPDATE job SET params = params - 'sealed' WHERE id = (SELECT job_id FROM erasure WHERE id = %s)"
-        await self._connection.execute(query, (erasure_id,))
 
     async def get(self, erasure_id: UUID) -> dict[str, Any] | None:
         """Return an erasure."""

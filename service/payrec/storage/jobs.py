@@ -47,9 +47,10 @@ _TIME_LEFT: Final = """
     SELECT min(CASE status WHEN 'running' THEN lease_until ELSE next_attempt_at END) - clock_timestamp() AS left
     FROM job WHERE kind = %s AND status IN ('queued', 'running')
 """
+# What was sealed for the worker alone (an erasure) goes, however the job ends.
 _FINISH: Final = """
     UPDATE job SET status = %(status)s, result = coalesce(%(result)s, result), error = %(error)s, finished_at = %(now)s,
-        updated_at = %(now)s, version = version + 1, lease_until = NULL,
+        updated_at = %(now)s, version = version + 1, lease_until = NULL, params = params - 'sealed',
         done = coalesce(%(done)s, done), total = coalesce(%(done)s, total)
     WHERE id = %(id)s AND status IN ('queued', 'running') AND attempts = %(attempt)s
         AND (cancel_requested_at IS NOT NULL) = (%(status)s = 'cancelled')

@@ -18,7 +18,8 @@ class Job(TenantTable, table=True):
     __tablename__ = "job"
     __table_args__ = (
         CheckConstraint(
-            "kind IN ('match', 'import', 'sync', 'export', 'backtest', 'redeliver', 'erasure')", name="job_kind_known"
+            "kind IN ('match', 'import', 'sync', 'export', 'backtest', 'redeliver', 'learn', 'erasure')",
+            name="job_kind_known",
         ),
         CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="job_status_known"),
         Index(

@@ -17,6 +17,7 @@ from support.wire import add_key, add_user, ask, code, fields
 pytestmark = pytest.mark.anyio
 
 OPEN = ("expected_open", "incoming_open")
+FEES = {"role": "admin", "adjustmentType": "fee", "maxMinor": 1, "currency": "EUR"}
 
 
 @pytest.fixture
@@ -304,9 +305,14 @@ async def test_keys_may_be_kept_from_accepting_and_from_changing_the_rules(world
         ({"limits": [{"role": "boss"}]}, None),
         ({"keysMayAccept": "no"}, {("/approval/keysMayAccept", "bool_type")}),
         (
-            {"limits": [{"role": "admin", "adjustmentType": "fee", "maxMinor": n, "currency": "EUR"} for n in (1, 2)]},
+            {"limits": [{**FEES, "maxMinor": n} for n in (1, 2)]},
             {("/approval/limits/1", "duplicate_limit")},
         ),
+        (
+            {"currency": "GBP", "limits": [{**FEES, "currency": "GBP"}, {**FEES, "role": "approver"}]},
+            {("/approval/limits/1/currency", "currency_mismatch")},
+        ),
+        ({"limits": [{**FEES, "currency": "USD"}]}, {("/approval/limits/0/currency", "currency_mismatch")}),
     ],
 )
 async def test_what_cannot_be_a_limit_is_named(acme: Tenant, given: dict[str, Any], wrong: Any) -> None:

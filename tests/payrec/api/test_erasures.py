@@ -7,148 +7,39 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-import httpx2
 import pytest
 
 from payrec.domain.erasures import ERASED, Wanted
 from payrec.services import erasures
-from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all
-from payrec.tables.base import TENANT_METADATA
-from support.matching_world import World, matching_world
+from support.erasures import (
+    IBAN,
+    NAME,
+    NOTE,
+    OTHER,
+    PATH,
+    REASON,
+    counts,
+    erase,
+    erased,
+    fill,
+    instant,
+    rows,
+    run,
+    verified,
+    where,
+)
+from support.matching_world import TABLES, WORKER_LEAVES, World, matching_world
 from support.service import Service, Tenant
-from support.wire import add_user, code, fields, in_control, until
+from support.wire import add_user, code, fields, in_control
 
 pytestmark = pytest.mark.anyio
-
-PATH = "/privacy/erasures"
-NAME = "Anna Müller"
-OTHER = "Hannah Müller"
-IBAN = "DE02120300000000202051"
-NOTE = "since 1999 in Bonn"
-"""What stands only in texts of hers, and does not name her."""
-REASON = {"reason": "asked for by Anna Mueller"}
-
-ALIAS = """
-    INSERT INTO alias (id, statement_key, counterparty_key, created_at, updated_at, status, statement_name,
-        counterparty_name)
-    VALUES (gen_random_uuid(), %s, %s, now(), now(), 'active', %s, %s)
-"""
-LESSONS = """
-    INSERT INTO alias_lesson (match_id, alias_id, counterparty_key, taught_at, change_id, agrees, taught_by,
-        counterparty_name)
-    SELECT gen_random_uuid(), id, 2, now(), gen_random_uuid(), true, 'user:1', %s FROM alias
-"""
-DELIVERY = """
-    INSERT INTO webhook_delivery (webhook_id, position, event_id, resource_id, created_at, status, type,
-        response_excerpt)
-    VALUES (gen_random_uuid(), 1, gen_random_uuid(), gen_random_uuid(), now(), 'failed', 'match.accepted', %s)
-"""
 
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
     async with matching_world(service, acme, globex) as made:
         yield made
-
-
-async def erase(world: World, **body: Any) -> httpx2.Response:
-    return await world.tenant.post(PATH, {**REASON, **body})
-
-
-async def erased(world: World, **body: Any) -> dict[str, Any]:
-    answer = await erase(world, **body)
-    assert answer.status_code == 201, answer.text
-    assert answer.headers["location"] == f"{PATH}/{answer.json()['id']}"
-    return dict(answer.json())
-
-
-def counts(erasure: dict[str, Any]) -> dict[str, int]:
-    return {one["resource"]: one["count"] for one in erasure["erased"]}
-
-
-async def rows(world: World, query: str, *parameters: Any) -> list[dict[str, Any]]:
-    async with world.service.factory.context.database.tenant(world.scope) as connection:
-        return await fetch_all(connection, query, parameters)
-
-
-async def run(world: World, statement: str, *parameters: Any) -> None:
-    async with world.service.factory.context.database.tenant(world.scope) as connection:
-        await connection.execute(statement.encode(), parameters or None)
-
-
-async def instant(world: World) -> str:
-    [row] = await rows(world, "SELECT clock_timestamp() AS at")
-    return str(row["at"].isoformat())
-
-
-async def dumped(connection: Connection) -> dict[str, list[str]]:
-    """Return every row of every table, as text."""
-    return {
-        name: [row["text"] for row in await fetch_all(connection, f'SELECT t::text AS text FROM "{name}" t')]  # noqa: S608 - our own names
-        for name in TENANT_METADATA.tables
-    }
-
-
-async def where(world: World, *texts: str, bystander: bool = False) -> dict[str, int]:
-    """Return how many rows of which tables still hold any of these; an account or a name however it is written."""
-    scope = world.bystander_scope if bystander else world.scope
-    wanted = [Wanted(text, is_account=text == IBAN) for text in texts]
-    async with world.service.factory.context.database.tenant(scope) as connection:
-        tables = await dumped(connection)
-    found = {name: sum(any(w.is_in(row) for w in wanted) for row in all_) for name, all_ in tables.items()}
-    return {name: count for name, count in found.items() if count}
-
-
-async def fill(world: World) -> dict[str, str]:
-    """Have her in every place, and somebody whose name is nearly the same beside her."""
-    invoice = {"reference": "INV-2026-001", "counterpartyName": NAME, "counterpartyAccount": IBAN}
-    hers = await world.expect(**invoice, description=NOTE, metadata={"contact": NOTE})
-    theirs = await world.expect(
-        "70.00", reference="INV-2026-002", counterpartyName=OTHER, description="for Anna  Mueller"
-    )
-    paid = await world.receive(
-        counterpartyName="MUELLER ANNA", counterpartyAccount=IBAN, remittance=f"INV-2026-001 {NOTE}", mandateId="M-1"
-    )
-    mentioned = await world.receive("70.00", counterpartyName="Bolt", remittance="INV-2026-002 von Anna Müller, Bonn")
-    file = {"direction": "credit", "currency": "EUR", "bookingDate": "2026-03-12"}
-    await world.upload([{**file, "amount": "9.00", "counterpartyName": NAME}, {**file, "amount": f"{NAME}"}])
-    for tenant in (world.bystander, world.tenant):
-        body = {
-            "direction": "credit",
-            "amount": "3.00",
-            "currency": "EUR",
-            "counterpartyName": NAME,
-            "description": NOTE,
-        }
-        answer = await tenant.request("POST", "/expected-transactions", json=body, headers={"Idempotency-Key": "k"})
-        changed = {"counterpartyName": "Anna Mueller", "description": None}
-        path = answer.headers["location"]
-        assert (await tenant.request("PATCH", path, json=changed)).status_code == 200
-    started = await world.tenant.post(
-        "/jobs", {"kind": "export", "params": {"resource": "incoming-transactions", "format": "csv"}}
-    )
-
-    async def ended() -> bool | None:
-        return (await world.tenant.get(started.headers["location"])).json()["status"] == "succeeded" or None
-
-    await until(ended)
-    await run(world, "INSERT INTO counterparty_name VALUES (7, %s, 'ANNA MULLER')", NAME)
-    for number, (said, meant) in enumerate((("A. M.", NAME), ("H. M.", OTHER))):
-        await run(world, ALIAS, number, number, said, meant)
-    await run(world, LESSONS, NAME)
-    await run(world, DELIVERY, f"no such customer: {NAME}")
-    counted = await world.run()
-    assert counted["counts"]["proposed"] >= 2
-    for match in await world.matches(status="proposed"):
-        if match["legs"][0]["incomingTransactionId"] == mentioned:
-            answer = await world.tenant.post(f"/matches/{match['id']}/reject", {"reason": f"{NAME} did not pay it"})
-            assert answer.status_code == 200
-    return {"hers": hers, "theirs": theirs, "paid": paid, "mentioned": mentioned}
-
-
-async def verified(world: World) -> Any:
-    return await world.service.factory.upkeep.create_audit_verification_service().verify(world.scope)
 
 
 async def still_proved(world: World, transaction_id: str, made: dict[str, Any]) -> None:
@@ -256,30 +147,64 @@ async def test_matching_goes_on_by_what_is_left(world: World) -> None:
     assert await rows(world, "SELECT FROM counterparty_name") == []
 
 
-async def test_what_a_duty_keeps_stays_and_is_told(world: World) -> None:
+async def accepted(world: World, transaction_id: str) -> str:
+    """Accept what was proposed for a line; return its path."""
+    [match] = [m for m in await world.matches() if m["legs"][0]["incomingTransactionId"] == transaction_id]
+    assert (await world.accept(match)).json()["status"] == "accepted"
+    return f"/matches/{match['id']}"
+
+
+async def test_what_the_books_stand_on_stays_and_is_told(world: World) -> None:
     ids = await fill(world)
-    settings = {"retention": {"recordsDays": 3650}}
-    answer = await world.tenant.request("PATCH", f"/tenants/{world.tenant.id}/settings", json=settings)
-    assert answer.status_code == 200, answer.text
-    old = await world.expect("5.00", counterpartyName=NAME, dueDate="2011-01-01")
+    match = await accepted(world, ids["paid"])
+    path = f"/expected-transactions/{ids['hers']}"
+    assert (await world.tenant.request("PATCH", path, json={"metadata": {"contact": NAME}})).status_code == 200
     made = await erased(world, counterpartyName=NAME)
     kept = {(one["resource"], one["why"]): (one["count"], one["until"]) for one in made["kept"]}
-    # Of the day on which it was stored where it has no due date.
-    last = (datetime.now(UTC).date() + timedelta(days=3650)).isoformat()
-    booked = (date(2026, 3, 12) + timedelta(days=3650)).isoformat()
-    assert kept["expected-transactions", "retention_duty"] == (3, last)
-    assert kept["incoming-transactions", "retention_duty"] == (3, booked)
-    assert kept["audit-log", "retention_duty"][0] > 0
-    assert counts(made)["expected-transactions"] == 1
-    assert (await world.expected(old))["counterpartyName"] is None
-    assert (await world.expected(ids["hers"]))["counterpartyName"] == NAME
-    # What is no voucher goes all the same.
+    due_day, booked = ((date(2026, 3, day) + timedelta(days=3650)).isoformat() for day in (10, 12))
+    assert kept["expected-transactions", "retention_duty"] == (1, due_day)
+    assert kept["incoming-transactions", "retention_duty"] == (1, booked)
+    assert kept["audit-log", "retention_duty"] == (1, booked)
+    for side, name in (("expected", "hers"), ("incoming", "paid")):
+        assert (await world.tenant.get(f"/{side}-transactions/{ids[name]}")).json()["counterpartyName"] is not None
+    # What nothing was decided about goes, and so does all that is no voucher.
     left = await where(world, NAME, NOTE)
-    assert set(left) == {"expected_transaction", "incoming_transaction", "stated_row", "audit_record"}
-    settings = {"retention": {"recordsDays": 0}}
-    await world.tenant.request("PATCH", f"/tenants/{world.tenant.id}/settings", json=settings)
+    assert left == {"expected_transaction": 1, "stated_row": 1, "incoming_transaction": 1, "audit_record": 1}
+    assert (await verified(world)).holds
+
+    # A line of a locked period stays as well, decided or not. With nothing else to erase, nothing is done.
+    key = {"Idempotency-Key": "late"}
+    line = {"direction": "credit", "amount": "4.00", "currency": "EUR", "bookingDate": "2026-03-12"}
+    body = {**line, "counterpartyName": NAME}
+    late = await world.tenant.request("POST", "/incoming-transactions", json=body, headers=key)
+    lock = await world.tenant.post("/period-locks", {"through": "2026-03-31", "reason": "March", "override": True})
+    assert (late.status_code, lock.status_code) == (201, 201)
+    before = await world.digest(*sorted(set(TABLES) - WORKER_LEAVES - {"change"}))
+    answer = await erase(world, counterpartyName=NAME)
+    assert (answer.status_code, code(answer)) == (409, "invalid_state")
+    told = {(one["resource"], one["why"]): (one["count"], one["until"]) for one in answer.json()["kept"]}
+    assert told["incoming-transactions", "retention_duty"] == (2, booked)
+    assert told["idempotency-keys", "retention_duty"][0] == 1
+    assert await world.digest(*sorted(set(TABLES) - WORKER_LEAVES - {"change"})) == before
+    again = await world.tenant.request("POST", "/incoming-transactions", json=body, headers=key)
+    assert (again.json(), again.headers["idempotency-replayed"]) == (late.json(), "true")
+
+    # The duty is a setting, and what is taken back is no voucher.
+    for verb, path in (("reopen", lock.headers["location"]), ("reverse", match)):
+        assert (await world.tenant.post(f"{path}/{verb}", {"reason": "wrong"})).status_code == 200
     await erased(world, counterpartyName=NAME)
     assert await where(world, NAME, NOTE) == {}
+    due = await world.expect("8.00", counterpartyName=NAME, dueDate="2026-03-01")
+    leg = {"expectedTransactionId": due, "incomingTransactionId": await world.receive("8.00"), "amountMinor": 800}
+    assert (await world.tenant.post("/matches", {"legs": [leg], "reason": "paid"})).status_code == 201
+    assert (await erase(world, counterpartyName=NAME)).status_code == 409
+    settings = f"/tenants/{world.tenant.id}/settings"
+    for days in (100, None):
+        kept_for = {"retention": {"auditDays": days}}
+        assert (await world.tenant.request("PATCH", settings, json=kept_for)).status_code == 200
+        if days:
+            await erased(world, counterpartyName=NAME)
+    assert await where(world, NAME) == {}
 
 
 @pytest.mark.parametrize(

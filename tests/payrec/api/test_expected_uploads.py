@@ -36,10 +36,12 @@ FULL: dict[str, Any] = {
     "description": "with, a comma",
     "metadata": {"order": "17", "größe": "XL"},
 }
+PARTLY = {**FULL, "openAmountMinor": 1_000}
+"""Something of it was settled before it was known here."""
 CSV = (
-    "externalId,direction,amount,currency,minAmountMinor,maxAmountMinor,dueDate,expectedFrom,expectedTo,reference,"
+    "externalId,direction,amount,openAmountMinor,currency,minAmountMinor,maxAmountMinor,dueDate,expectedFrom,expectedTo,reference,"
     "endToEndId,counterpartyName,counterpartyAccount,account,groupKey,description,metadata.order,metadata.größe\n"
-    "full,credit,12.34,EUR,1200,1300,2999-03-01,2999-02-01,2999-03-31,INV-17,E2E-1,Jürgen Groß & Söhne,"
+    "full,credit,12.34,1000,EUR,1200,1300,2999-03-01,2999-02-01,2999-03-31,INV-17,E2E-1,Jürgen Groß & Söhne,"
     'DE89370400440532013000,DE02120300000000202051,G1,"with, a comma",17,XL\n'
 )
 ENTRIES = [{**FULL, "externalId": name} for name in ("a", "b", "c")]
@@ -70,9 +72,9 @@ def lines(*records: Any) -> str:
 @pytest.mark.parametrize(
     ("content", "form"),
     [
-        (json.dumps([FULL]), "json"),
-        (json.dumps({"transactions": [FULL]}), "json"),
-        (lines(FULL), "jsonl"),
+        (json.dumps([PARTLY]), "json"),
+        (json.dumps({"transactions": [PARTLY]}), "json"),
+        (lines(PARTLY), "jsonl"),
         (CSV, "csv"),
         (CSV.replace("größe", "größe ", 1), "csv"),
         ("\ufeff" + CSV.replace("\n", "\r\n"), "csv"),
@@ -83,7 +85,7 @@ def lines(*records: Any) -> str:
     ids=["array", "envelope", "lines", "csv", "blank", "mark", "semicolons", "cp1252", "gzip"],
 )
 async def test_a_record_is_what_a_request_would_have_made(mine: Tenant, content: str | bytes, form: str) -> None:
-    alone = (await mine.post(PATH, FULL, "test")).json()
+    alone = (await mine.post(PATH, PARTLY, "test")).json()
     answer = await upload(mine, content)
     assert answer.status_code == 201, answer.text
     body = answer.json()
@@ -93,6 +95,7 @@ async def test_a_record_is_what_a_request_would_have_made(mine: Tenant, content:
     assert (await mine.get(answer.headers["location"])).json() == body
     own = {"id", "createdAt", "updatedAt"}
     stored = (await there(mine))["full"]
+    assert (stored["settledBeforeMinor"], stored["openAmountMinor"]) == (234, 1_000)
     assert {k: v for k, v in stored.items() if k not in own} == {k: v for k, v in alone.items() if k not in own}
 
 

@@ -158,17 +158,52 @@ async def test_each_leg_of_a_match_is_a_line(service: Service) -> None:
     assert "legs" not in line
 
 
+async def test_each_line_of_a_posting_is_a_line(service: Service) -> None:
+    tenant = await service.tenant("exporter-of-postings")
+    line = {"account": "GIRO", "direction": "debit", "amount": "3.00", "currency": "EUR", "bookingDate": "2026-03-10"}
+    for code_ in ("4970", "=1+1"):
+        made = await tenant.post("/incoming-transactions", line)
+        body = {"category": "fee", "postingCode": code_}
+        assert (await tenant.post(f"{made.headers['location']}/classify", body)).status_code == 200
+
+    async def posted() -> list[dict[str, Any]] | None:
+        found = (await tenant.get("/postings")).json()["data"]
+        return found if len(found) == 2 else None
+
+    listed = await until(posted)
+    told = lines_of(await content(tenant, await exported(tenant, resource="postings", filter={"after": 0})))
+    assert [(row["sequence"], row["sourceId"], row["effectiveOn"]) for row in told] == [
+        (str(posting["sequence"]), posting["sourceId"], posting["effectiveOn"])
+        for posting in listed
+        for _ in posting["lines"]
+    ]
+    assert [row["lineAmountMinor"] for row in told] == ["300"] * 4
+    codes = {row["lineCode"] for row in told if row["lineDirection"] == "debit"}
+    assert codes == {"4970", "'=1+1"}, "a spreadsheet computes nothing"
+    last = lines_of(await content(tenant, await exported(tenant, resource="postings", filter={"after": 1})))
+    assert last == told[2:]
+
+
 @pytest.mark.parametrize(
     "resource",
-    ["expected-transactions", "incoming-transactions", "matches", "imports", "fx-rates", "audit-log", "jobs"],
+    [
+        "expected-transactions",
+        "incoming-transactions",
+        "matches",
+        "postings",
+        "imports",
+        "fx-rates",
+        "audit-log",
+        "jobs",
+    ],
 )
 async def test_every_list_can_be_exported(acme: Tenant, resource: str) -> None:
     whole = (await acme.get(f"/{resource}", params={"limit": 200})).json()
     assert not whole["hasMore"]
     for form in ("csv", "parquet"):
         job = await exported(acme, resource=resource, format=form)
-        assert (await content(acme, job))[:4] in {b"id,c", b"id,a", b"PAR1"}
-        if resource not in {"jobs", "audit-log", "matches"}:
+        assert (await content(acme, job))[:4] in {b"id,c", b"id,a", b"sequ", b"PAR1"}
+        if resource not in {"jobs", "audit-log", "matches", "postings"}:
             assert job["result"]["rows"] == len(whole["data"])
 
 

@@ -23,6 +23,7 @@ from support.estate import Place, digest, fill
 from support.postgres import cloned
 from support.service import Service, make_config, running
 from support.walk import Operation, operations
+from support.wire import until
 
 pytestmark = pytest.mark.anyio
 
@@ -174,6 +175,7 @@ class Walker:
             if operation.path == "/matches":
                 said.append(await self._stated(text))
             said += await self._acknowledged(operation) + await self._next_day(operation, text)
+            said += await self._erased(operation, text)
             for body in said:
                 await self.ask(operation, operation.path, json=body)
             if operation.path == "/expected-transactions/snapshots" and operation.method == "POST":
@@ -209,6 +211,19 @@ class Walker:
         answer = await self.world.attacker.tenant.get(operation.path, self.world.attacker.environment)
         last = max((date.fromisoformat(one["through"]) for one in answer.json()["data"]), default=date(2024, 1, 1))
         return [{"through": str(last + timedelta(days=1)), "reason": text, "override": True}]
+
+    async def _erased(self, operation: Operation, text: str) -> list[dict[str, Any]]:
+        """Return the bodies of an erasure, when no run is at work any more that may have read it."""
+        if operation.name != "POST /privacy/erasures":
+            return []
+        attacker = self.world.attacker
+
+        async def done() -> bool | None:
+            answer = await attacker.tenant.get("/jobs", attacker.environment, params={"kind": "match", "limit": 200})
+            return all(job["status"] not in {"queued", "running"} for job in answer.json()["data"]) or None
+
+        await until(done)
+        return [{"counterpartyName": f"{text} of nobody", "reason": text}]
 
     async def look_around(self) -> None:
         """Read every list of one's own to its end, and ask for whatever takes neither a body nor an id."""

@@ -47,7 +47,7 @@ DEFAULTS = {
         "adjustments": [],
         "categories": [],
     },
-    "retention": {"rawLinesDays": 400, "auditDays": 3650, "recordsDays": 0},
+    "retention": {"rawLinesDays": 400, "auditDays": 3650},
 }
 
 

@@ -53,7 +53,7 @@ def test_everything_that_can_be_said_is_kept(make: Make) -> None:
                 "rules": [],
             },
             "ingestion": {"duplicatePolicy": "reject"},
-            "retention": {"rawLinesDays": 1, "auditDays": 36500, "recordsDays": 0},
+            "retention": {"rawLinesDays": 1, "auditDays": 36500},
         },
         "users": [{"username": "ada@acme.example", "subject": "1", "roles": ["admin"], "environments": ["production"]}],
         "apiKeys": [_key(permissions=["read", "write"], rotation={"interval": "720h", "overlap": "1h30m"})],

@@ -15,7 +15,7 @@ depends_on = None
 _SCRIPT = """
 ALTER TABLE job DROP CONSTRAINT job_kind_known;
 ALTER TABLE job ADD CONSTRAINT job_kind_known
-    CHECK (kind IN ('match', 'import', 'sync', 'export', 'backtest', 'redeliver', 'erasure'));
+    CHECK (kind IN ('match', 'import', 'sync', 'export', 'backtest', 'redeliver', 'learn', 'erasure'));
 
 CREATE TABLE erasure (
     id UUID NOT NULL,
