@@ -1,9 +1,9 @@
-"""Time an import of decisions over HTTP, and the run that learns of them: ``bench_match_imports.py [decisions]``.
+"""Time an import of decisions over HTTP, and what is learned of them: ``bench_match_imports.py [decisions]``.
 
 As many items and lines are stored, and as many again that stay open; then a file says which item each line has paid. It
 is timed from the first byte sent to the finished job of a worker in a process of its own, on a server with its durable
-settings. Then a run is timed, which computes what the decisions teach. Beside the time, the processor time is
-printed that the worker and the database took: it says more than the time does where other programs are busy.
+settings. Then the job is timed that computes what the decisions teach. Beside the time, the processor time is printed
+that the worker and the database took: it says more than the time does where other programs are busy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench_decisions import database_seconds
-from bench_run import durable_server, expected_rows, incoming_rows, timed_run
+from bench_run import durable_server, expected_rows, incoming_rows
 
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.postgres import cloned
@@ -68,7 +68,7 @@ async def imported(tenant: Tenant, data: bytes) -> tuple[float, dict[str, Any]]:
 
 
 async def bench(database: EmbeddedDatabase, rows: int) -> None:
-    """Load, import, run, print."""
+    """Load, import, learn, print."""
     config = make_config(database)
     async with running(config, worker=False) as service:
         tenant = await service.tenant("bench", environments=["production"])
@@ -80,18 +80,39 @@ async def bench(database: EmbeddedDatabase, rows: int) -> None:
             connection.execute("CHECKPOINT")
         told = database_seconds(database)
         async with worker_process(config, lease=15.0) as worker:
+
+            def times() -> tuple[float, float]:
+                return processor_seconds(worker.pid), told()
+
             for name, first, end in (("warm-up", 0, WARM_UP), ("import", WARM_UP, WARM_UP + rows)):
-                before = processor_seconds(worker.pid), told()
+                before = times()
                 seconds, counts = await imported(tenant, decisions(lines, first, end))
-                python, postgres = (
-                    now - then for now, then in zip((processor_seconds(worker.pid), told()), before, strict=True)
-                )
-                print(f"{name}: {seconds:.2f} s; processor: worker {python:.2f} s, database {postgres:.2f} s; {counts}")
-        began = time.process_time()
-        run = await timed_run(service, scope)
-        own = run["read_ms"] + run["engine_ms"] + run["commit_ms"]
-        print(f"the run that learns: {run['total']:.2f} s, of which {own / 1000:.2f} s are the run itself;"
-              f" processor: {time.process_time() - began:.2f} s")  # fmt: skip
+                show(name, seconds, before, times())
+                print(counts)
+                before, began = times(), time.perf_counter()
+                await learned(tenant)
+                show("what is learned of it", time.perf_counter() - began, before, times())
+
+
+async def learned(tenant: Tenant) -> None:
+    """Wait until nobody has to learn any more."""
+    found = await jobs(tenant)
+    while any(job["status"] in {"queued", "running"} for job in found):
+        await asyncio.sleep(0.1)
+        found = await jobs(tenant)
+    assert {job["status"] for job in found} == {"succeeded"}
+
+
+async def jobs(tenant: Tenant) -> list[dict[str, Any]]:
+    """Return the jobs that learn."""
+    found: list[dict[str, Any]] = (await tenant.get("/jobs", params={"kind": "learn"})).json()["data"]
+    return found
+
+
+def show(name: str, seconds: float, before: tuple[float, float], after: tuple[float, float]) -> None:
+    """Print what something took."""
+    python, postgres = (now - then for now, then in zip(after, before, strict=True))
+    print(f"{name}: {seconds:.2f} s; processor: worker {python:.2f} s, database {postgres:.2f} s")
 
 
 def main() -> None:

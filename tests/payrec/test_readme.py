@@ -37,7 +37,7 @@ def test_the_events_that_are_told_of_are_listed() -> None:
 
 def test_the_kinds_of_jobs_and_the_tasks_of_the_clock_are_listed() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \|", section("Jobs"), re.MULTILINE)
-    kinds = {*get_args(JobCreate.model_fields["kind"].annotation), "import", "erasure"}
+    kinds = {*get_args(JobCreate.model_fields["kind"].annotation), "import", "learn", "erasure"}
     registry = create_app(url="postgresql://nowhere.invalid/").periodic_registry
     tasks = {periodic.task.name for periodic in registry.periodic_tasks.values()}
     assert len(rows) == len(set(rows))

@@ -296,6 +296,6 @@ class Story:
         """Let what waits for its next attempt have it now."""
         await self.world.sql(DUE)
         await self.world.sql("UPDATE webhook_delivery SET next_attempt_at = now() WHERE status = 'pending'")
-        kinds = "ARRAY['match', 'import', 'export', 'sync', 'redeliver', 'erasure']"
+        kinds = "ARRAY['match', 'import', 'export', 'sync', 'redeliver', 'learn', 'erasure']"
         wake = f"SELECT control.enqueue(%s, kind, interval '0') FROM unnest({kinds}) AS kind"  # noqa: S608 - our own
         await look(self.superuser, wake, self.world.scope.environment_id)

@@ -12,6 +12,9 @@ FILES_DROPPED_AT_ONCE: Final = 20
 EXPORTS_DROPPED_AT_ONCE: Final = 20
 """Expired exports that one transaction deletes."""
 
+DIFFERENCES_DROPPED_AT_ONCE: Final = 10_000
+"""Differences of snapshots that one transaction deletes."""
+
 STATES_DROPPED_AT_ONCE: Final = 1_000
 """States of each kind that one transaction deletes."""
 

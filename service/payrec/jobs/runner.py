@@ -35,6 +35,7 @@ from payrec.services.backtesting import BacktestRunner
 from payrec.services.job_sizes import SIZE_UNKNOWN, size_of
 from payrec.services.jobs import end_cancelled, end_without_effect
 from payrec.services.learning import LearningService
+from payrec.services.match_import_learning import MatchImportLearning
 from payrec.services.matching import MatchingService
 from payrec.services.work import LostLeaseError
 from payrec.storage.jobs import LEASE, JobStore
@@ -86,11 +87,12 @@ class JobRunner:
         self._metrics = factory.context.metrics
         self._logger = structlog.get_logger("payrec.jobs")
         imports = factory.create_import_processor()
+        learning = LearningService(work=factory.work)
         matching = MatchingService(
             work=factory.work,
             metrics=factory.context.metrics,
             returns=factory.create_return_service(),
-            learning=LearningService(work=factory.work),
+            learning=learning,
         )
         self._kinds: dict[str, Work] = {
             "match": matching.run,
@@ -98,6 +100,7 @@ class JobRunner:
             "import": imports.process_job,
             "export": factory.create_export_service().run,
             "sync": factory.sources.create_syncer().run,
+            "learn": MatchImportLearning(work=factory.work, learning=learning).run,
             "erasure": factory.create_erasure_service().run,
             "redeliver": factory.webhooks.create_redelivery_service().run,
         }

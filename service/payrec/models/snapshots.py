@@ -152,7 +152,8 @@ class SnapshotPublic(Resource):
     amount_differs: Differences | None
     created: int | None
     """Items that were missing here and were created."""
-    differences_url: str
+    differences_url: str | None
+    """Where all differences are; null once their time is over, when the counts and sums are what stays."""
     content_url: str | None
     """Where the file is, as it came, for as long as it is kept."""
     error: dict[str, Any] | None

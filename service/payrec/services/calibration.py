@@ -33,14 +33,15 @@ class CalibrationService:
         """Forget what was learned, and all decisions so far: the weights are those by hand again. Again is the same."""
         async with self._work.tenant(caller) as unit:
             store = CalibrationStore(unit.connection)
-            row = await store.current()
-            if row is None:
-                return
-            # A version of its own, because the matches of the one before name that.
-            version = row["version"] + 1
-            await store.add(
-                {"version": version, "created_at": unit.now, "since": unit.now, "change_id": unit.change_id}
-            )
+            while True:
+                row = await store.current()
+                if row is None:
+                    return
+                # A version of its own, because the matches of the one before name that.
+                version = row["version"] + 1
+                since = {"created_at": unit.now, "since": unit.now, "change_id": unit.change_id}
+                if await store.add({"version": version, **since}):
+                    break
             before = {"version": row["version"], "decisions": row["decisions"]}
             unit.record(Record(action="calibration.reset", before=before, after={"version": version}))
         self._logger.info("calibration.reset", version=version)

@@ -13,6 +13,8 @@ from payrec.constants.jobs import (
     JOB_SMALL_ROWS_MAX,
     MATCH_RUN_BYTES_PER_ROW,
 )
+from payrec.constants.match_imports import IMPORTED_LEARNED_LEGS_MAX
+from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
 from payrec.storage.imports import ImportStore
 from payrec.storage.match_runs import MatchRunStore
@@ -36,8 +38,10 @@ async def size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
 
     A run with filters is taken for one over everything, which is the most that it can be.
     """
-    if job["kind"] == "match":
-        rows = await MatchRunStore(connection).open_rows(counted=JOB_SMALL_ROWS_MAX + 1)
+    if job["kind"] in {"match", "learn"}:
+        # What was decided elsewhere is looked at with what is open.
+        own = IMPORTED_LEARNED_LEGS_MAX * len(Side) if job["kind"] == "learn" else 0
+        rows = own + await MatchRunStore(connection).open_rows(counted=JOB_SMALL_ROWS_MAX + 1)
         return JobSize(
             memory_bytes=JOB_BYTES_FIXED + rows * MATCH_RUN_BYTES_PER_ROW, is_small=rows <= JOB_SMALL_ROWS_MAX
         )

@@ -15,22 +15,19 @@ from payrec.constants import ALIASES_MAX, DECISIONS_READ_MAX, LESSONS_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.matching.columns import REJECTED_SCHEMA
-from payrec.domain.matching.engine import Proposals, propose
+from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, counts_of, learn
 from payrec.domain.matching.rules import MatchingRules, Uniqueness
-from payrec.domain.rate_book import FX_DAYS_MAX
-from payrec.domain.scope import TenantScope, today
+from payrec.domain.matching.weights import Calibration
+from payrec.domain.scope import TenantScope
 from payrec.services.calibration import calibration_of
 from payrec.services.lessons import lesson_of, levels_of, of_decisions, of_proofs
-from payrec.services.match_columns import Snapshot, frame_of, ids_of, rates_frame, texts_of
-from payrec.services.match_import_lessons import lessons_of, past
+from payrec.services.match_columns import Snapshot, frame_of, ids_of, texts_of
 from payrec.services.work import Unit, Work
 from payrec.storage.alias_lessons import AliasLessonStore, Decided, Lesson
 from payrec.storage.aliases import AliasStore
 from payrec.storage.calibration import DECISION_COLUMNS, CalibrationStore
 from payrec.storage.database import Connection
-from payrec.storage.fx_rates import FxRateStore
-from payrec.storage.match_import_lessons import MatchImportLessonStore
 from payrec.storage.match_rejections import REJECTED_COLUMNS, MatchRejectionStore
 
 LEARN_AGAIN_PERCENT: Final = 10
@@ -64,10 +61,10 @@ class _Lesson:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class Known:
     """What was learned."""
 
-    calibration: dict[str, Any] | None
+    calibration: Calibration | None
     aliases: dict[int, int]
     rejected: bytes
 
@@ -86,46 +83,13 @@ class LearningService:
 
         With ``learning``, what is to be learned is learned before.
         """
-        if learning:
-            await self._learn_imported(caller, scope, rules)
         async with self._work.database.tenant(scope, readonly=True) as connection:
             lesson = await _looked(connection) if learning else None
-            known = await _known(connection)
+            known = await known_of(connection)
         if lesson is not None and await self._learn(caller, scope, lesson):
             async with self._work.database.tenant(scope, readonly=True) as connection:
-                known = await _known(connection)
-        taught = replace(rules, calibration=calibration_of(known.calibration), aliases=known.aliases)
-        return taught, frame_of(known.rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
-
-    async def _learn_imported(self, caller: Caller, scope: TenantScope, rules: MatchingRules) -> None:
-        """Compare what imported decisions say with what a run would have proposed before them, and keep that."""
-        async with self._work.database.tenant(scope, readonly=True, snapshot=True) as connection:
-            found = await past(connection, limit=DECISIONS_READ_MAX, today=today(scope, self._work.clock.now()))
-            if found is None:
-                return
-            known = await _known(connection)
-            rates = rates_frame(await FxRateStore(connection).read(days=FX_DAYS_MAX))
-            said = await AliasLessonStore(connection).read_imported(found.match_ids)
-        rules = replace(rules, calibration=calibration_of(known.calibration), aliases=known.aliases)
-        snapshot = found.snapshot
-        rejected = frame_of(known.rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
-        proposals = await asyncio.to_thread(
-            propose,
-            snapshot.expected,
-            snapshot.incoming,
-            rules,
-            rejected=None if rejected.is_empty() else ordinals_of(rejected, snapshot),
-            names=snapshot.names,
-            rates=rates,
-        )
-        lessons = await asyncio.to_thread(lessons_of, proposals, found)
-        names = await asyncio.to_thread(of_decisions, said, self._work.ids.new)
-        async with self._work.tenant(caller, scope, resumed=True) as unit:
-            await MatchImportLessonStore(unit.connection).keep(lessons, found.match_ids, change_id=unit.change_id)
-            await self._teach(unit, names.lessons, [])
-            after = {"matches": len(found.match_ids), "proposals": len(lessons)}
-            unit.record(Record(action="imported_matches.learned", after=after))
-        self._logger.info("imported_matches.learned", matches=len(found.match_ids), lessons=len(lessons))
+                known = await known_of(connection)
+        return replace(rules, calibration=known.calibration, aliases=known.aliases), rejected_of(known)
 
     async def learn(self, caller: Caller, scope: TenantScope) -> bool:
         """Learn names of what was decided since, and weights when it is time to; return whether anything was there.
@@ -152,7 +116,7 @@ class LearningService:
             return False
         counts = await asyncio.to_thread(counts_of, frame)
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            await CalibrationStore(unit.connection).add(
+            added = await CalibrationStore(unit.connection).add(
                 {
                     "version": version,
                     "created_at": unit.now,
@@ -168,8 +132,10 @@ class LearningService:
                     "change_id": unit.change_id,
                 }
             )
-            after = {"version": version, "decisions": count, "threshold": learned.threshold_milli}
-            unit.record(Record(action="calibration.learned", after=after))
+            # A run and the import of decisions may learn at the same time, and of the same.
+            if added:
+                after = {"version": version, "decisions": count, "threshold": learned.threshold_milli}
+                unit.record(Record(action="calibration.learned", after=after))
         self._logger.info("calibration.learned", version=version, decisions=count, certified=learned.reviewed)
         return True
 
@@ -197,7 +163,7 @@ class LearningService:
             lesson_of({**rows[match["place"] - 1], **match, "match_id": match["id"]}, self._work.ids.new())
             for match in matches
         ]
-        await self._teach(unit, lessons, [])
+        await self.teach(unit, lessons, [])
 
     async def _learn_names(self, caller: Caller, scope: TenantScope, lesson: _Lesson) -> bool:
         """Learn what matches say of names that persons have accepted, rejected or reversed since the last look."""
@@ -210,11 +176,12 @@ class LearningService:
         if not said.lessons and not said.taken_back and since is not None and mark <= since:
             return False
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            await self._teach(unit, said.lessons, said.taken_back)
+            await self.teach(unit, said.lessons, said.taken_back)
             await AliasLessonStore(unit.connection).move_mark(mark)
         return True
 
-    async def _teach(self, unit: Unit, lessons: list[Lesson], taken_back: list[UUID]) -> None:
+    async def teach(self, unit: Unit, lessons: list[Lesson], taken_back: list[UUID]) -> None:
+        """Keep what matches say of names, and take back what others have said."""
         store = AliasLessonStore(unit.connection)
         changed = await store.take_back(taken_back, change_id=unit.change_id, at=unit.now) if taken_back else 0
         if lessons:
@@ -245,12 +212,18 @@ async def _looked(connection: Connection) -> _Lesson:
     )
 
 
-async def _known(connection: Connection) -> _Known:
-    return _Known(
-        calibration=await CalibrationStore(connection).current(),
+async def known_of(connection: Connection) -> Known:
+    """Return what the tenant environment has learned so far."""
+    return Known(
+        calibration=calibration_of(await CalibrationStore(connection).current()),
         aliases=await AliasStore(connection).active(),
         rejected=await MatchRejectionStore(connection).read(),
     )
+
+
+def rejected_of(known: Known) -> pl.DataFrame:
+    """Return the pairs never to be proposed again, by their ids."""
+    return frame_of(known.rejected, dict.fromkeys(REJECTED_COLUMNS, pl.String()))
 
 
 def ordinals_of(rejected: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:

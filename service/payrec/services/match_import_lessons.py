@@ -16,6 +16,7 @@ from uuid import UUID
 
 import polars as pl
 
+from payrec.constants.match_imports import IMPORTED_LEARNED_LEGS_MAX, IMPORTED_LEARNED_MAX
 from payrec.domain import expected_transactions, incoming_transactions
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA
 from payrec.domain.matching.engine import Proposals
@@ -53,13 +54,14 @@ class Past:
     match_ids: list[UUID]
 
 
-async def past(connection: Connection, *, limit: int, today: date) -> Past | None:
-    """Return what was open before the decisions of which nobody has learned yet; None if there is none.
+async def past(connection: Connection, import_id: UUID, *, today: date) -> Past | None:
+    """Return what was open before the newest decisions of a file of which nobody has learned yet; None without any.
 
-    What is still open belongs to it: it may have been taken for what they decide about.
+    What is still open belongs to it: it may have been taken for what they decide about. It is one stretch of time, and
+    not every so manieth decision, because what competed with each other was decided about the same time.
     """
     store = MatchImportLessonStore(connection)
-    legs = await store.waiting(limit=limit)
+    legs = _whole(await store.waiting(import_id, limit=IMPORTED_LEARNED_MAX, legs=IMPORTED_LEARNED_LEGS_MAX))
     if not legs:
         return None
     runs = MatchRunStore(connection)
@@ -82,6 +84,13 @@ async def past(connection: Connection, *, limit: int, today: date) -> Past | Non
     texts_known = pl.concat([name.cast({"key": pl.Int64(), "text": pl.String()}) for name in (*names, own)])
     snapshot = snapshot_of(frames[0], frames[1], [texts_known.unique("key", keep="any")], 0)
     return Past(snapshot, legs, list(dict.fromkeys(leg["match_id"] for leg in legs)))
+
+
+def _whole(legs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the last decision where its legs may not be all."""
+    if len(legs) < IMPORTED_LEARNED_LEGS_MAX:
+        return legs
+    return [leg for leg in legs if leg["match_id"] != legs[-1]["match_id"]]
 
 
 def lessons_of(proposals: Proposals, known: Past) -> list[dict[str, Any]]:

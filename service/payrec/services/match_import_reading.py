@@ -21,24 +21,27 @@ from payrec.models.match_imports import (
 from payrec.services.record_loading import RecordReading
 from payrec.services.validation import validated
 
-_OF_LINE: Final = (
-    "incoming_account",
-    "incoming_booking_date",
-    "incoming_amount_minor",
-    "incoming_direction",
-    "incoming_end_to_end_id",
-    "incoming_bank_reference",
+_OF_LINE: Final = frozenset(
+    {
+        "incoming_account",
+        "incoming_booking_date",
+        "incoming_amount_minor",
+        "incoming_direction",
+        "incoming_end_to_end_id",
+        "incoming_bank_reference",
+    }
 )
 """What names a line that has no externalId."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenDecision:
-    """A decision as a record has it."""
+    """A decision as a record has it, in rows of plain values: what is kept by the thousand is no model."""
 
-    decision: ImportedDecision
-    minors: list[int]
-    """What each leg takes."""
+    decision: dict[str, Any]
+    """Its staged row, but for what its place in the file says."""
+    legs: list[dict[str, Any]]
+    """Those of its legs, the same."""
 
 
 class MatchImportReading(RecordReading[GivenDecision]):
@@ -62,7 +65,16 @@ class MatchImportReading(RecordReading[GivenDecision]):
         for adjustment in decision.adjustments:
             if adjustment.leg >= len(legs):
                 raise RecordError("not_in_legs", "/adjustments: there is no such leg")
-        return GivenDecision(decision, [_minor(leg) for leg in legs])
+        adjustments = tuple(a.model_dump(mode="json") for a in decision.adjustments)
+        row = {
+            "decided_at": decision.decided_at,
+            "decided_by": decision.decided_by,
+            "reviewed": decision.reviewed,
+            "reason": decision.reason,
+            "has_legs": len(legs) > 1,
+            "adjustments": adjustments or None,
+        }
+        return GivenDecision(row, [_staged_leg(leg, place) for place, leg in enumerate(legs)])
 
     def staged(
         self, piece: list[tuple[int, GivenDecision]], first_id: int
@@ -71,25 +83,9 @@ class MatchImportReading(RecordReading[GivenDecision]):
         decisions, legs = [], []
         for place, (line, given) in enumerate(piece):
             self._ordinal += 1
-            decision = given.decision
-            adjustments = tuple(a.model_dump(mode="json") for a in decision.adjustments)
-            decisions.append(
-                {
-                    "ordinal": self._ordinal,
-                    "line": line,
-                    "match_id": UUID(int=first_id + place),
-                    "decided_at": decision.decided_at,
-                    "decided_by": decision.decided_by,
-                    "reviewed": decision.reviewed,
-                    "reason": decision.reason,
-                    "has_legs": len(given.minors) > 1,
-                    "adjustments": adjustments or None,
-                }
-            )
-            legs += [
-                _staged_leg(leg, minor, self._ordinal, number)
-                for number, (leg, minor) in enumerate(zip(decision.all_legs(), given.minors, strict=True))
-            ]
+            match_id = UUID(int=first_id + place)
+            decisions.append({"ordinal": self._ordinal, "line": line, "match_id": match_id, **given.decision})
+            legs += [{"ordinal": self._ordinal, **leg} for leg in given.legs]
         return decisions, legs
 
     def repeated(self) -> None:
@@ -123,11 +119,11 @@ def _minor(leg: ImportedLeg) -> int:
     """
     if leg.expected_external_id is None:
         raise RecordError("missing_external_id", "/expectedExternalId: is required")
-    says = [name for name in _OF_LINE if getattr(leg, name) is not None]
     if leg.incoming_external_id is None and leg.incoming_booking_date is None:
         detail = "/incomingExternalId: is required, or incomingBookingDate and what else names the line"
         raise RecordError("missing_external_id", detail)
-    if leg.incoming_external_id is not None and says:
+    says_more = _OF_LINE & leg.model_fields_set and any(getattr(leg, name) is not None for name in _OF_LINE)
+    if leg.incoming_external_id is not None and says_more:
         raise RecordError("incoming_once", "/incomingExternalId: names the line, and nothing else does beside it")
     if (leg.amount is None) == (leg.amount_minor is None):
         raise RecordError("amount_once", "exactly one of amountMinor and amount is required")
@@ -144,9 +140,9 @@ def _minor(leg: ImportedLeg) -> int:
     return minor
 
 
-def _staged_leg(leg: ImportedLeg, minor: int, ordinal: int, place: int) -> dict[str, Any]:
+def _staged_leg(leg: ImportedLeg, place: int) -> dict[str, Any]:
+    minor = _minor(leg)
     return {
-        "ordinal": ordinal,
         "place": place,
         "expected_external_id": leg.expected_external_id,
         "incoming_external_id": leg.incoming_external_id,

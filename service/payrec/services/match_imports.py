@@ -18,6 +18,7 @@ from payrec.services.approvals import books, limits_of, settings_of
 from payrec.services.auto_runs import match_soon
 from payrec.services.import_ends import count_records, end_import
 from payrec.services.import_rendering import rendered_imports
+from payrec.services.jobs import queue_job
 from payrec.services.manual_matches import UNSCORED, Key
 from payrec.services.match_import_reading import MatchImportReading
 from payrec.services.match_import_rows import FoundDecision, FoundDecisions, MatchImportRows
@@ -28,6 +29,7 @@ from payrec.services.work import Unit
 from payrec.storage.allocations import Side
 from payrec.storage.match_bulk import Allocated, MatchBulkStore
 from payrec.storage.match_decisions import MatchDecisionStore
+from payrec.storage.match_import_lessons import MatchImportLessonStore
 from payrec.storage.match_imports import MatchImportStore
 from payrec.storage.partitions import ensure_partitions
 from payrec.storage.period_locks import PeriodLockStore
@@ -90,6 +92,8 @@ class MatchImports(RecordUploads[MatchImportReading, ImportPublic]):
             stored = await end_import(unit, row, values, reading.problems, attempt=attempt, result=result)
             public = (await rendered_imports(unit.connection, [stored]))[0]
             unit.answer(201, public, public.headers)
+            if await MatchImportLessonStore(unit.connection).is_waiting(row["id"]):
+                await queue_job(unit, self._work.ids.new(), "learn", {"importId": str(row["id"])})
             if match_ids:
                 await match_soon(unit, self._work.ids.new())
         count_records(self._metrics, values)

@@ -17,6 +17,7 @@ from payrec.constants import IDEMPOTENCY_RETENTION
 from payrec.constants.events import EVENT_RETENTION, EVENTS_DROPPED_AT_ONCE
 from payrec.constants.upkeep import (
     AUDIT_RECORDS_DROPPED_AT_ONCE,
+    DIFFERENCES_DROPPED_AT_ONCE,
     EXPORTS_DROPPED_AT_ONCE,
     FILES_DROPPED_AT_ONCE,
     IDEMPOTENCY_KEYS_DROPPED_AT_ONCE,
@@ -38,6 +39,7 @@ from payrec.storage.exports import ExportStore
 from payrec.storage.history import HistoryStore
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
+from payrec.storage.snapshots import SnapshotStore
 from payrec.storage.tenants import TenantStore, scope_of
 
 ACTOR: Final = "retention"
@@ -171,6 +173,20 @@ async def _drop_files(unit: Unit, before: datetime) -> dict[str, Removed]:
     return {"files": removed([row["created_at"] for row in found])}
 
 
+async def _differences_wait(connection: Connection, before: datetime) -> bool:
+    return await SnapshotStore(connection).has_differences(before=before)
+
+
+async def _drop_differences(unit: Unit, before: datetime) -> dict[str, Removed]:
+    store = SnapshotStore(unit.connection)
+    instants: list[datetime] = []
+    for row in await store.drop_differences(before=before, limit=DIFFERENCES_DROPPED_AT_ONCE):
+        instants += [row["created_at"]] * row["count"]
+        after = {"count": row["count"]}
+        unit.record(Record(action="expected_snapshot.differences_dropped", resource_id=row["id"], after=after))
+    return {"snapshot_differences": removed(instants)}
+
+
 async def _exports_wait(connection: Connection, now: datetime) -> bool:
     return await ExportStore(connection).has_expired(now=now)
 
@@ -234,6 +250,14 @@ FILES: Final = Kept(
 )
 """Uploaded files, which are the raw lines; what was read of them stays."""
 
+DIFFERENCES: Final = Kept(
+    name="snapshot_differences",
+    before=FILES.before,
+    waits=_differences_wait,
+    drop=_drop_differences,
+)
+"""In which items another system's snapshot differs, which are lines of its file; the counts and sums stay."""
+
 EXPORTS: Final = Kept(name="exports", before=lambda _settings, now: now, waits=_exports_wait, drop=_drop_exports)
 """Files made of lists."""
 
@@ -266,4 +290,4 @@ KEYS: Final = Kept(
 )
 """Answers that are replayed no longer, also those of the control schema."""
 
-KINDS: Final = (FILES, EXPORTS, AUDIT_RECORDS, STATES, EVENTS, KEYS)
+KINDS: Final = (FILES, DIFFERENCES, EXPORTS, AUDIT_RECORDS, STATES, EVENTS, KEYS)

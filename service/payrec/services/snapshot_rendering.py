@@ -77,6 +77,7 @@ async def rendered_snapshots(connection: Connection, rows: Sequence[dict[str, An
 def _public(row: dict[str, Any], first: Sequence[dict[str, Any]]) -> SnapshotPublic:
     options = SnapshotOptions.model_validate(row["options"], by_name=True)
     figures = row.get("figures")
+    count = sum(figures[kind]["count"] for kind in KINDS) if figures is not None else 0
     told: dict[str, Any] = dict.fromkeys(("totals", "created", *KINDS))
     if figures is not None:
         told["created"] = figures["created"]
@@ -95,7 +96,7 @@ def _public(row: dict[str, Any], first: Sequence[dict[str, Any]]) -> SnapshotPub
                 for currency, total in control_totals(options).items()
             ],
             **told,
-            "differences_url": f"{SnapshotPublic.collection}/{row['id']}/differences",
+            "differences_url": f"{SnapshotPublic.collection}/{row['id']}/differences" if first or not count else None,
             "content_url": f"{COLLECTION}/{row['id']}/content" if row["blob_id"] is not None else None,
         }
     )

@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from psycopg import sql
+
 from payrec.storage.database import Connection
 from payrec.storage.history import matches_logged
-from payrec.storage.rows import columns_of, copy_out, fetch_one, insert
+from payrec.storage.rows import adapt, columns_of, copy_out, fetch_one, insert_statement
 from payrec.tables.calibration import CalibrationVersion
 
 DECISION_COLUMNS: Final = [
@@ -90,15 +92,10 @@ class CalibrationStore:
         """Return the version in force."""
         return await fetch_one(self._connection, _CURRENT)
 
-    async def add(self, values: Mapping[str, Any]) -> None:
-        """Add a version, which is in force from now on.
-
-        Raises
-        ------
-        IntegrityError
-            Somebody else has added this very version.
-        """
-        await insert(self._connection, CalibrationVersion, values)
+    async def add(self, values: Mapping[str, Any]) -> bool:
+        """Add a version, which is in force from now on; False where somebody else has added this very version."""
+        query = insert_statement(CalibrationVersion, values) + sql.SQL(" ON CONFLICT (version) DO NOTHING")
+        return bool((await self._connection.execute(query, adapt(CalibrationVersion, values))).rowcount)
 
     async def count_decisions(self, *, since: datetime | None) -> int:
         """Return how many matches persons have decided after an instant."""

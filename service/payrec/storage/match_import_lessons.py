@@ -8,7 +8,7 @@ from uuid import UUID
 
 from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
-from payrec.storage.rows import array_text, fetch_all
+from payrec.storage.rows import array_text, fetch_all, fetch_one
 
 STATED_AT_ONCE: Final = 5_000
 """Transactions that are read together, so that others are heard meanwhile."""
@@ -16,10 +16,16 @@ STATED_AT_ONCE: Final = 5_000
 _WAITING: Final = """
     SELECT p.match_id, m.kind, m.status, m.adjustments, l.expected_id, l.incoming_id, l.settled_minor, l.amount_minor
     FROM (
-        SELECT match_id FROM imported_match WHERE reviewed AND learned_change_id IS NULL
-        ORDER BY match_id LIMIT %(limit)s
+        SELECT w.match_id FROM imported_match w JOIN match d ON d.id = w.match_id
+        WHERE w.import_id = %(import_id)s AND w.reviewed AND w.learned_change_id IS NULL
+        ORDER BY d.decided_at DESC, w.match_id DESC LIMIT %(limit)s
     ) p JOIN match m ON m.id = p.match_id JOIN leg l ON l.match_id = p.match_id
-    ORDER BY p.match_id, l.ordinal LIMIT %(limit)s
+    ORDER BY m.decided_at DESC, p.match_id DESC, l.ordinal LIMIT %(legs)s
+"""
+_IS_WAITING: Final = """
+    SELECT EXISTS (
+        SELECT FROM imported_match WHERE import_id = %s AND reviewed AND learned_change_id IS NULL
+    ) AS found
 """
 _STATED: Final = {
     Side.EXPECTED: """
@@ -46,7 +52,7 @@ _KEEP: Final = """
     ORDER BY expected_id, incoming_id ON CONFLICT DO NOTHING
 """
 _LEARNED: Final = """
-    UPDATE imported_match SET learned_change_id = %s WHERE match_id = ANY(%s::uuid[]) AND learned_change_id IS NULL
+    UPDATE imported_match SET learned_change_id = %s WHERE import_id = %s AND reviewed AND learned_change_id IS NULL
 """
 
 
@@ -56,9 +62,14 @@ class MatchImportLessonStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def waiting(self, *, limit: int) -> list[dict[str, Any]]:
-        """Return legs of reviewed decisions of which nobody has learned, the first so many, with their matches."""
-        return await fetch_all(self._connection, _WAITING, {"limit": limit})
+    async def is_waiting(self, import_id: UUID) -> bool:
+        """Tell whether a file had reviewed decisions of which nobody has learned."""
+        row = await fetch_one(self._connection, _IS_WAITING, (import_id,))
+        return row is not None and row["found"]
+
+    async def waiting(self, import_id: UUID, *, limit: int, legs: int) -> list[dict[str, Any]]:
+        """Return the legs of those decisions, the newest so many, with their matches; no more than so many ``legs``."""
+        return await fetch_all(self._connection, _WAITING, {"import_id": import_id, "limit": limit, "legs": legs})
 
     async def stated(self, side: Side, ids: Sequence[UUID]) -> AsyncIterator[list[dict[str, Any]]]:
         """Return what transactions state, with their ``status`` and what is left of them now, in pieces."""
@@ -66,8 +77,8 @@ class MatchImportLessonStore:
             parameters = (array_text(ids[place : place + STATED_AT_ONCE]),)
             yield await fetch_all(self._connection, _STATED[side], parameters)
 
-    async def keep(self, lessons: Sequence[Mapping[str, Any]], match_ids: Sequence[UUID], *, change_id: UUID) -> None:
-        """Keep lessons, and that these matches were learned of."""
+    async def keep(self, lessons: Sequence[Mapping[str, Any]], import_id: UUID, *, change_id: UUID) -> None:
+        """Keep lessons, and that this file was learned of."""
         parameters: dict[str, Any] = {
             "expected_ids": array_text(lesson["expected_id"] for lesson in lessons),
             "incoming_ids": array_text(lesson["incoming_id"] for lesson in lessons),
@@ -79,4 +90,4 @@ class MatchImportLessonStore:
             "change_id": change_id,
         }
         await self._connection.execute(_KEEP, parameters)
-        await self._connection.execute(_LEARNED, (change_id, array_text(match_ids)))
+        await self._connection.execute(_LEARNED, (change_id, import_id))

@@ -32,29 +32,37 @@ _BEGIN: Final = f"""
     CREATE TEMPORARY TABLE given_taken (side smallint, id uuid, amount bigint, taken bigint) ON COMMIT DROP;
     CREATE INDEX given_taken_by_id ON given_taken (id)
 """
-# A line without an externalId is named by what its bank says of it: all that is said, and of one line alone.
-_FIND: Final = """
+# A line without an externalId is named by what its bank says of it: all that is said, and of one line alone. What lines
+# say is counted before anybody is compared with it, because thousands of one day may be of one amount.
+_SAID: Final = ("account", "currency", "direction", "end_to_end_id", "bank_reference")
+_SAYS: Final = " + ".join(f"({name} IS NOT NULL)::integer * {2**bit}" for bit, name in enumerate(_SAID))
+_AS_SAID: Final = ", ".join(
+    f"CASE WHEN w.says & {2**bit} > 0 THEN coalesce(i.{name}, '') ELSE '' END AS {name}"
+    for bit, name in enumerate(_SAID)
+)
+_SAME: Final = " AND ".join(f"f.{name} = coalesce(l.{name}, '')" for name in _SAID)
+_FIND: Final = f"""
     CREATE TEMPORARY TABLE found_leg ON COMMIT DROP AS
+    WITH leg AS (
+        SELECT *, CASE WHEN incoming_external_id IS NULL THEN {_SAYS} END AS says FROM given_leg
+    ), line AS (
+        SELECT booking_on, amount_minor, says, {", ".join(_SAID)}, count(*) AS lines, any_value(id) AS id
+        FROM (
+            SELECT i.id, i.booking_on, i.amount_minor, w.says, {_AS_SAID}
+            FROM (SELECT DISTINCT booking_on, line_minor, says FROM leg WHERE says IS NOT NULL) w
+            JOIN incoming_transaction i ON i.booking_on = w.booking_on AND i.amount_minor = w.line_minor
+        ) s GROUP BY booking_on, amount_minor, says, {", ".join(_SAID)}
+    )
     SELECT l.ordinal, l.place, l.minor, l.settled_minor, l.currency, e.id AS expected_id,
-        coalesce(x.id, f.id) AS incoming_id, coalesce(f.lines, 0) AS lines
-    FROM given_leg l
+        coalesce(x.id, CASE WHEN f.lines = 1 THEN f.id END) AS incoming_id, coalesce(f.lines, 0) AS lines
+    FROM leg l
     LEFT JOIN expected_transaction e ON e.external_id = l.expected_external_id
     LEFT JOIN incoming_transaction x ON x.external_id = l.incoming_external_id
-    LEFT JOIN (
-        SELECT g.ordinal, g.place, count(*) AS lines,
-            CASE WHEN count(*) = 1 THEN (array_agg(i.id))[1] END AS id
-        FROM given_leg g JOIN incoming_transaction i ON i.booking_on = g.booking_on AND i.amount_minor = g.line_minor
-            AND (g.currency IS NULL OR i.currency = g.currency)
-            AND (g.account IS NULL OR i.account = g.account)
-            AND (g.direction IS NULL OR i.direction = g.direction)
-            AND (g.end_to_end_id IS NULL OR i.end_to_end_id = g.end_to_end_id)
-            AND (g.bank_reference IS NULL OR i.bank_reference = g.bank_reference)
-        WHERE g.incoming_external_id IS NULL GROUP BY g.ordinal, g.place
-    ) f ON f.ordinal = l.ordinal AND f.place = l.place;
+    LEFT JOIN line f ON f.booking_on = l.booking_on AND f.amount_minor = l.line_minor AND f.says = l.says AND {_SAME};
     CREATE INDEX found_leg_by_ordinal ON found_leg (ordinal);
     CREATE INDEX given_decision_by_ordinal ON given_decision (ordinal);
     ANALYZE found_leg; ANALYZE given_decision
-"""
+"""  # noqa: S608 - our own text
 _HOLD: Final = """
     SELECT 1 FROM allocation WHERE side = {side} AND transaction_id IN (SELECT {column} FROM found_leg)
     ORDER BY transaction_id FOR UPDATE

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.constants.remittance import ADVICE_LINES_READ_MAX
 from payrec.models.remittance_advices import RemittanceAdviceQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import created, equalities
@@ -37,8 +38,11 @@ OPEN_COLUMNS: Final = (
 _LISTED: Final = """
     SELECT a.number AS advice, a.currency, a.total_minor, a.payment_key, a.name_key, l.reference_key, l.amount_minor,
         l.deduction_minor
-    FROM (SELECT r.*, row_number() OVER () AS number FROM remittance_advice r WHERE {condition}) a
-    JOIN remittance_advice_line l ON l.advice_id = a.id
+    FROM (
+        SELECT r.*, row_number() OVER newest AS number, sum(r.line_count) OVER newest AS lines_so_far
+        FROM remittance_advice r WHERE {condition} WINDOW newest AS (ORDER BY r.id DESC)
+    ) a JOIN remittance_advice_line l ON l.advice_id = a.id
+    WHERE a.lines_so_far <= %(lines_max)s
 """
 # Of an advice whose payment is not there yet, or has been matched, there is nothing to be read.
 _OPEN: Final = "EXISTS (SELECT FROM incoming_open o WHERE o.open_minor = r.total_minor AND o.currency = r.currency)"
@@ -80,12 +84,18 @@ class RemittanceAdviceStore:
         return await select_page(self._connection, selection, page)
 
     async def read_open(self) -> bytes:
-        """Return the lines of the advices of whose amount a payment is open, in OPEN_COLUMNS as CSV without header."""
-        return await copy_out(self._connection, _READ_OPEN)
+        """Return the lines of the advices of whose amount a payment is open, in OPEN_COLUMNS as CSV without header.
+
+        At most ADVICE_LINES_READ_MAX, of the newest.
+        """
+        return await copy_out(self._connection, _READ_OPEN, {"lines_max": ADVICE_LINES_READ_MAX})
 
     async def known(self, totals: Collection[tuple[int, str]], *, as_of: datetime) -> list[dict[str, Any]]:
-        """Return the lines of the advices of these amounts and currencies that were known then, in OPEN_COLUMNS."""
-        minors, currencies = [minor for minor, _ in totals], [currency for _, currency in totals]
-        return await fetch_all(
-            self._connection, _READ_KNOWN, {"totals": minors, "currencies": currencies, "as_of": as_of}
-        )
+        """Return the lines of the advices of these amounts and currencies that were known then, the same."""
+        parameters = {
+            "totals": [minor for minor, _ in totals],
+            "currencies": [currency for _, currency in totals],
+            "as_of": as_of,
+            "lines_max": ADVICE_LINES_READ_MAX,
+        }
+        return await fetch_all(self._connection, _READ_KNOWN, parameters)

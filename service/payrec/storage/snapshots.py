@@ -118,6 +118,23 @@ _FIRST: Final = """
 _COLUMNS: Final = f"{columns_of(Import, 'i')}, s.figures"
 _SOURCE: Final = "expected_snapshot s JOIN import i ON i.id = s.id"
 _GET: Final = f"SELECT {_COLUMNS} FROM {_SOURCE} WHERE s.id = %s"  # noqa: S608 - our own text
+_HAS_DIFFERENCES: Final = """
+    SELECT EXISTS (
+        SELECT FROM expected_snapshot s JOIN import i ON i.id = s.id
+        WHERE i.created_at < %(before)s
+            AND EXISTS (SELECT FROM expected_snapshot_difference d WHERE d.snapshot_id = s.id)
+    ) AS found
+"""
+_DROP_DIFFERENCES: Final = """
+    WITH dropped AS (
+        DELETE FROM expected_snapshot_difference d USING (
+            SELECT o.snapshot_id, o.ordinal FROM import i JOIN expected_snapshot_difference o ON o.snapshot_id = i.id
+            WHERE i.created_at < %(before)s LIMIT %(limit)s
+        ) o WHERE d.snapshot_id = o.snapshot_id AND d.ordinal = o.ordinal RETURNING d.snapshot_id
+    )
+    SELECT i.id, i.created_at, count(*) AS count FROM dropped x JOIN import i ON i.id = x.snapshot_id
+    GROUP BY i.id, i.created_at ORDER BY i.created_at
+"""
 
 
 class SnapshotStore:
@@ -213,6 +230,15 @@ class SnapshotStore:
     async def first(self, snapshot_ids: Sequence[UUID], *, limit: int) -> list[dict[str, Any]]:
         """Return the first differences of each kind of each snapshot."""
         return await fetch_all(self._connection, _FIRST, {"ids": list(snapshot_ids), "limit": limit})
+
+    async def has_differences(self, *, before: datetime) -> bool:
+        """Tell whether there are differences of snapshots that came before an instant."""
+        row = await fetch_one(self._connection, _HAS_DIFFERENCES, {"before": before})
+        return row is not None and row["found"]
+
+    async def drop_differences(self, *, before: datetime, limit: int) -> list[dict[str, Any]]:
+        """Delete at most so many of those; return of how many of which snapshot: ``id``, ``created_at``, ``count``."""
+        return await fetch_all(self._connection, _DROP_DIFFERENCES, {"before": before, "limit": limit})
 
     async def differences(
         self, snapshot_id: UUID, page: PageRequest, query: DifferenceQuery | None = None

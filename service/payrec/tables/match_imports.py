@@ -22,7 +22,7 @@ class ImportedMatch(TenantTable, table=True):
     __table_args__ = (
         CheckConstraint("octet_length(content_key) = 16", name="imported_match_content_key_length"),
         Index("imported_match_content_unique", "content_key", unique=True),
-        Index("imported_match_to_learn", "match_id", postgresql_where=text("reviewed AND learned_change_id IS NULL")),
+        Index("imported_match_to_learn", "import_id", postgresql_where=text("reviewed AND learned_change_id IS NULL")),
     )
 
     match_id: UUID = Field(sa_column=column(UUID, primary_key=True))

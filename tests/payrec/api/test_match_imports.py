@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from payrec.services.match_verification import MatchVerificationService
+from support.match_imports import DECIDED, PATH, ask, counts, imported, one, pair
 from support.matching_world import DECISIONS, World, matching_world
 from support.service import Service, Tenant
 from support.wire import add_key, code
@@ -21,45 +20,13 @@ from support.wire import ask as as_sent
 
 pytestmark = pytest.mark.anyio
 
-PATH, CALIBRATION = "/matches/import", "/matching/calibration"
-DECIDED: dict[str, Any] = {"decidedAt": "2026-03-12T08:00:00Z", "decidedBy": "ada", "reviewed": True}
 TABLES = (*DECISIONS, "expected_open", "incoming_open", "imported_match", "outbox", "event")
-IDS = "SELECT id, external_id FROM expected_transaction UNION ALL SELECT id, external_id FROM incoming_transaction"
-COUNT = 40
 
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
     async with matching_world(service, acme, globex) as made:
         yield made
-
-
-def one(item: str, line: str | None, minor: int | None = 10_000, **more: Any) -> dict[str, Any]:
-    """Return a decision about one item and one line."""
-    said = {"expectedExternalId": item, "incomingExternalId": line, "amountMinor": minor}
-    return {**{name: value for name, value in said.items() if value is not None}, **DECIDED, **more}
-
-
-async def pair(world: World, number: int, amount: str = "100.00", **fields: Any) -> None:
-    await world.expect(amount, externalId=f"INV-{number}", **fields)
-    await world.receive(amount, externalId=f"TX-{number}", **fields)
-
-
-async def ask(tenant: Tenant, records: list[dict[str, Any]] | str, **options: str) -> httpx2.Response:
-    text = records if isinstance(records, str) else "".join(json.dumps(record) + "\n" for record in records)
-    return await tenant.post(PATH, files={"file": ("decisions", text.encode())}, data=options)
-
-
-async def imported(tenant: Tenant, records: list[dict[str, Any]] | str, **options: str) -> dict[str, Any]:
-    answer = await ask(tenant, records, **options)
-    assert answer.status_code == 201, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def counts(told: dict[str, Any]) -> tuple[int, int, int]:
-    assert told["counts"]["records"] == sum(told["counts"][n] for n in ("accepted", "duplicates", "rejected"))
-    return told["counts"]["accepted"], told["counts"]["duplicates"], told["counts"]["rejected"]
 
 
 def refused(told: dict[str, Any]) -> dict[int, str]:
@@ -112,6 +79,8 @@ async def test_a_decision_is_an_accepted_match_as_the_file_says_it(world: World)
     reversed_ = await world.tenant.post(f"/matches/{first['id']}/reverse", {"reason": "was wrong"})
     assert (reversed_.status_code, reversed_.json()["status"]) == (200, "reversed"), reversed_.text
     assert counts(await imported(world.tenant, [one("INV-0", "TX-0", decidedBy="bob")])) == (0, 1, 0)
+    # The other tenant has items and lines of the same names.
+    assert await world.bystander_decisions() == 0
 
 
 async def test_a_line_is_known_by_what_its_bank_says_and_a_table_will_do(world: World) -> None:
@@ -135,6 +104,34 @@ async def test_a_line_is_known_by_what_its_bank_says_and_a_table_will_do(world: 
     assert counts(told) == (1, 0, 0)
     [match] = await world.matches(status="accepted")
     assert (match["amountMinor"], match["kind"]) == (6_000, "one_to_one")
+
+
+async def test_of_equal_lines_of_one_day_each_is_known_by_what_is_said_of_it(world: World) -> None:
+    day = {"bookingDate": "2026-03-11"}
+    for number in range(4):
+        await world.expect("9.99", externalId=f"INV-{number}")
+        own = {"account": "DE1", "endToEndId": f"E2E-{number}", "bankReference": f"B{number // 2}"}
+        await world.receive("9.99", **day, **(own if number else {}))
+    said = {"incomingBookingDate": "2026-03-11"}
+    records = [
+        one("INV-0", None, 999, **said),
+        one("INV-1", None, 999, **said, incomingEndToEndId="E2E-1", incomingDirection="credit", currency="EUR"),
+        one("INV-2", None, 999, **said, incomingBankReference="B1", incomingAccount="DE1"),
+        one("INV-3", None, 999, **said, incomingBankReference="B1", incomingEndToEndId="E2E-3"),
+        one("INV-2", None, 999, **said, incomingEndToEndId="E2E-2", incomingDirection="debit"),
+        one("INV-2", None, 999, **said, incomingEndToEndId="E2E-2", incomingAccount="DE2"),
+    ]
+    told = await imported(world.tenant, records)
+    assert refused(told) == {
+        1: "ambiguous_transaction",
+        3: "ambiguous_transaction",
+        5: "unknown_transaction",
+        6: "unknown_transaction",
+    }
+    assert counts(told) == (2, 0, 4)
+    lines = {row["id"]: row for row in (await world.tenant.get("/incoming-transactions")).json()["data"]}
+    found = [lines[m["legs"][0]["incomingTransactionId"]]["endToEndId"] for m in await world.matches(status="accepted")]
+    assert found == ["E2E-1", "E2E-3"]
 
 
 async def test_what_cannot_be_is_told_by_its_line_and_the_rest_is_stored(world: World) -> None:
@@ -287,86 +284,3 @@ async def test_what_is_listed_is_what_was_given(world: World, takes: list[tuple[
     for row in (*items.values(), *lines.values()):
         name, its_run, number = row["externalId"].split("-")
         assert int(its_run) != run or row["openAmountMinor"] == left[name, int(number)]
-
-
-def things(count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return items and lines, of which every tenth line quotes an account that is that of another one's payer."""
-    items = [
-        {"direction": "credit", "currency": "EUR", "dueDate": "2026-03-10", "amountMinor": 1_000 + at,
-         "counterpartyAccount": f"ACCOUNT{at}", "externalId": f"INV-{at}",
-         "counterpartyName": f"Kunde {chr(65 + at % 20)} GmbH"}
-        for at in range(count)
-    ]  # fmt: skip
-    lines = [
-        {"direction": "credit", "currency": "EUR", "bookingDate": "2026-03-12", "amountMinor": item["amountMinor"],
-         "counterpartyAccount": item["counterpartyAccount"], "externalId": f"TX-{at}",
-         "counterpartyName": f"PAYER {at % 7}"}
-        for at, item in enumerate(items)
-    ]  # fmt: skip
-    return items, lines
-
-
-async def test_calibration_learns_the_same_as_of_decisions_made_here(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for place in ("payrec.services.learning", "payrec.domain.matching.learning"):
-        monkeypatch.setattr(f"{place}.DECISIONS_MIN", COUNT)
-    items, lines = things(COUNT)
-    # Every tenth line pays in fact an item of another amount, which nobody would propose.
-    wrong = [at for at in range(COUNT) if at % 10 == 0]
-    others = [{**items[at], "externalId": f"OTHER-{at}", "amountMinor": 900_000 + at, "dueDate": "2020-01-01",
-               "counterpartyAccount": f"ELSE{at}", "counterpartyName": None} for at in wrong]  # fmt: skip
-    others = [{name: value for name, value in other.items() if value is not None} for other in others]
-
-    async def fill() -> None:
-        for path, records in (
-            ("/expected-transactions/upload", items + others),
-            ("/incoming-transactions/upload", lines),
-        ):
-            answer = await world.tenant.post(path, records)
-            assert (answer.status_code, answer.json()["counts"]["rejected"]) == (201, 0), answer.text
-
-    async def learned() -> dict[str, Any]:
-        found: dict[str, Any] = (await world.tenant.get(CALIBRATION)).json()
-        return {k: v for k, v in found.items() if k not in {"createdAt", "learnedAt", "id"}}
-
-    await fill()
-    await world.run()
-    proposed = await world.matches(status="proposed")
-    assert len(proposed) == COUNT
-    for match in proposed:
-        verb = "reject" if (match["amountMinor"] - 1_000) in wrong else "accept"
-        assert (await world.tenant.post(f"/matches/{match['id']}/{verb}", {"reason": "seen"})).status_code == 200
-    ids = {row["external_id"]: str(row["id"]) for row in await world.sql(IDS)}
-    for at in wrong:
-        leg = {"expectedTransactionId": ids[f"OTHER-{at}"], "incomingTransactionId": ids[f"TX-{at}"]}
-        stated = {"legs": [{**leg, "amountMinor": 1_000 + at}], "reason": "seen"}
-        assert (await world.tenant.post("/matches", stated)).status_code == 201
-    await world.run()
-    by_hand = await learned()
-    assert (by_hand["version"], by_hand["wrong"]) == (1, len(wrong))
-
-    await world.clean()
-    await fill()
-    records = [one(f"OTHER-{at}" if at in wrong else f"INV-{at}", f"TX-{at}", 1_000 + at) for at in range(COUNT)]
-    assert counts(await imported(world.tenant, records)) == (COUNT, 0, 0)
-    run = await world.run()
-    assert run["engineVersion"].endswith("+1")
-    assert await learned() == by_hand
-    # Nothing is learned twice, and names were learned of what persons had decided.
-    await world.run()
-    assert (await learned())["version"] == 1
-    aliases = (await world.tenant.get("/matching/aliases")).json()["data"]
-    assert aliases != []
-
-
-async def test_what_nobody_reviewed_teaches_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("payrec.services.learning", "payrec.domain.matching.learning"):
-        monkeypatch.setattr(f"{place}.DECISIONS_MIN", 5)
-    for number in range(6):
-        await pair(world, number, f"10{number}.00", counterpartyName="Bolt GmbH")
-    records = [one(f"INV-{n}", f"TX-{n}", 10_000 + n * 100, reviewed=False) for n in range(6)]
-    assert counts(await imported(world.tenant, records)) == (6, 0, 0)
-    await world.run()
-    assert (await world.tenant.get(CALIBRATION)).json()["version"] == 0
-    assert (await world.tenant.get("/matching/aliases")).json()["data"] == []

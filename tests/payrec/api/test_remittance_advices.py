@@ -174,6 +174,10 @@ async def test_what_is_held_back_stays_in_ageing_until_it_is_not(world: World) -
     assert named["buckets"]["notDue"]["amountMinor"] == 0
     accepted = match["decidedAt"]
     assert await aged(world.bystander) == before
+    # The payment is of the 12th: until then all of it is open, and nothing was held back.
+    await world.sql("UPDATE expected_transaction SET created_at = '2026-03-01'")
+    assert await aged(world.tenant, cutOff="2026-03-11") == before
+    assert await aged(world.tenant, cutOff="2026-03-12") == (29_000, 2)
 
     answer = await world.tenant.post(f"/matches/{match['id']}/reverse", {"reason": "no longer"})
     assert answer.status_code == 200, answer.text
@@ -194,6 +198,48 @@ async def test_a_run_over_few_lines_reaches_what_is_listed(world: World) -> None
     await world.run()
     match = await world.proposal()
     assert {leg["expectedTransactionId"] for leg in match["legs"]} == set(items)
+
+
+async def test_an_advice_of_thousands_of_lines_is_matched_whole(world: World) -> None:
+    count = 2_000
+    money = {"direction": "credit", "currency": "EUR", "amountMinor": 100}
+    items = [{**money, "reference": f"INV-2026-{n:05}", "externalId": str(n)} for n in range(count)]
+    answer = await world.tenant.post("/expected-transactions/bulk", {"items": items})
+    assert answer.status_code == 200, answer.text
+    lines = [{"reference": f"INV-2026-{n:05}", "amountMinor": 100} for n in range(count)]
+    await advise(world, paymentReference="RUN-2026-1", totalMinor=100 * count, lines=lines)
+    line = await world.receive(f"{count}.00", remittance="RUN-2026-1")
+    await world.run()
+    assert (await world.incoming(line))["status"] == "matched"
+    [match] = await world.matches()
+    assert (match["amountMinor"], match["kind"], match["confidence"]) == (100 * count, "one_to_many", "exact")
+    await holds(world, match)
+
+
+async def test_thousands_that_name_one_invoice_keep_nobody_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = (await invoices(world))[1]
+    # One that lists an invoice a thousand times has it once.
+    lines = [{"reference": "INV-2026-2", "amountMinor": 25}] * 1_000
+    await advise(world, paymentReference="RUN-2026-1", totalMinor=25_000, lines=lines)
+    line = await world.receive("250.00", remittance="RUN-2026-1")
+    await world.run()
+    [match] = await world.matches()
+    assert (match["status"], [leg["amountMinor"] for leg in match["legs"]]) == ("accepted", [25_000])
+    assert (await world.expected(item))["status"] == (await world.incoming(line))["status"] == "matched"
+    # Beyond what a run looks at, those that came first are not read.
+    monkeypatch.setattr("payrec.storage.remittance_advices.ADVICE_LINES_READ_MAX", 1)
+    await world.receive("400.00", remittance="RUN-2026-2", counterpartyName="Somebody")
+    whole = [{"reference": "INV-2026-1", "amountMinor": 40_000}]
+    parts = [{"reference": "INV-2026-1", "amountMinor": 20_000}] * 2
+    for listed in (whole, parts):
+        await advise(world, paymentReference="RUN-2026-2", totalMinor=40_000, lines=listed)
+    await world.run()
+    assert len(await world.matches(status="accepted")) == 1
+    await advise(world, paymentReference="RUN-2026-2", totalMinor=40_000, lines=whole)
+    await world.run()
+    assert len(await world.matches(status="accepted")) == 2
 
 
 async def test_what_arrives_is_matched_soon(world: World) -> None:

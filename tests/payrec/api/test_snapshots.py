@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from payrec.services import retention
 from support.history import instant
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
@@ -244,6 +245,25 @@ WRONG: list[tuple[Any, dict[str, str], str, str]] = [
     (ONE, {"takenAt": "yesterday"}, "validation_failed", "/takenAt"),
     ("externalId;openAmountMinor;surprise\n", {"controlTotals": "[]"}, "unreadable_file", ""),
 ]
+
+
+async def test_differences_go_when_their_time_is_over_and_sums_stay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "DIFFERENCES_DROPPED_AT_ONCE", 2)
+    records = [item(f"I-{n}", 100 + n) for n in range(5)]
+    old, young = [await compared(world, records[n:]) for n in (0, 1)]
+    aged = "UPDATE import SET created_at = now() - interval '401 days' WHERE id = %s"
+    await world.sql(aged, old["id"])
+    report = await world.service.factory.upkeep.create_retention_service().drop_expired()
+    assert (report.of("snapshot_differences").count, report.failed) == (5, 0)
+    found = (await world.tenant.get(f"{PATH}/{old['id']}")).json()
+    assert (found["differencesUrl"], found["missingHere"]["first"]) == (None, [])
+    assert found["missingHere"]["sums"] == old["missingHere"]["sums"]
+    assert (await world.tenant.get(old["differencesUrl"])).json()["data"] == []
+    assert len(await differences(world.tenant, young)) == 4
+    query = "SELECT resource_id FROM audit_record WHERE action = 'expected_snapshot.differences_dropped'"
+    assert [str(row["resource_id"]) for row in await world.sql(query)] == [old["id"]] * 3
 
 
 async def test_what_is_wrong_is_refused_whole(world: World) -> None:

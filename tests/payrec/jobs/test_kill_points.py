@@ -51,6 +51,8 @@ COMMITS = {
     "services.import_processing.ImportProcessor._load": "upload",
     "services.imports.ImportService.upload": "sync",
     "services.jobs.end_cancelled": "cancellation",
+    "services.match_import_learning.MatchImportLearning._learn": "decisions",
+    "services.match_import_learning.MatchImportLearning.run": "decisions",
     "services.match_imports.MatchImports._load": "decisions",
     "services.match_imports.MatchImports.load": "decisions",
     "services.matching.MatchingService._commit": "match",
@@ -99,7 +101,6 @@ ELSEWHERE = {
     "services.exports.ExportService.start_job": "a request's",
     "services.imports.ImportService._give_back": "a request's",
     "services.jobs.JobService.cancel": "a request's",
-    "services.learning.LearningService._learn_imported": "needs decisions; what was learned of a match is learned once",
     "services.learning.LearningService._learn_names": "needs decisions; what was learned of a match is learned once",
     "services.learning.LearningService._learn_weights": "needs many decisions; it writes what it would write again",
     "services.match_commit.own_partitions": "needs many rows; an empty partition goes with the next run",
@@ -116,6 +117,7 @@ LEFT_ALONE = {
     "services.expected_uploads.ExpectedUploads._load",
     "services.exports.ExportService._store",
     "services.import_processing.ImportProcessor._load",
+    "services.match_import_learning.MatchImportLearning._learn",
     "services.match_imports.MatchImports._load",
     "services.matching.MatchingService._commit",
     "services.posting_sealing.PostingSealer.number",
@@ -219,6 +221,7 @@ async def adds_up(story: Story) -> None:
     assert await count(world, "incoming_transaction") == made["rows"]
     assert await count(world, "incoming_open") == made["rows"] - made["decisions"]
     assert await count(world, "match", "created_by = 'import'") == made["decisions"]
+    assert await count(world, "imported_match", "learned_change_id IS NOT NULL") == made["decisions"]
     assert await count(world, "leg", "valid_from IS NOT NULL") == made["decisions"]
     assert await count(world, "expected_transaction", "currency = 'JPY'") == made["items"]
     assert await count(world, "expected_transaction", "currency = 'KWD'") == made["snapshot"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from payrec.domain.matching import block
 from payrec.domain.matching.engine import Proposals, propose
@@ -114,7 +116,13 @@ async def decided(world: World, params: dict[str, Any], *, few: bool) -> tuple[d
     assert (found is not None) == few
     snapshot, rates = found or await matching(factory)._read_whole(world.scope, params)
     proposals = propose(
-        snapshot.expected, snapshot.incoming, rules, names=snapshot.names, rates=rates, known=snapshot.known
+        snapshot.expected,
+        snapshot.incoming,
+        rules,
+        names=snapshot.names,
+        rates=rates,
+        advices=snapshot.advices,
+        known=snapshot.known,
     )
     return snapshot_of_all(proposals, snapshot), snapshot
 
@@ -174,6 +182,73 @@ async def test_runs_that_look_up_leave_what_runs_over_everything_leave(
     assert whole[0][0]["expected"] == 43
     for left, looked_up in zip(whole, part, strict=True):
         assert looked_up == left
+
+
+TERM = {"amountMinor": 98, "until": "2026-03-12"}
+INVOICE = st.fixed_dictionaries(
+    {
+        "amountMinor": st.sampled_from([100, 200, 300]),
+        "counterpartyName": st.sampled_from(NAMES[:2]),
+        "terms": st.sampled_from([[], [TERM], [{**TERM, "until": "2026-03-11"}]]),
+    }
+)
+PAID = {"whole": (0, 0), "a part": (1, 0), "held back": (2, 2), "too much": (-1, 0)}
+"""By how much less is paid than an invoice is about, and how much of that is said to be held back."""
+ADVISED = st.tuples(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from([*PAID, "whole", "term"])), min_size=1, max_size=3),
+    st.booleans(),  # the payment is named, and not its payer alone
+    st.booleans(),  # it has come
+)
+PLAIN: dict[str, Any] = {"amountMinor": 100, "counterpartyName": NAMES[0], "terms": []}
+
+
+@given(invoices=st.lists(INVOICE, min_size=4, max_size=4), advised=st.lists(ADVISED, min_size=1, max_size=3))
+@example(
+    invoices=[PLAIN, PLAIN, {**PLAIN, "terms": [TERM]}, {**PLAIN, "counterpartyName": NAMES[1]}],
+    advised=[([(0, "whole"), (1, "held back")], True, True), ([(2, "term"), (3, "whole")], True, True)],
+)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_advices_and_terms_are_decided_as_among_everything(
+    world: World, invoices: list[dict[str, Any]], advised: list[Any]
+) -> None:
+    await world.clean()
+    money = {"currency": "EUR", "direction": "credit"}
+    items = [
+        {**money, **invoice, "reference": f"INV-2026-{at}", "externalId": f"i{at}"}
+        for at, invoice in enumerate(invoices)
+    ]
+    items += [{**money, "amountMinor": 5_000 + at, "reference": f"OTHER-{at}"} for at in range(60)]
+    await bulk(world, "/expected-transactions", items)
+    await world.run()
+    # What a term asks for is paid without an advice as well.
+    lines = [{"amountMinor": 98, "remittance": "INV-2026-3"}]
+    for number, (listed, is_named, has_come) in enumerate(advised):
+        told = []
+        for at, how in listed:
+            less, held = (2, 0) if how == "term" else PAID[how]
+            paid = invoices[at]["amountMinor"] - less
+            told.append({"reference": f"INV-2026-{at}", "amountMinor": paid, "deductionMinor": held})
+        advice = {"currency": "EUR", "totalMinor": sum(line["amountMinor"] for line in told), "lines": told}
+        whose = {"paymentReference": f"RUN-2026-{number}"} if is_named else {"counterpartyName": NAMES[0]}
+        answer = await world.tenant.post("/remittance-advices", {**advice, **whose})
+        assert answer.status_code == 201, answer.text
+        if has_come:
+            said = {"remittance": f"RUN-2026-{number}"} if is_named else {"counterpartyName": NAMES[0]}
+            lines.append({"amountMinor": advice["totalMinor"], **said})
+    rows = [{**money, "bookingDate": "2026-03-12", "externalId": f"l{at}", **line} for at, line in enumerate(lines)]
+    await bulk(world, "/incoming-transactions", rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", NEVER)
+        whole, _ = await decided(world, {}, few=False)
+        patch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", 4)
+        part, reached = await decided(world, {}, few=True)
+    assert reached.expected.height <= len(invoices)
+    assert part == whole
+
+
+async def bulk(world: World, path: str, items: list[dict[str, Any]]) -> None:
+    answer = await world.tenant.post(f"{path}/bulk", {"items": items})
+    assert {result["status"] for result in answer.json()["results"]} == {201}, answer.text
 
 
 async def test_what_goes_beyond_a_budget_is_read_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ _LINES = st.lists(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=15)
 @given(_ITEMS, _LINES, st.lists(_ADVICES, max_size=3), st.randoms(use_true_random=False))
 def test_nothing_but_content_decides_and_nothing_is_taken_twice(
     items: list[Item], lines: list[Line], advices: list[Advice], chance: Random

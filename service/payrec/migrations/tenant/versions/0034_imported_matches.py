@@ -17,6 +17,10 @@ ALTER TABLE import DROP CONSTRAINT import_resource_known;
 ALTER TABLE import ADD CONSTRAINT import_resource_known
     CHECK (resource IN ('incoming-transactions', 'expected-transactions', 'expected-snapshots', 'matches'));
 
+ALTER TABLE job DROP CONSTRAINT job_kind_known;
+ALTER TABLE job ADD CONSTRAINT job_kind_known
+    CHECK (kind IN ('match', 'import', 'sync', 'export', 'backtest', 'redeliver', 'learn'));
+
 CREATE TABLE imported_match (
     match_id UUID NOT NULL,
     import_id UUID NOT NULL,
@@ -31,7 +35,7 @@ CREATE TABLE imported_match (
 
 CREATE UNIQUE INDEX imported_match_content_unique ON imported_match (content_key);
 
-CREATE INDEX imported_match_to_learn ON imported_match (match_id) WHERE reviewed AND learned_change_id IS NULL;
+CREATE INDEX imported_match_to_learn ON imported_match (import_id) WHERE reviewed AND learned_change_id IS NULL;
 
 CREATE TABLE imported_match_lesson (
     expected_id UUID NOT NULL,
