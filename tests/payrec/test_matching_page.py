@@ -55,8 +55,7 @@ async def test_every_kind_of_decision_has_an_example(stories: dict[str, Told]) -
     matches = [match for story in stories.values() for match in story.matches]
     evidence = {(e["feature"], e["level"]) for match in matches for e in match["evidence"]}
     missing = {
-        # Many with many is for people to say: nothing would tell which part of one settles which of the other.
-        "kind": {kind.name.lower() for kind in MatchKind} - {match["kind"] for match in matches} - {"many_to_many"},
+        "kind": {kind.name.lower() for kind in MatchKind} - {match["kind"] for match in matches},
         "confidence": {level.name.lower() for level in Confidence} - {match["confidence"] for match in matches},
         "uniqueness": {s.name.lower() for s in Uniqueness} - {match["uniqueness"]["status"] for match in matches},
         "group": {level.name.lower() for level in GroupLevel if level} - {n for f, n in evidence if f == "group"},

@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    """A few rows of either side, as the interface takes them."""
-
-    key: str
-    """Names the place on the page."""
-    expected: tuple[Row, ...]
-    incoming: tuple[Row, ...]
-    settings: Row = field(default_factory=dict)
-    """Of matching, beside automatic acceptance from ``high``."""
-    rates: tuple[tuple[str, str, str], ...] = ()
-    """Exchange rates of 2026-03-10: base, quote and rate."""
-    advices: tuple[Row, ...] = ()
-    """Remittance advices, in euros."""
-    uploaded: bool = False
-    """Whether the lines come in files, one after the other, which is where duplicates are flagged."""
-
-
-BOLT: Row = {"counterpartyName": "Bolt GmbH"}
-IBAN: Row = {"counterpartyAccount": "DE89370400440532013000"}
-
+from support.matching_example import BOLT, IBAN, Example, Row
+from support.matching_examples_money import MONEY
 
 DUE_ON = tuple(f"2026-03-{day:02}" for day in range(1, 29, 4))
 
@@ -279,51 +256,7 @@ EXAMPLES = (
         ),
     ),
     # money against money
-    Example(
-        key="transfer",
-        expected=(),
-        incoming=(
-            {"amount": "2500.00", "direction": "debit", "account": "GIRO", "counterpartyAccount": "SAVINGS"},
-            {"amount": "2500.00", "account": "SAVINGS", "counterpartyAccount": "GIRO"},
-        ),
-    ),
-    Example(
-        key="payout",
-        expected=({"amount": "99.00", "reference": "INV-2026-1070"},),
-        incoming=(
-            {"amount": "99.00", "remittance": "INV-2026-1070", "account": "PSP", "groupKey": "PO-2026-8"},
-            {"amount": "96.50", "direction": "debit", "account": "PSP", "groupKey": "PO-2026-8"},
-            {"amount": "96.50", "remittance": "Payout PO-2026-8", "account": "GIRO", "bookingDate": "2026-03-14"},
-        ),
-    ),
-    Example(
-        key="refund",
-        expected=(),
-        incoming=(
-            {"amount": "75.00", "remittance": "ORDER-2026-31", **BOLT},
-            {
-                "amount": "75.00",
-                "direction": "debit",
-                "remittance": "refund of ORDER-2026-31",
-                "bookingDate": "2026-03-20",
-                **BOLT,
-            },
-        ),
-    ),
-    Example(
-        key="credit_note",
-        expected=(
-            {"amount": "100.00", "reference": "INV-2026-1080", **BOLT},
-            {
-                "amount": "20.00",
-                "direction": "debit",
-                "reference": "CN-2026-3",
-                "groupKey": "INV-2026-1080",
-                **BOLT,
-            },
-        ),
-        incoming=(),
-    ),
+    *MONEY,
     # what stays open
     Example(
         key="no_candidate",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from payrec.domain.matching import rules
 from payrec.domain.matching.weights import PRIOR_WEIGHT, WEIGHTS
 from payrec.domain.money import format_minor, parse_decimal
-from support.matching_examples import Example, Row
+from support.matching_example import Example, Row
 from support.matching_world import World
 
 PAGE: Final = Path(__file__).parents[2] / "service" / "matching.md"
@@ -79,6 +79,9 @@ LEVEL_WORDS: Final = {
         "BY_EQUAL_PARTS": "is equal payments of the item's counterparty",
         "BY_QUOTES": "is all items of its counterparty that the payment quotes, some by a few characters",
         "BY_ADVICE": "is what the payer's remittance advice lists",
+        "BY_REFERENCES_LESS": "is all items less all credit notes that the payment quotes",
+        "BY_KEY_LESS": "is all that is open of such a group id, less its credit notes",
+        "BY_CREDIT_NOTES": "is all items that the payment quotes, less the only credit notes of theirs that fit",
     },
 }
 """What each level means to a reader, by the feature. The silent level 0 is not told."""

@@ -148,6 +148,21 @@ def _common(world: World, payer: int) -> None:
     world.line(payer, item.amount, text="RENT")
 
 
+def _less_credits(world: World, payer: int) -> None:
+    group = world.any_of(None, f"PO-2026-{len(world.items)}")
+    items = [world.item(payer, world.amount(), group=group) for _ in range(world.any_of(1, 2))]
+    notes = [
+        world.item(
+            payer, items[0].amount // share, direction=-1, reference=f"CN-{70_000 + len(world.items)}", group=group
+        )
+        for share in range(2, world.any_of(3, 3, 4))
+    ]
+    named = [str(item.reference) for item in (*items, *notes)][: world.any_of(None, None, len(items))]
+    paid = sum(item.amount for item in items) - sum(note.amount for note in notes)
+    text = " less ".join(named) if group is None else group
+    world.line(payer, max(paid + world.any_of(0, 0, 0, 1), 1), text=text)
+
+
 Story = Callable[[World, int], None]
 
 STORIES: Final[Mapping[str, Story]] = MappingProxyType(
@@ -166,6 +181,7 @@ STORIES: Final[Mapping[str, Story]] = MappingProxyType(
         "repeated": _repeated,
         "taken back": _taken_back,
         "common": _common,
+        "less credits": _less_credits,
     }
 )
 

@@ -40,6 +40,7 @@ SHARES: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
         "missing_item": (8, 8),
         "batch_id": (120, 50),
         "batch_references": (50, 45),
+        "less_credit_notes": (12, 12),
         "batch_contiguous": (40, 40),
         "batch_contiguous_minus": (20, 30),
         "batch_arbitrary": (12, 25),

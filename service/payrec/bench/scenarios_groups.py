@@ -10,6 +10,9 @@ from payrec.bench.maker import DAYS, Item, Maker, Payer
 from payrec.bench.scenarios import Scenario, pay, usual
 from payrec.bench.vocabularies import BATCHES, INSTALMENTS, MANY, SILENT
 
+_CREDIT_MIN: Final = 100
+"""Minor units of a credit note at the least."""
+
 
 def _together(make: Maker, kind: str, items: Sequence[Item], payer: Payer, *, day: int, **said: str) -> None:
     """Add the line that pays all of the items."""
@@ -59,6 +62,24 @@ def batch_references(make: Maker) -> int:
         make, "batch_references", items, payer, day=due + 7 + make.lateness(), remittance=make.pick(MANY).format(r=text)
     )
     return count
+
+
+def less_credit_notes(make: Maker) -> int:
+    """Pay items less what the payer has been credited, and quote the credit notes as well, or the items alone."""
+    payer = make.payer()
+    due = make.number(0, DAYS - 8)
+    items = [make.item(payer, due=due + make.number(0, 7), payable=False) for _ in range(make.number(1, 3))]
+    most = sum(item.amount for item in items) // 2
+    if most < _CREDIT_MIN:
+        make.link("unpaid", items, [], payer)
+        return len(items)
+    credited = make.number(_CREDIT_MIN, most)
+    notes = [make.item(payer, amount=credited, due=due, payable=True)]
+    quoted = [*items, *notes] if make.happens(0.7) else items
+    text = make.pick((", ", " ", " less ", "; ")).join(item.reference for item in quoted)
+    text = make.pick(MANY).format(r=text)
+    _together(make, "less_credit_notes", [*items, *notes], payer, day=due + 7 + make.lateness(), remittance=text)
+    return len(items) + len(notes)
 
 
 def _in_due_order(make: Maker, payer: Payer, count: int) -> list[Item]:
@@ -156,6 +177,7 @@ GROUPS: Final[Mapping[str, Scenario]] = MappingProxyType(
     {
         "batch_id": batch_id,
         "batch_references": batch_references,
+        "less_credit_notes": less_credit_notes,
         "batch_contiguous": batch_contiguous,
         "batch_contiguous_minus": batch_contiguous_minus,
         "batch_arbitrary": batch_arbitrary,

@@ -35,29 +35,44 @@ LINK_SCHEMA: Final[Mapping[str, pl.DataType]] = {
 }
 """Columns of ``links``."""
 
-_LINKS: Final = """
+# A credit note belongs to the line of its match: what it settles of an item is no money, so it counts nothing of it.
+_JOINED: Final = """
+    SELECT match_id, expected_id, incoming_id, amount_minor, settled_minor FROM leg WHERE contra_expected_id IS NULL
+    UNION ALL
+    SELECT n.match_id, end_id, i.incoming_id, 0, n.settled_minor
+    FROM leg n CROSS JOIN LATERAL (VALUES (n.expected_id), (n.contra_expected_id)) e (end_id)
+    LEFT JOIN LATERAL (
+        SELECT incoming_id FROM leg WHERE match_id = n.match_id AND incoming_id IS NOT NULL LIMIT 1
+    ) i ON true
+    WHERE n.contra_expected_id IS NOT NULL
+"""
+_LINKS: Final = f"""
     COPY (
         SELECT replace(m.id::text, '-', ''), replace(l.expected_id::text, '-', ''),
             replace(l.incoming_id::text, '-', ''), m.status <> 'proposed' OR m.sampled, m.score, m.confidence, m.kind,
             l.amount_minor, l.settled_minor
-        FROM match m JOIN leg l ON l.match_id = m.id
+        FROM match m JOIN (
+            SELECT match_id, expected_id, incoming_id, sum(amount_minor) AS amount_minor,
+                sum(settled_minor) AS settled_minor
+            FROM ({_JOINED}) j GROUP BY 1, 2, 3
+        ) l ON l.match_id = m.id
         WHERE m.status IN ('proposed', 'pending_approval', 'accepted')
             AND l.expected_id IS NOT NULL AND l.incoming_id IS NOT NULL
     ) TO STDOUT (FORMAT CSV)
-"""
+"""  # noqa: S608 - our own text
 
 _LEARNED: Final = ("calibration", "alias", "alias_lesson")
 _TRUE_PAIRS: Final = b"CREATE TEMPORARY TABLE true_pair (expected_id uuid, incoming_id uuid) ON COMMIT DROP"
-_DECIDE: Final = b"""
+_DECIDE: Final = f"""
     ANALYZE true_pair;
     UPDATE match m SET decided_by = 'history', decided_at = m.created_at,
         status = CASE WHEN judged.is_right THEN 'accepted' ELSE 'rejected' END
     FROM (
         SELECT l.match_id, bool_and(t.expected_id IS NOT NULL) AS is_right
-        FROM leg l LEFT JOIN true_pair t ON t.expected_id = l.expected_id AND t.incoming_id = l.incoming_id
+        FROM ({_JOINED}) l LEFT JOIN true_pair t ON t.expected_id = l.expected_id AND t.incoming_id = l.incoming_id
         GROUP BY l.match_id
     ) judged WHERE judged.match_id = m.id
-"""
+"""  # noqa: S608 - our own text
 
 
 class BenchStore:
@@ -98,7 +113,7 @@ class BenchStore:
         await self._connection.execute(_TRUE_PAIRS, prepare=False)
         async with self._connection.cursor() as cursor, cursor.copy(b"COPY true_pair FROM STDIN") as copy:
             await copy.write(pairs.write_csv(include_header=False, separator="\t").encode())
-        await self._connection.execute(_DECIDE, prepare=False)
+        await self._connection.execute(_DECIDE.encode(), prepare=False)
 
     async def learned(self) -> dict[str, bytes]:
         """Return what a tenant environment has learned, by table, as COPY text."""

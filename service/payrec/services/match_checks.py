@@ -7,7 +7,7 @@ right would always hear yes. Rows are those of ``MatchStore``, with the keys of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -38,6 +38,8 @@ ENGINE_ACTOR_PREFIX: Final = "engine:"
 """Begins the name of whoever made a match, when that was a run."""
 
 _PARTIES: Final = ("account", "name", "own_account")
+_OF_NOTE: Final = (*_PARTIES, "end_to_end_id", "group_key", "revision", "revision_now")
+"""What is told of a credit note at the end of the line."""
 
 _KINDS: Final = {"one_to_one": (False, False), "one_to_many": (True, False), "many_to_one": (False, True)}
 """Whether there are several items, and several lines."""
@@ -60,6 +62,8 @@ class Joined:
     leg: Row
     expected: ExpectedKeys
     incoming: IncomingKeys
+    unnamed: bool = False
+    """Whether it is a credit note of which nobody says that the line names it."""
 
     @property
     def changed(self) -> bool:
@@ -115,6 +119,30 @@ def joined(leg: Row) -> Joined:
             group=leg["incoming_group_key"],
         ),
     )
+
+
+def joined_legs(row: Row, level: GroupLevel) -> list[Joined]:
+    """Return the legs of a match; where an item and a credit note settle each other, the note beside the line."""
+    line = next((leg for leg in row["legs"] if not leg["expected_contra"] and not leg["incoming_contra"]), None)
+    if line is None:
+        return [joined(leg) for leg in row["legs"]]
+    unnamed = level is GroupLevel.BY_CREDIT_NOTES
+    return [
+        replace(joined(_noted(leg, line)), unnamed=unnamed) if leg["incoming_contra"] else joined(leg)
+        for leg in row["legs"]
+    ]
+
+
+def _noted(leg: Row, line: Row) -> Row:
+    """Return the credit note of a leg as the item of a line's leg."""
+    return {
+        **line,
+        "reference": leg["structured_reference"],
+        **{f"expected_{name}": leg[f"incoming_{name}"] for name in _OF_NOTE},
+        "due_on": leg["booking_on"],
+        "expected_from_on": None,
+        "expected_to_on": None,
+    }
 
 
 def levels_of(row: Row) -> tuple[dict[str, Level], Check]:
@@ -239,11 +267,11 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
     """Tell whether a leg's rows say what a level claims; true of what cannot be told from the rows."""
     match feature, level:
         case "reference", ReferenceLevel.FULL:
-            return leg.proves if grouped else leg.quotes(leg.expected.reference_key, proving=True)
+            return leg.unnamed or (leg.proves if grouped else leg.quotes(leg.expected.reference_key, proving=True))
         case "reference", ReferenceLevel.PARTIAL:
             return leg.quotes(leg.expected.reference_key, proving=False)
         case "end_to_end", EndToEndLevel.EQUAL:
-            return leg.quotes(leg.expected.end_to_end_key, proving=True)
+            return leg.unnamed or leg.quotes(leg.expected.end_to_end_key, proving=True)
         case "end_to_end", EndToEndLevel.PARTIAL:
             return leg.quotes(leg.expected.end_to_end_key, proving=False)
         case "date", DateLevel.NEAR | DateLevel.CLOSE:
@@ -255,8 +283,8 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
             return not leg.leg["pending"]
         case "line", LineLevel.PENDING:
             return grouped or leg.leg["pending"]
-        case "group", GroupLevel.BY_KEY | GroupLevel.BY_QUOTES:
-            return leg.in_batch if level is GroupLevel.BY_KEY else leg.proves or leg.hints
+        case "group", GroupLevel.BY_KEY | GroupLevel.BY_KEY_LESS | GroupLevel.BY_QUOTES:
+            return leg.proves or leg.hints if level is GroupLevel.BY_QUOTES else leg.in_batch
         case _:
             return True
 

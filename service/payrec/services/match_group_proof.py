@@ -25,6 +25,9 @@ HYPOTHESES: Final[Mapping[GroupLevel, str]] = {
     GroupLevel.BY_ADVICE: "the items that a remittance advice lists are the payment",
     GroupLevel.BY_SOME_REFERENCES: "one set alone of the items that the payment quotes is the payment",
     GroupLevel.BY_SOME_INSTALMENTS: "one set alone of the payments that quote the item is the item",
+    GroupLevel.BY_REFERENCES_LESS: "all items less all credit notes that the payment quotes are the payment",
+    GroupLevel.BY_KEY_LESS: "all open items less all credit notes of one group id are the payment",
+    GroupLevel.BY_CREDIT_NOTES: "all items that the payment quotes less one set alone of credit notes are the payment",
 }
 """What was supposed of a group that somebody named."""
 
@@ -36,9 +39,13 @@ _OF_LINE: Final = frozenset(
         GroupLevel.BY_QUOTES,
         GroupLevel.BY_ADVICE,
     }
+    | {level for level in GroupLevel if level.less_credits}
 )
 
-_LISTED: Final = frozenset({GroupLevel.BY_KEY, GroupLevel.BY_ADVICE})
+TOLD_ONLY: Final = frozenset({GroupLevel.BY_ADVICE, GroupLevel.BY_CREDIT_NOTES})
+"""Of which what is open does not say again what was looked at: an advice, and which credit notes were free."""
+
+_LISTED: Final = frozenset({GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_ADVICE})
 """Held together by somebody's list, whatever their number."""
 
 _WHOLE: Final = frozenset({level for level in GroupLevel if level.proves} | {GroupLevel.BY_QUOTES})
@@ -65,13 +72,16 @@ def proof(row: Row, level: GroupLevel) -> Check:
     record = row["proof"]
     if not _readable(record):
         return check("proof", ["the record of how the group was found is missing or not readable"], "")
-    sets, named, bounds, size = record["sets"], record["named"], record["bounds"], len(row["legs"])
+    sets, named, bounds = record["sets"], record["named"], record["bounds"]
+    size = len(members_of(row, "expected")) if level.less_credits else len(row["legs"])
     faults = []
     longest = GROUP_LEGS_MAX if level in _LISTED else bounds.get("groupSizeMax", 0)
     if size > longest:
         faults.append(f"it has {size} legs, and at most {longest} were allowed")
     if level in _WHOLE and (sets, named) != (1, size):
         faults.append(f"all that is named is matched, so 1 set of {size}; stored are {sets} of {named}")
+    elif level is GroupLevel.BY_CREDIT_NOTES:
+        faults += _searched_notes(row, sets, named)
     elif level in HYPOTHESES and level not in _WHOLE:
         faults += _searched(sets, named, bounds.get("searchedMax", SUBSET_MEMBERS_MAX), size)
     if row["uniqueness"] == Uniqueness.UNIQUE.name.lower() and level in HYPOTHESES and row["candidates"] != sets:
@@ -105,11 +115,26 @@ def _searched(sets: int, named: int, searched_max: int, size: int) -> list[str]:
     return []
 
 
+def _searched_notes(row: Row, sets: int, named: int) -> list[str]:
+    """Say what cannot be of credit notes that are the only set of those that were open."""
+    items = {leg["expected_id"] for leg in row["legs"]}
+    notes, looked_at = len(members_of(row, "expected")) - len(items), sets.bit_length() - 1
+    if sets == 1 << looked_at and notes <= looked_at == named - len(items):
+        return []
+    return [f"{sets} sets of {named} are not all those of the credit notes beside {len(items)} items"]
+
+
+def members_of(row: Row, member: str) -> set[UUID]:
+    """Return the transactions around the middle of a group; an item and its credit note are both members."""
+    members = {leg[f"{member}_id"] for leg in row["legs"]}
+    return members | {leg["incoming_id"] for leg in row["legs"] if leg["incoming_contra"]}
+
+
 def again(row: Row, level: GroupLevel, beside: Beside) -> Check:
     """Look for the group once more among what is open now."""
     member = "incoming" if centre_of(row, level)[0] == "expected" else "expected"
-    members = {leg[f"{member}_id"] for leg in row["legs"]}
-    target = sum(leg["amount_minor"] for leg in row["legs"])
+    members = members_of(row, member)
+    target = sum(leg["amount_minor"] for leg in row["legs"] if not leg["incoming_contra"])
     more = sorted(beside.open_minor.keys() - members)
     faults = [f"{member} {name} is not open under that name any more" for name in members - beside.open_minor.keys()]
     found = ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from payrec.constants import EXPLANATION_MEMBERS_MAX
-from payrec.domain.matching import explain, explain_money, rules
+from payrec.domain.matching import explain, explain_groups, explain_money, rules
 from payrec.domain.money import format_minor
 from payrec.models.matches import (
     AdjustmentPublic,
@@ -180,9 +180,9 @@ def _explanation(levels: dict[str, int], row: dict[str, Any]) -> str:
             status=uniqueness,
             rivals=row["candidates"] - 1,
         )
-    return explain.group_explanation(
+    return explain_groups.group_explanation(
         levels,
-        group=_group(row),
+        group=_group(row, rules.GroupLevel(levels["group"])),
         expected=expected,
         incoming=incoming,
         adjustments=_summed([_adjusted(x, legs[0]) for x in row["adjustments"] or ()]),
@@ -245,20 +245,35 @@ def _adjusted(stored: dict[str, Any], leg: dict[str, Any]) -> explain.Adjustment
     )
 
 
-def _group(row: dict[str, Any]) -> explain.GroupFacts:
+def _group(row: dict[str, Any], level: rules.GroupLevel) -> explain_groups.GroupFacts:
     legs = row["legs"]
+    if level.less_credits:
+        return _less_credits(row)
     if row["kind"] == "many_to_one":
         name = legs[0]["reference"] or legs[0]["expected_end_to_end_id"]
         members = [format_minor(leg["amount_minor"], leg["incoming_currency"]) for leg in legs]
     else:
         name = legs[0]["expected_group_key"]
         members = [leg["reference"] or leg["expected_end_to_end_id"] or leg["external_id"] for leg in legs]
-    return explain.GroupFacts(
+    return explain_groups.GroupFacts(
         amount_minor=row["amount_minor"],
         currency=row["currency"],
         members=members,
         named=row["proof"]["named"],
         name=name,
+    )
+
+
+def _less_credits(row: dict[str, Any]) -> explain_groups.GroupFacts:
+    items = {leg["expected_id"]: leg["reference"] or leg["expected_end_to_end_id"] for leg in row["legs"]}
+    notes = [leg for leg in row["legs"] if leg["incoming_contra"]]
+    return explain_groups.GroupFacts(
+        amount_minor=sum(leg["amount_minor"] for leg in row["legs"] if not leg["incoming_contra"]),
+        currency=row["currency"],
+        members=list(items.values()),
+        named=row["proof"]["named"],
+        name=row["legs"][0]["expected_group_key"],
+        less=list({n["incoming_id"]: n["structured_reference"] or n["incoming_end_to_end_id"] for n in notes}.values()),
     )
 
 

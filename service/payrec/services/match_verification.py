@@ -121,7 +121,7 @@ async def _looked_at(store: MatchStore, row: dict[str, Any], levels: dict[str, L
     """Make all checks of a match that can be read; of one without levels a person alone knows why."""
     checks = []
     if row["levels"] is not None:
-        legs = [match_checks.joined(leg) for leg in row["legs"]]
+        legs = match_checks.joined_legs(row, GroupLevel(levels["group"]))
         checks.append(match_checks.score(row, levels))
         if match_money_checks.is_money(row):
             checks += [match_money_checks.confidence(row, levels), match_money_checks.evidence(row, levels, legs[0])]
@@ -144,14 +144,17 @@ async def _allocations(store: MatchStore, row: dict[str, Any]) -> Check:
 async def _proofs(store: MatchStore, row: dict[str, Any], group: GroupLevel) -> list[Check]:
     """Look at the record of a group and, while it is a proposal and nothing has changed, look for it again."""
     record = match_group_proof.proof(row, group)
-    # What an advice lists is nothing that the transactions themselves would tell.
-    searched = group in match_group_proof.HYPOTHESES and group is not GroupLevel.BY_ADVICE
+    searched = group in match_group_proof.HYPOTHESES and group not in match_group_proof.TOLD_ONLY
     if not record.holds or row["status"] != "proposed" or _changed(row) or not searched:
         return [record]
     side, centre = match_group_proof.centre_of(row, group)
     if side == "incoming":
         found = await store.named_items(
-            centre, by_key=group is GroupLevel.BY_KEY, short=group is GroupLevel.BY_QUOTES, limit=NAMED_MAX
+            centre,
+            by_key=group in {GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS},
+            short=group is GroupLevel.BY_QUOTES,
+            less=group.less_credits,
+            limit=NAMED_MAX,
         )
     else:
         found = await store.named_lines(centre, limit=NAMED_MAX)

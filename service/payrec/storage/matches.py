@@ -113,9 +113,9 @@ _STANDING: Final = f"""
     FROM parts p GROUP BY p.side, p.id
 """  # noqa: S608 - our own text
 _NAMED_ITEMS: Final = """
-    SELECT o.transaction_id AS id, o.open_minor, e.created_at
+    SELECT o.transaction_id AS id, o.open_minor * o.direction * c.direction AS open_minor, e.created_at
     FROM incoming_open c
-    JOIN expected_open o ON o.currency = c.currency AND o.direction = c.direction
+    JOIN expected_open o ON o.currency = c.currency AND (o.direction = c.direction OR %(less)s)
     JOIN expected_transaction e ON e.id = o.transaction_id
     WHERE c.transaction_id = %(centre)s AND (CASE WHEN %(by_key)s
         THEN (o.group_key = c.group_key OR o.group_key = ANY(c.reference_keys)) AND o.group_key & 1 = 1
@@ -210,14 +210,14 @@ class MatchStore:
         return await fetch_all(self._connection, _STANDING, parameters)
 
     async def named_items(
-        self, line_id: UUID, *, by_key: bool, short: bool = False, limit: int
+        self, line_id: UUID, *, by_key: bool, short: bool = False, less: bool = False, limit: int
     ) -> list[dict[str, Any]]:
         """Return the open items that an open line names: ``by_key`` those of its group id, else what it quotes in full.
 
-        With ``short`` also what it quotes of its counterparty's by a reference too short to prove. As
-        ``id, open_minor, created_at``, at most ``limit``.
+        With ``short`` also what it quotes of its counterparty's by a reference too short to prove; with ``less`` also
+        the credit notes, of which what is open is negative. As ``id, open_minor, created_at``, at most ``limit``.
         """
-        parameters = {"centre": line_id, "by_key": by_key, "short": short, "limit": limit}
+        parameters = {"centre": line_id, "by_key": by_key, "short": short, "less": less, "limit": limit}
         return await fetch_all(self._connection, _NAMED_ITEMS, parameters)
 
     async def named_lines(self, expected_id: UUID, *, limit: int) -> list[dict[str, Any]]:

@@ -102,7 +102,8 @@ def test_a_set_holds_again_when_no_other_has_its_sum(amounts: list[int], data: s
     row = {
         "kind": "one_to_many",
         "legs": [
-            {"expected_id": ids[at], "incoming_id": UUID(int=99), "amount_minor": amounts[at]} for at in sorted(members)
+            {"expected_id": ids[at], "incoming_id": UUID(int=99), "incoming_contra": False, "amount_minor": amounts[at]}
+            for at in sorted(members)
         ],
         "proof": {"sets": 2 ** len(amounts)},
     }

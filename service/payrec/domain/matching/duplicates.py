@@ -17,8 +17,9 @@ from payrec.domain.matching.rules import DUPLICATE_DAYS_MAX, AmountLevel
 from payrec.domain.matching.score import RANK_PROOF
 
 _SAME: Final = ("part", "amount_minor", "account_key", "own_account_key", "name_key")
-_DECIDES: Final = ("pending", "duplicate", "day")
-"""What is booked pays before what is pending or was uploaded twice, then the earlier pays."""
+_SAID: Final = ("pending", "duplicate", "day")
+_DECIDES: Final = ("pending", "duplicate", "proofless", "day")
+"""What is booked pays before what is pending or was uploaded twice, then what names an item, then the earlier pays."""
 
 
 def _alike(sides: Sides) -> pl.DataFrame:
@@ -33,7 +34,7 @@ def _alike(sides: Sides) -> pl.DataFrame:
     lines = lines.filter(pl.struct(same).is_duplicated()).sort(*same, "day", "row", nulls_last=True)
     apart = (pl.struct(same) != pl.struct(same).shift(1)).fill_null(value=True)
     late = (pl.col("day").diff() > DUPLICATE_DAYS_MAX).fill_null(value=False)
-    return lines.select(*_DECIDES, i="row", cluster=(apart | late).cum_sum()).filter(pl.len().over("cluster") > 1)
+    return lines.select(*_SAID, i="row", cluster=(apart | late).cum_sum()).filter(pl.len().over("cluster") > 1)
 
 
 def without_repeats(pairs: pl.DataFrame, sides: Sides) -> tuple[pl.DataFrame, pl.DataFrame, Sides]:
@@ -50,8 +51,11 @@ def without_repeats(pairs: pl.DataFrame, sides: Sides) -> tuple[pl.DataFrame, pl
     parts = pl.when(pl.col("amount_level") == AmountLevel.SMALLER.value).then(
         pl.col("e_amount_minor") // pl.col("i_amount_minor")
     )
+    proofs = fitting.filter(pl.col("rank") == RANK_PROOF)
+    # Who names no item may mean another one than those that are named by the end-to-end ids of the others.
+    others = fitting.join(proofs, on="i", how="anti").join(proofs, on=["cluster", "e"], how="anti")
     wanted = (
-        fitting.filter(pl.col("rank") == pl.col("rank").max().over("cluster"))
+        pl.concat([proofs, others.filter(pl.col("rank") == pl.col("rank").max().over("cluster"))])
         .unique(["cluster", "e"])
         .group_by("cluster")
         .agg(wanted=parts.otherwise(1).sum())
@@ -59,7 +63,9 @@ def without_repeats(pairs: pl.DataFrame, sides: Sides) -> tuple[pl.DataFrame, pl
     decides = ["cluster", "idle", *_DECIDES]
     alike = (
         alike.join(wanted, on="cluster")
-        .with_columns(idle=~pl.col("i").is_in(fitting["i"].implode()))
+        .with_columns(
+            idle=~pl.col("i").is_in(fitting["i"].implode()), proofless=~pl.col("i").is_in(proofs["i"].implode())
+        )
         .sort(*decides, "i", nulls_last=True)
         .with_columns(repeats=pl.int_range(pl.len()).over("cluster") >= pl.col("wanted"))
     )

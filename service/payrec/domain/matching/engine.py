@@ -219,14 +219,27 @@ def _merged(chosen: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
 
 
 def _legs(proposals: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
-    """Return the legs of all proposals as ``proposal, e, i, amount_minor, settled_minor``."""
-    columns = ("proposal", "e", "i")
+    """Return the legs of all proposals as ``proposal, e, i, c, amount_minor, settled_minor``.
+
+    Of ``i`` and the credit note ``c`` one is null.
+    """
+    columns = ("proposal", "e", "i", "c")
     amounts = {"amount_minor": pl.col("leg_minor"), "settled_minor": pl.coalesce("settled_minor", "leg_minor")}
-    pairs = proposals.filter(pl.col("g").is_null()).select(*columns, **amounts)
+    pairs = proposals.filter(pl.col("g").is_null()).with_columns(c=pl.lit(None, dtype=pl.UInt32))
+    pairs = pairs.select(*columns, **amounts)
     if groups.legs.is_empty():
         return pairs
     grouped = groups.legs.join(proposals.select("g", "proposal", "settled_minor"), on="g").select(*columns, **amounts)
-    return pl.concat([pairs, grouped]).sort(columns)
+    legs = pl.concat([pairs, grouped])
+    if legs["c"].null_count() == legs.height:
+        return legs.sort("proposal", "e", "i")
+    # What a line settles comes before what credit notes do.
+    return legs.sort(pl.col("proposal"), pl.col("i").is_null(), "e", "i", "c")
+
+
+def _taken(legs: pl.DataFrame) -> Taken:
+    """Return the rows of all legs."""
+    return Taken(pl.concat([legs["e"], legs["c"].rename("e")]).drop_nulls(), legs["i"].drop_nulls())
 
 
 def _all_alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> pl.DataFrame:
@@ -242,6 +255,10 @@ def _with_ordinals(frame: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     return frame.with_columns(
         expected=sides.expected["ordinal"].gather(frame["e"]), incoming=sides.incoming["ordinal"].gather(frame["i"])
     )
+
+
+def _leg_ordinals(legs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    return _with_ordinals(legs, sides).with_columns(contra_expected=sides.expected["ordinal"].gather(legs["c"]))
 
 
 def propose(
@@ -298,7 +315,7 @@ def _proposed(
     pairs, repeats, sides = without_repeats(pairs, sides)
     done("score")
     listed = advised(sides, advices, refused, rules, own=money.own.lines)
-    groups = choose(pairs, sides, found, refused, rules, listed)
+    groups = choose(pairs, sides, found, refused, rules, listed, money.refused.items)
     done("groups")
     fitting = competed(pairs.filter(pl.col("fault") == 0), doubted(found, groups.doubtful), rules, groups.taken)
     done("compete")
@@ -315,12 +332,13 @@ def _proposed(
     everything = pl.concat([foreign, fitting, rest], how="diagonal")
     chosen = _merged(everything.filter("chosen"), groups)
     legs = _legs(chosen, groups)
-    money = remaining(money, sides, Taken(legs["e"], legs["i"]), rules)
+    settled = _taken(legs)
+    money = remaining(money, sides, settled, rules)
     alternatives = _all_alternatives(chosen, everything, groups)
     done("alternatives")
     findings = pl.concat([findings, differing, groups.findings, forbidden(pairs), lost(fitting), repeated(repeats)])
     findings = pl.concat([findings, money.reasons()])
-    proposed = money.found.taken.joined(legs["e"], legs["i"])
+    proposed = money.found.taken.joined(settled.items, settled.lines)
     findings = pl.concat([findings, _neighbours(sides, proposed, findings, refused)])
     open_items = open_expected(sides, proposed.items, findings, found)
     open_lines = open_incoming(sides, proposed.lines, findings, found)
@@ -343,14 +361,14 @@ def _proposed(
         "coincidences_ppm",
         *LEVELS,
     )
-    result, all_legs = appended(result, _with_ordinals(legs, sides), money.found, sides)
+    result, all_legs = appended(result, _leg_ordinals(legs, sides), money.found, sides)
     result = withheld(result, chosen, sides, rules)
-    settled = [adjusted(chosen, legs["e"], sides, rules), adjustments_of(chosen, legs, listed.settled)]
+    without_money = [adjusted(chosen, settled.items, sides, rules), adjustments_of(chosen, legs, listed.settled)]
     return Proposals(
         matches=result,
         legs=all_legs,
         adjustments=with_ordinals(
-            pl.concat(settled, how="vertical_relaxed").sort("proposal", maintain_order=True), sides
+            pl.concat(without_money, how="vertical_relaxed").sort("proposal", maintain_order=True), sides
         ),
         alternatives=_with_ordinals(alternatives, sides).select(
             "proposal", "side", "expected", "incoming", "score_milli"

@@ -12,16 +12,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final, TypedDict
 
-from payrec.constants import EXPLANATION_MEMBERS_MAX, EXPLANATION_QUOTE_LENGTH_MAX
+from payrec.constants import EXPLANATION_QUOTE_LENGTH_MAX
 from payrec.domain.matching.rules import (
-    CLOSE_DAYS,
     FEATURES,
-    NEAR_DAYS,
     AdjustmentType,
     AmountLevel,
     DateLevel,
     EndToEndLevel,
-    GroupLevel,
     LineLevel,
     NameLevel,
     PartyLevel,
@@ -84,21 +81,6 @@ class AdjustmentFacts:
     """What the line settles of the item with money, in the item's currency."""
     rate: str | None = None
     """Units of the item's currency for one of the line's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
-    """What the explanation says about a group: one transaction in the middle, and the members around it."""
-
-    amount_minor: int
-    """The sum of the members, which is what was open in the middle."""
-    currency: str
-    members: Sequence[str | None]
-    """What names each member: the references of items, the amounts of lines."""
-    named: int
-    """How many were named together, members or not."""
-    name: str | None
-    """What names them: the group id, or the item's reference."""
 
 
 def evidence(levels: Mapping[str, int], corrections: Mapping[str, Sequence[int]] | None = None) -> list[Evidence]:
@@ -174,7 +156,7 @@ _TAKEN_AS: Final = {
 }
 
 
-def _adjusted(adjustment: AdjustmentFacts, incoming: IncomingFacts) -> list[str]:
+def adjusted(adjustment: AdjustmentFacts, incoming: IncomingFacts) -> list[str]:
     """Say by what a difference is settled, and of an exchange what was exchanged."""
     gap = f"{format_minor(abs(adjustment.amount_minor), adjustment.currency)} {adjustment.currency}"
     more = adjustment.of_line != (adjustment.amount_minor < 0)
@@ -227,7 +209,8 @@ def _date(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incoming
     return ["booked within the expected time"]
 
 
-def _parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
+def parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
+    """Say whether the counterparties agree, and the own account."""
     name = quoted(incoming.counterparty_name or expected.counterparty_name, "the counterparty")
     account, named = PartyLevel(levels.get("account", 0)), NameLevel(levels.get("name", 0))
     own = PartyLevel(levels.get("own_account", 0))
@@ -250,7 +233,8 @@ def _parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incom
     return phrases
 
 
-def _alone(status: Uniqueness, rivals: int) -> str:
+def alone(status: Uniqueness, rivals: int) -> str:
+    """Say what else would fit."""
     others = f"{rivals} other candidate{'' if rivals == 1 else 's'}"
     if status is Uniqueness.UNIQUE:
         return f"{others} would fit worse" if rivals else "no other open item fits"
@@ -260,107 +244,6 @@ def _alone(status: Uniqueness, rivals: int) -> str:
     if status is Uniqueness.CONTESTED:
         return f"{others} {verb} as well" if rivals else "others fit as well"
     return f"{others} {verb} just as well or nearly so" if rivals else "another one is just the same"
-
-
-def _members(group: GroupFacts) -> str:
-    """Return the names of the first members, and how many more there are."""
-    told = [quoted(name, "") for name in group.members[:EXPLANATION_MEMBERS_MAX]]
-    listed = ", ".join(name for name in told if name)
-    more = len(group.members) - len(told)
-    return f"{listed} and {more} more" if listed and more else listed
-
-
-def _listed(group: GroupFacts) -> str:
-    """Say what the payer lists."""
-    count, members = len(group.members), _members(group)
-    what = f"{'invoice' if count == 1 else f'the {count} invoices'}{f' {members}' if members else ''}"
-    paid = f"{format_minor(group.amount_minor, group.currency)} {group.currency}"
-    return f"a remittance advice lists {what} with the payment's {paid}"
-
-
-def _sum(level: GroupLevel, group: GroupFacts) -> str:
-    """Say what sums up to what."""
-    count, members = len(group.members), _members(group)
-    listed = f" {members}" if members else ""
-    name = quoted(group.name, "of the item")
-    paid = f"{format_minor(group.amount_minor, group.currency)} {group.currency}"
-    match level:
-        case GroupLevel.BY_KEY if count == 1:
-            return f"invoice{listed} is all that is open of group {name} and has the payment's {paid}"
-        case GroupLevel.BY_KEY:
-            return f"the {count} invoices{listed} of group {name} sum to the payment's {paid}"
-        case GroupLevel.BY_REFERENCES | GroupLevel.BY_QUOTES:
-            partly = ", not all in full," if level is GroupLevel.BY_QUOTES else ""
-            return f"the {count} invoices{listed} that the payment quotes{partly} sum to its {paid}"
-        case GroupLevel.BY_SOME_REFERENCES:
-            only = members or str(count)
-            return f"of the {group.named} invoices that the payment quotes, only {only} sum to its {paid}"
-        case GroupLevel.BY_INSTALMENTS:
-            return f"the {count} payments of{listed} that quote reference {name} sum to its {paid}"
-        case GroupLevel.BY_RUN:
-            return f"the {count} open invoices{listed}, due one after the other, sum to the payment's {paid}"
-        case GroupLevel.BY_RUN_MINUS:
-            return f"the {count} open invoices{listed}, due in a row but for one or two, sum to the payment's {paid}"
-        case GroupLevel.BY_FEW:
-            return f"of the counterparty's {group.named} open invoices, {members or count} sum to the payment's {paid}"
-        case GroupLevel.BY_EQUAL_PARTS:
-            return f"the {count} equal payments of{listed} sum to the {paid} of reference {name}"
-        case _:
-            return f"of the {group.named} payments that quote reference {name}, only those of{listed} sum to its {paid}"
-
-
-def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
-    match status:
-        case Uniqueness.UNIQUE:
-            if level.blind:
-                return "nobody named them, and no other set that was tried has the sum"
-            whole = level.proves or level is GroupLevel.BY_QUOTES
-            return "nothing else claims any of them" if whole else "no other set of them does"
-        case Uniqueness.CONTESTED if level.blind:
-            return "nobody named them, and other sets have the sum as well"
-        case Uniqueness.CONTESTED:
-            return "others claim some of them as well"
-        case Uniqueness.AMBIGUOUS:
-            return "others fit just as well"
-        case _:
-            return _alone(status, 0)
-
-
-def group_explanation(
-    levels: Mapping[str, int],
-    *,
-    group: GroupFacts,
-    expected: ExpectedFacts,
-    incoming: IncomingFacts,
-    adjustments: Sequence[AdjustmentFacts] = (),
-    status: Uniqueness | int = Uniqueness.UNIQUE,
-) -> str:
-    """Return one plain sentence on why the transactions of a group belong together, as ``explanation`` does.
-
-    ``expected`` and ``incoming`` are those of its first leg.
-
-    Raises
-    ------
-    ValueError
-        A level that this version does not know.
-
-    """
-    level = GroupLevel(levels.get("group", 0))
-    by_date = {
-        DateLevel.NEAR: f"booked within {NEAR_DAYS} days of every due date",
-        DateLevel.CLOSE: f"booked within {CLOSE_DAYS} days of every due date",
-        DateLevel.WITHIN: "booked within the date window",
-    }
-    differences = [phrase for adjustment in adjustments for phrase in _adjusted(adjustment, incoming)]
-    held_together = _listed(group) if level is GroupLevel.BY_ADVICE else _sum(level, group)
-    phrases = [held_together, *differences, *_parties(levels, expected, incoming)]
-    date_level = DateLevel(levels.get("date", 0))
-    if date_level in by_date:
-        phrases.append(by_date[date_level])
-    if levels.get("line", 0) == LineLevel.PENDING:
-        phrases.append("not booked yet")
-    told = ", ".join(phrases)
-    return f"{told[0].upper()}{told[1:]}; {_sum_alone(level, Uniqueness(status))}."
 
 
 def explanation(
@@ -382,11 +265,11 @@ def explanation(
         A level that this version does not know.
 
     """
-    differences = [phrase for adjustment in adjustments for phrase in _adjusted(adjustment, incoming)]
+    differences = [phrase for adjustment in adjustments for phrase in adjusted(adjustment, incoming)]
     phrases = [
         *_reference(levels, expected),
         *(differences or _amount(levels, expected, incoming)),
-        *_parties(levels, expected, incoming),
+        *parties(levels, expected, incoming),
         *_date(levels, expected, incoming),
     ]
     line = LineLevel(levels.get("line", 0))
@@ -395,4 +278,4 @@ def explanation(
     elif line is LineLevel.DUPLICATE:
         phrases.append("it repeats an earlier payment")
     told = ", ".join(phrases) or "nothing is known"
-    return f"{told[0].upper()}{told[1:]}; {_alone(Uniqueness(status), rivals)}."
+    return f"{told[0].upper()}{told[1:]}; {alone(Uniqueness(status), rivals)}."

@@ -18,6 +18,7 @@ from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, proofs_of
+from payrec.domain.matching.less_credits import joined, less_credits, told_as
 from payrec.domain.matching.reasons import finding
 from payrec.domain.matching.ruled import NOBODY, bound, least
 from payrec.domain.matching.rules import (
@@ -64,7 +65,7 @@ class Chosen:
     ``named``, ``amount_minor``, ``size`` (legs), ``coincidences_ppm`` (null of those that somebody named), and the
     first rows ``e`` and ``i``."""
     legs: pl.DataFrame
-    """``g``, ``e``, ``i``, ``leg_minor``."""
+    """``payrec.domain.matching.less_credits.JOINED_SCHEMA``."""
     alternatives: pl.DataFrame
     """``g``, ``side``, ``e``, ``i``, ``score_milli``, best first."""
     findings: pl.DataFrame
@@ -111,7 +112,7 @@ def _all(column: str, level: int) -> pl.Expr:
 def _party(column: str) -> pl.Expr:
     """Say of a group whether its parties agree. Of a batch they never do: who pays it is the one who collected it."""
     differs = (pl.col(column) == PartyLevel.DIFFERENT.value).any() & (
-        pl.col("level").first() != GroupLevel.BY_KEY.value
+        ~pl.col("level").first().is_in([GroupLevel.BY_KEY.value, GroupLevel.BY_KEY_LESS.value])
     )
     return (
         pl.when(_all(column, PartyLevel.EQUAL.value))
@@ -140,7 +141,9 @@ def told_by_legs(
     )
     told = told.join(groups.select("g", "level"), on="g").with_columns(least=bound(rules, least))
     full, equal = ReferenceLevel.FULL.value, EndToEndLevel.EQUAL.value
-    proved = ((pl.col("reference_level") == full) | (pl.col("end_to_end_level") == equal)).all()
+    # Of credit notes that nobody names, the items that they belong to are quoted.
+    unnamed = (pl.col("level") == GroupLevel.BY_CREDIT_NOTES.value) & (pl.col("leg_minor") < 0)
+    proved = ((pl.col("reference_level") == full) | (pl.col("end_to_end_level") == equal) | unnamed).all()
     by_id = _all("end_to_end_level", equal)
     return (
         told.group_by("g")
@@ -223,7 +226,8 @@ def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series) -> pl.
         .then(Confidence.LOW.value)
         .when(sure & pl.col("proving"))
         .then(Confidence.EXACT.value)
-        .when(sure)
+        # Nobody has named the credit notes of these.
+        .when(sure & (pl.col("group_level") != GroupLevel.BY_CREDIT_NOTES.value))
         .then(Confidence.HIGH.value)
         .otherwise(Confidence.MEDIUM.value)
     )
@@ -260,7 +264,8 @@ def chosen(matches: pl.DataFrame, legs: pl.DataFrame, rivals: pl.DataFrame, find
     matches = matches.select(MATCH_COLUMNS)
     legs = legs.join(matches, on="g", how="semi").select("g", "e", "i", "leg_minor")
     taken = Taken(legs["e"].unique(), legs["i"].unique())
-    return Chosen(matches, legs, best_rivals(rivals, matches), findings, taken)
+    legs = joined(legs)
+    return Chosen(told_as(legs, matches), legs, best_rivals(rivals, matches), findings, taken)
 
 
 def both(one: Chosen, other: Chosen) -> Chosen:
@@ -295,26 +300,28 @@ def choose(
     refused: pl.DataFrame,
     rules: MatchingRules,
     listed: Advised,
+    unsettled: pl.DataFrame,
 ) -> Chosen:
     """Return the explicit groups that are proposed.
 
     ``pairs`` are scored, ``refused`` the codes of rejected pairs; a group with one of them is none. ``listed`` are the
-    groups of remittance advices.
+    groups of remittance advices, ``unsettled`` the codes of items that are not to settle each other.
     """
     proofs = proofs_of(pairs, rules)
     keyed, claims, doubtful = by_key(sides, proofs, refused, rules)
     found = doubted(found, doubtful)
     quoted = [by_quotes(proofs, rules, of_lines=of_lines) for of_lines in (True, False)]
-    together = _together([listed.groups, keyed, *quoted, by_short_quotes(proofs, quoted[0], rules)])
+    less = less_credits(sides, proofs, claims, unsettled, rules)
+    together = _together([listed.groups, keyed, *quoted, by_short_quotes(proofs, quoted[0], rules), *less.groups])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)
-    groups = told_by_legs(together.groups, legs, sides, found, rules).sort(
+    groups = told_by_legs(together.groups, legs, sides, less.beside(found), rules).sort(
         ["proving", "score_milli", "e", "i", "group_level"], descending=[True, True, False, False, False]
     )
     groups = groups.with_row_index("place")
     lost, tied = free(groups, legs, "proving")
-    rivals, counts = rivals_of(groups, legs, proofs, claims)
+    rivals, counts = rivals_of(groups, legs, less.claiming(proofs), claims)
     groups = _decided(_bounded(groups, legs, found), counts, tied)
     # What somebody has held back is for a person to agree to.
     held_back = (pl.col("group_level") == GroupLevel.BY_ADVICE.value) & pl.col("i").is_in(listed.deducted.implode())

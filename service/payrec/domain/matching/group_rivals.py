@@ -17,6 +17,7 @@ RIVAL_SCHEMA: Final = {
     "i": pl.UInt32(),
     "score_milli": pl.Int32(),
 }
+_BESIDE: Final = [level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_ADVICE)]
 CLAIMS_SCHEMA: Final = {"g": pl.UInt32(), "side": pl.Int8(), "claims": pl.Int32()}
 """How many rivals of a group stand on a side."""
 
@@ -51,7 +52,7 @@ def rivals_of(
     What a set was chosen among is no rival of it: that none but this one sums up is what was found out.
     """
     rows = legs.select("g", "e", "i").join(groups.select("g", "kind", "group_level", "key"), on="g")
-    beside = pl.col("group_level").is_in([GroupLevel.BY_KEY.value, GroupLevel.BY_ADVICE.value])
+    beside = pl.col("group_level").is_in(_BESIDE)
     of_line = pl.col("kind") == MatchKind.ONE_TO_MANY.value
     fitting = proofs.fitting.select("e", "i", "score_milli")
     quoted = rows.filter(~beside)

@@ -64,7 +64,7 @@ def proved(money: Money, sides: Sides, taken: Taken, rules: MatchingRules) -> Mo
 
 
 def remaining(money: Money, sides: Sides, taken: Taken, rules: MatchingRules) -> Money:
-    """Propose what is left: refunds by counterparty and amount, those in part, and credit notes."""
+    """Propose what is left: refunds by counterparty and amount, those in part, payouts by amount, and credit notes."""
     busy = money.held(taken)
     pairs = without(refunds(money.said, sides, busy.lines, rules, quoted=False), money.refused.lines)
     returned = decided(pairs, MatchKind.REFUND)

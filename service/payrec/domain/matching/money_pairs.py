@@ -303,14 +303,14 @@ def appended(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return all proposals and their legs, those of money against money last, with the caller's ordinals.
 
-    ``legs`` have no contra legs, and their ordinals already.
+    ``legs`` have their ordinals already, and of contra ones those of items alone.
     """
     ordinals = {"expected": sides.expected["ordinal"], "incoming": sides.incoming["ordinal"]}
     ends = [(f"{prefix}{name}", found) for prefix in ("", "contra_") for name, found in ordinals.items()]
     nobody = pl.lit(None, dtype=pl.Int32)
     plain = legs.select(
         "proposal",
-        *(pl.col(name) if name in ordinals else nobody.alias(name) for name, _ in ends),
+        *(pl.col(name) if name in legs.columns else nobody.alias(name) for name, _ in ends),
         "amount_minor",
         "settled_minor",
     )

@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "5"
+ENGINE_VERSION: Final = "6"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -215,6 +215,12 @@ class GroupLevel(Level):
     """All open items of its counterparty that the line quotes, some of them by what is too short to prove anything."""
     BY_ADVICE = 11
     """The items that a remittance advice of the line lists, each with the amount that it lists."""
+    BY_REFERENCES_LESS = 12
+    """All open items that the line quotes in full, less the credit notes that it quotes."""
+    BY_KEY_LESS = 13
+    """All open items of the group id that the line has or quotes, less the credit notes of that id."""
+    BY_CREDIT_NOTES = 14
+    """All open items that the line quotes in full, less the only credit notes of their counterparty that fit."""
 
     @property
     def proves(self) -> bool:
@@ -224,7 +230,14 @@ class GroupLevel(Level):
             GroupLevel.BY_REFERENCES,
             GroupLevel.BY_INSTALMENTS,
             GroupLevel.BY_ADVICE,
+            GroupLevel.BY_REFERENCES_LESS,
+            GroupLevel.BY_KEY_LESS,
         }
+
+    @property
+    def less_credits(self) -> bool:
+        """Whether credit notes settle a part of the items, and the line the rest."""
+        return self in {GroupLevel.BY_REFERENCES_LESS, GroupLevel.BY_KEY_LESS, GroupLevel.BY_CREDIT_NOTES}
 
     @property
     def blind(self) -> bool:

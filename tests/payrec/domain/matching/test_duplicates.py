@@ -56,6 +56,19 @@ def test_its_own_end_to_end_id_makes_it_no_other_payment() -> None:
     assert run([ITEM], lines).lines["y"][0] is Reason.DUPLICATE
 
 
+def test_who_names_an_item_is_no_duplicate_of_who_names_none() -> None:
+    silent, named = Line("x", iban="DE1"), Line("y", iban="DE1", day=20_602, end_to_end_id="E2E-20001")
+    item = Item("named", iban="DE1", end_to_end_id="E2E-20001")
+    # Both have an item of their own.
+    outcome = run([item, Item("other", iban="DE1", due=20_603)], [silent, named], AUTO_HIGH)
+    assert sorted(outcome.pairs) == [("named", "y"), ("other", "x")]
+    assert outcome.pairs["named", "y"].confidence is Confidence.EXACT
+    # There is one, and it is the one that is named.
+    outcome = run([item], [silent, named], AUTO_HIGH)
+    assert list(outcome.pairs) == [("named", "y")]
+    assert outcome.lines["x"][0] is Reason.DUPLICATE
+
+
 def test_as_many_items_as_payments_make_no_duplicate() -> None:
     items = [Item("jan", iban="DE1"), Item("feb", iban="DE1", due=20_602)]
     lines = [replace(FIRST, text="rent"), replace(AGAIN, text="rent")]

@@ -8,14 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.domain.matching.explain import (
-    ExpectedFacts,
-    GroupFacts,
-    IncomingFacts,
-    evidence,
-    explanation,
-    group_explanation,
-)
+from payrec.domain.matching.explain import ExpectedFacts, IncomingFacts, evidence, explanation
+from payrec.domain.matching.explain_groups import GroupFacts, group_explanation
 from payrec.domain.matching.rules import FEATURES, GroupLevel, Reason, Uniqueness
 from payrec.domain.matching.weights import WEIGHTS
 
@@ -125,7 +119,35 @@ SUMS = {
 }
 
 
-@pytest.mark.parametrize("level", [level for level in GroupLevel if level])
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [
+        (GroupLevel.BY_REFERENCES_LESS, "Invoice A-1 less credit note C-1, all quoted by the payment, leaves its"),
+        (GroupLevel.BY_KEY_LESS, "Invoice A-1 less credit note C-1, all that is open of group PO-7, leaves the"),
+        (GroupLevel.BY_CREDIT_NOTES, "Invoice A-1 that the payment quotes less credit note C-1 of the counterparty"),
+    ],
+)
+def test_the_sentence_of_a_group_less_credit_notes(level: GroupLevel, told: str) -> None:
+    assert {level for level in GroupLevel if level.less_credits} == set(LESS_ALONE)
+    levels = {"amount": 1, "group": level.value}
+    group = replace(group_of("A-1"), less=["C-1"], name="PO-7")
+    sentence = group_explanation(levels, group=group, expected=ITEM, incoming=LINE)
+    assert sentence.startswith(told)
+    assert sentence.endswith(f"; {LESS_ALONE[level]}.")
+    many = replace(group, members=["A-1", "A-2"], less=["C-1", "C-2"])
+    sentence = group_explanation(levels, group=many, expected=ITEM, incoming=LINE)
+    assert "the 2 invoices a-1, a-2" in sentence.lower()
+    assert "less the 2 credit notes C-1, C-2" in sentence
+
+
+LESS_ALONE = {
+    GroupLevel.BY_REFERENCES_LESS: "nothing else claims any of them",
+    GroupLevel.BY_KEY_LESS: "nothing else claims any of them",
+    GroupLevel.BY_CREDIT_NOTES: "it names no credit note, and no other set of the open ones fits",
+}
+
+
+@pytest.mark.parametrize("level", [level for level in GroupLevel if level and not level.less_credits])
 def test_the_sentence_of_a_group(level: GroupLevel) -> None:
     levels = {"amount": 1, "group": level.value}
     whole = level.proves or level is GroupLevel.BY_QUOTES

@@ -1,0 +1,357 @@
+"""Explicit groups of items less their credit notes: one line pays what these leave of what it names.
+
+A credit note is an item of the opposite direction and of the same counterparty. The line names it as it names the
+items, by quoting it or by their group id, and everything that it names sums up; or it quotes the items alone, and of
+the few open credit notes of their counterparty only one, or only all of them, is what it is short of the items.
+
+Until ``joined`` says which item a credit note settles, it is a member as any other, of a negative amount.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.matching.block import Candidates, equal_pairs, keyed
+from payrec.domain.matching.columns import Sides, shaped
+from payrec.domain.matching.groups import GROUP_SCHEMA, LEG_SCHEMA, Groups, Proofs, no_groups
+from payrec.domain.matching.line_rules import Required
+from payrec.domain.matching.reasons import no_findings
+from payrec.domain.matching.ruled import PARTIES, required, strict_lines
+from payrec.domain.matching.rules import (
+    GROUP_LEGS_MAX,
+    KEY_ITEMS_MAX,
+    KEY_LINES_MAX,
+    SUBSET_MEMBERS_MAX,
+    EndToEndLevel,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    ReferenceLevel,
+)
+from payrec.domain.matching.score import scored
+from payrec.domain.matching.subsets import only_subset
+
+assert KEY_ITEMS_MAX <= SUBSET_MEMBERS_MAX, "all sets of the credit notes of a counterparty are tried"
+
+_NOTE: Final = ("row", "amount_minor", "reference_key", "end_to_end_key", "group_key", "account_key", "name_key")
+_PARTIES: Final = ("account_key", "name_key")
+_QUOTED: Final = {"e": pl.UInt32, "i": pl.UInt32, "reference": pl.Int8, "end_to_end": pl.Int8}
+
+JOINED_SCHEMA: Final = {**LEG_SCHEMA, "c": pl.UInt32()}
+"""Legs of groups: an item ``e`` with a line ``i``, or with a credit note ``c``; the other is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Less:
+    """The groups, and the credit notes that lines quote."""
+
+    groups: list[Groups]
+    quoted: pl.DataFrame
+    """``e``, ``i``, ``reference`` and ``end_to_end``, as ``Candidates.pairs``; of lines that quote items as well."""
+
+    def beside(self, found: Candidates) -> Candidates:
+        """Return the candidates with the credit notes that are quoted."""
+        return replace(found, pairs=pl.concat([found.pairs, self.quoted]))
+
+    def claiming(self, proofs: Proofs) -> Proofs:
+        """Return the proofs with what the groups claim of credit notes."""
+        claims = [
+            way.legs.filter(pl.col("leg_minor") < 0).join(self.quoted, on=["e", "i"], how="semi") for way in self.groups
+        ]
+        rows = [
+            legs.select(
+                "e",
+                "i",
+                e_amount_minor=-pl.col("leg_minor"),
+                i_amount_minor=pl.lit(None, dtype=pl.Int64),
+                score_milli=pl.lit(0, dtype=pl.Int32),
+                days_outside=pl.lit(None, dtype=pl.Int64),
+            )
+            for legs in claims
+        ]
+        return replace(proofs, fitting=pl.concat([proofs.fitting, *rows]))
+
+
+def _notes(sides: Sides) -> pl.DataFrame:
+    """Return the items with the ``part`` and the ``salt`` of lines whose items they may be credit notes of."""
+    sign = pl.col("direction")
+    parts = sides.incoming.select("part", "salt", "currency", "direction").unique()
+    own = sides.expected.select("currency", "direction", own="part").unique()
+    facing = own.join(parts.with_columns(direction=-sign), on=["currency", "direction"]).select("own", "part", "salt")
+    return sides.expected.select(*_NOTE, own="part").join(facing, on="own", maintain_order="left").drop("own")
+
+
+def less_credits(
+    sides: Sides, proofs: Proofs, claims: pl.DataFrame, refused: pl.DataFrame, rules: MatchingRules
+) -> Less:
+    """Return the groups of items less credit notes.
+
+    ``claims`` are the group ids that lines name, as ``payrec.domain.matching.groups.by_key`` has them; ``refused`` the
+    codes of items that are not to settle each other.
+    """
+    nothing = Less([], pl.DataFrame(schema=_QUOTED))
+    if sides.expected["direction"].n_unique() < 2:
+        return nothing
+    short = _short(proofs)
+    if short.is_empty() and claims.is_empty():
+        return nothing
+    notes = _notes(sides)
+    if notes.is_empty():
+        return nothing
+    quoted = _quoted(sides, notes, short)
+    ways = [_by_quotes(sides, quoted, short, proofs, rules), _by_key(sides, notes, claims, rules)]
+    ways.append(_by_credits(sides, notes, quoted, short, proofs, rules))
+    return Less([_allowed(way, refused) for way in ways], quoted)
+
+
+def _allowed(way: Groups, refused: pl.DataFrame) -> Groups:
+    """Leave out the groups of which somebody has said that two of its items do not settle each other."""
+    if refused.is_empty() or way.groups.is_empty():
+        return way
+    pairs = refused.select(e=pl.col("code") // 2**32, c=pl.col("code") % 2**32).cast(pl.UInt32)
+    items, credits_ = (way.legs.filter((pl.col("leg_minor") > 0) == positive) for positive in (True, False))
+    fallen = items.select("g", "e").join(pairs, on="e").join(credits_.select("g", c="e"), on=["g", "c"]).select("g")
+    return replace(
+        way, groups=way.groups.join(fallen, on="g", how="anti"), legs=way.legs.join(fallen, on="g", how="anti")
+    )
+
+
+def _short(proofs: Proofs) -> pl.DataFrame:
+    """Return ``i, total, target, n`` of lines that quote items of more than their amount, all in time."""
+    claimed = proofs.claimed.group_by("i").agg(named=pl.len())
+    return (
+        proofs.fitting.join(proofs.settled.select("i"), on="i", how="anti")
+        .group_by("i")
+        .agg(total=pl.col("e_amount_minor").cast(pl.Int128).sum(), target=pl.col("i_amount_minor").first(), n=pl.len())
+        .filter(pl.col("total") > pl.col("target"))
+        .join(claimed, on="i")
+        .filter(pl.col("n") == pl.col("named"))
+        .drop("named")
+    )
+
+
+def _quoted(sides: Sides, notes: pl.DataFrame, short: pl.DataFrame) -> pl.DataFrame:
+    """Return the credit notes that lines quote in full beside items."""
+    lines = sides.incoming.join(short.select(row="i"), on="row", how="semi")
+    asked = pl.concat(
+        [
+            lines.select("row", "salt", key="reference_keys").explode("key"),
+            lines.select("row", "salt", key="end_to_end_key"),
+        ]
+    ).select("row", key=pl.col("key") ^ pl.col("salt"))
+    asked = asked.drop_nulls("key").filter((pl.col("key") & 1) == 1).unique()
+    found = []
+    for name in ("reference_key", "end_to_end_key"):
+        hits = _pairs(notes, name, asked)
+        by_id = name == "end_to_end_key"
+        found.append(
+            hits.select(
+                "e",
+                "i",
+                reference=pl.lit(0 if by_id else ReferenceLevel.FULL.value, dtype=pl.Int8),
+                end_to_end=pl.lit(EndToEndLevel.EQUAL.value if by_id else 0, dtype=pl.Int8),
+            )
+        )
+    both = pl.concat(found).group_by("e", "i").agg(pl.col("reference", "end_to_end").max())
+    return both.sort("e", "i").cast(dict(_QUOTED))  # type: ignore[arg-type]
+
+
+def _pairs(notes: pl.DataFrame, name: str, asked: pl.DataFrame) -> pl.DataFrame:
+    """Return the credit notes ``e`` beside the lines ``i`` that ask for a key of theirs."""
+    # Few lines ask: what nobody asks for is left out before it is counted.
+    wanted = keyed(notes, name).join(asked.select("key").unique(), on="key", how="semi")
+    return equal_pairs(wanted, asked, items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX).pairs
+
+
+def _of_party(credits_: pl.DataFrame, items: pl.DataFrame, sides: Sides) -> pl.Expr:
+    """Tell of ``e, i`` whether the credit note is of the counterparty of one of the ``items`` of its line."""
+    said = sides.expected.select(*_PARTIES, e="row")
+    its = credits_.select("e", "i").join(said, on="e")
+    theirs = items.select("e", "i").join(said, on="e")
+    same = [its.drop_nulls(name).join(theirs, on=["i", name], how="semi").select("e", "i") for name in _PARTIES]
+    found = pl.concat(same).unique().select(code=pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64))
+    return (pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64)).is_in(found["code"].implode())
+
+
+def _groups(members: pl.DataFrame, level: GroupLevel, said: pl.DataFrame) -> Groups:
+    """Return a group for each line of ``said``, which has ``i, tried, named``, and may have ``same`` and ``key``."""
+    chosen = said.sort("i").with_row_index("g")
+    defaults = {"same": pl.lit(0), "key": pl.lit(None, dtype=pl.Int64), "unbounded": pl.lit(value=False)}
+    groups = chosen.with_columns(
+        level=pl.lit(level.value), **{name: value for name, value in defaults.items() if name not in chosen.columns}
+    )
+    legs = members.join(chosen.select("g", "i"), on="i").sort("g", "e")
+    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), no_findings())
+
+
+def _by_quotes(sides: Sides, quoted: pl.DataFrame, short: pl.DataFrame, proofs: Proofs, rules: MatchingRules) -> Groups:
+    """Find lines that are all items less all credit notes which they quote."""
+    if quoted.is_empty():
+        return no_groups()
+    items = proofs.fitting.join(quoted.select("i").unique(), on="i", how="semi")
+    told = scored(quoted, sides, rules).with_columns(fits=(pl.col("fault") == 0) & _of_party(quoted, items, sides))
+    credit = told.group_by("i").agg(
+        credit=pl.col("e_amount_minor").cast(pl.Int128).sum(), credits=pl.len(), fits=pl.col("fits").all()
+    )
+    size = pl.col("n") + pl.col("credits")
+    said = (
+        short.join(credit, on="i")
+        .filter("fits", pl.col("total") - pl.col("credit") == pl.col("target"), size <= rules.group_size_max)
+        .select("i", tried=pl.lit(1), named=size)
+    )
+    members = pl.concat(
+        [
+            items.select("e", "i", leg_minor="e_amount_minor"),
+            told.select("e", "i", leg_minor=-pl.col("e_amount_minor")),
+        ]
+    )
+    return _groups(members, GroupLevel.BY_REFERENCES_LESS, said)
+
+
+def _by_key(sides: Sides, notes: pl.DataFrame, claims: pl.DataFrame, rules: MatchingRules) -> Groups:
+    """Find lines that are all open items of a group id less all credit notes of it."""
+    proving = (pl.col("key") & 1) == 1
+    credit = keyed(notes, "group_key").rename({"row": "e"}).filter(proving)
+    credit = credit.join(claims.select("key").unique(), on="key", how="semi")
+    if credit.is_empty():
+        return no_groups()
+    credit = credit.join(notes.select("amount_minor", e="row"), on="e")
+    items = keyed(sides.expected, "group_key").rename({"row": "e"}).join(credit.select("key").unique(), on="key")
+    items = items.join(sides.expected.select("amount_minor", e="row"), on="e")
+    sums = [
+        frame.group_by("key").agg(total=pl.col("amount_minor").cast(pl.Int128).sum(), n=pl.len())
+        for frame in (items, credit)
+    ]
+    both = sums[0].join(sums[1], on="key", suffix="_less")
+    # Of a batch the id alone agrees.
+    strict = required(rules, PARTIES | Required.END_TO_END_ID)
+    lines = sides.payments().select("amount_minor", i="row", strict=strict)
+    exact = (
+        claims.select("i", "key")
+        .join(both, on="key")
+        .join(lines, on="i")
+        .filter(
+            ~pl.col("strict"),
+            pl.col("total") - pl.col("total_less") == pl.col("amount_minor"),
+            pl.col("n") + pl.col("n_less") <= GROUP_LEGS_MAX,
+        )
+    )
+    # A line that is the sum of two group ids proves neither.
+    exact = exact.filter(pl.len().over("i") == 1)
+    chosen = exact.group_by("key").agg(
+        pl.col("i").min(), same=pl.len() - 1, tried=pl.lit(1), named=(pl.col("n") + pl.col("n_less")).first()
+    )
+    members = pl.concat(
+        [
+            items.select("e", "key", leg_minor="amount_minor"),
+            credit.select("e", "key", leg_minor=-pl.col("amount_minor")),
+        ]
+    ).join(chosen.select("key", "i"), on="key")
+    late = members.with_columns(
+        scored(members.select("e", "i", reference=pl.lit(0), end_to_end=pl.lit(0)), sides, rules).select("days_outside")
+    ).filter(pl.col("days_outside") > 0)
+    return _groups(members, GroupLevel.BY_KEY_LESS, chosen.join(late.select("i"), on="i", how="anti"))
+
+
+def _by_credits(
+    sides: Sides,
+    notes: pl.DataFrame,
+    quoted: pl.DataFrame,
+    short: pl.DataFrame,
+    proofs: Proofs,
+    rules: MatchingRules,
+) -> Groups:
+    """Find lines that are short of all items which they quote by the only such set of their credit notes.
+
+    What others name is left out, and lines that quote credit notes themselves. Of many credit notes some set has nearly
+    any sum, so it has to be one of them, or all.
+    """
+    strict = strict_lines(sides, rules).implode()
+    lines = short.join(quoted.select("i"), on="i", how="anti").filter(~pl.col("i").is_in(strict))
+    items = proofs.fitting.join(lines.select("i"), on="i", how="semi")
+    claimed = pl.concat([proofs.claimed["e"], quoted["e"]]).implode()
+    free = notes.filter(~pl.col("row").is_in(claimed))
+    if items.is_empty() or free.is_empty():
+        return no_groups()
+    salts = sides.incoming.select("salt", i="row")
+    said = items.select("e", "i").join(sides.expected.select(*_PARTIES, e="row"), on="e").join(salts, on="i")
+    found = [
+        _pairs(free, name, said.select(row="i", key=pl.col(name) ^ pl.col("salt")).drop_nulls("key").unique())
+        for name in _PARTIES
+    ]
+    pairs = pl.concat(found).unique().sort("i", "e")
+    silent = [pl.lit(0, dtype=pl.Int8).alias(name) for name in ("reference", "end_to_end")]
+    told = scored(pairs.with_columns(silent), sides, rules).select("e", "i", "days_outside", minor="e_amount_minor")
+    told = told.filter(~(pl.col("days_outside") > 0).fill_null(value=False)).join(lines, on="i")
+    told = told.with_columns(gap=(pl.col("total") - pl.col("target")).cast(pl.Int64, strict=False))
+    told = told.filter(pl.col("minor") <= pl.col("gap")).sort("i", "e")
+    chosen, members = [], []
+    for i, credits_, amounts, gap, n in (
+        told.group_by("i", maintain_order=True).agg("e", "minor", pl.col("gap", "n").first()).iter_rows()
+    ):
+        if len(amounts) > SUBSET_MEMBERS_MAX:
+            continue
+        count, which = only_subset(amounts, gap)
+        its = [(e, i, -minor) for at, (e, minor) in enumerate(zip(credits_, amounts, strict=True)) if which >> at & 1]
+        if count == 1 and len(its) in {1, len(amounts)} and n + len(its) <= rules.group_size_max:
+            chosen.append((i, 2 ** len(amounts), n + len(amounts)))
+            members += its
+    schema = {"e": pl.UInt32, "i": pl.UInt32, "leg_minor": pl.Int64}
+    both = pl.concat(
+        [items.select("e", "i", leg_minor="e_amount_minor"), pl.DataFrame(members, schema=schema, orient="row")]
+    )
+    kept = pl.DataFrame(chosen, schema={"i": pl.UInt32, "tried": pl.Int32, "named": pl.Int32}, orient="row")
+    return _groups(both, GroupLevel.BY_CREDIT_NOTES, kept)
+
+
+def joined(legs: pl.DataFrame) -> pl.DataFrame:
+    """Return what the members of groups join (JOINED_SCHEMA), those with a line before those with a credit note.
+
+    The greatest credit note settles of the greatest item first, and a line what is left of each.
+    """
+    noted = legs.filter(pl.col("leg_minor") < 0).select("g").unique()
+    plain = legs.with_columns(c=pl.lit(None, dtype=pl.UInt32))
+    if noted.is_empty():
+        return shaped(plain, JOINED_SCHEMA)
+    order = legs.join(noted, on="g").sort(pl.col("g"), pl.col("leg_minor").abs(), "e", descending=[False, True, False])
+    found: list[tuple[int, int, int | None, int, int | None]] = []
+    for g, items, lines, amounts in order.group_by("g", maintain_order=True).agg("e", "i", "leg_minor").iter_rows():
+        found += _settled(g, lines[0], list(zip(items, amounts, strict=True)))
+    rows = pl.DataFrame(found, schema=JOINED_SCHEMA, orient="row")
+    return pl.concat([shaped(plain.join(noted, on="g", how="anti"), JOINED_SCHEMA), rows])
+
+
+def _settled(g: int, line: int, members: list[tuple[int, int]]) -> list[tuple[int, int, int | None, int, int | None]]:
+    """Return the legs of one group as rows of JOINED_SCHEMA; its members are sorted by what they are."""
+    credits_ = [(c, -minor) for c, minor in members if minor < 0]
+    by_money: list[tuple[int, int, int | None, int, int | None]] = []
+    by_note: list[tuple[int, int, int | None, int, int | None]] = []
+    note, left = credits_.pop(0)
+    for item, minor in ((e, minor) for e, minor in members if minor > 0):
+        rest = minor
+        while rest and left:
+            part = min(rest, left)
+            by_note.append((g, item, None, part, note))
+            rest, left = rest - part, left - part
+            if not left and credits_:
+                note, left = credits_.pop(0)
+        if rest:
+            by_money.append((g, item, line, rest, None))
+    return by_money + by_note
+
+
+def told_as(legs: pl.DataFrame, matches: pl.DataFrame) -> pl.DataFrame:
+    """Return matches with ``kind``, ``size`` and ``amount_minor`` of what those with credit notes join."""
+    noted = legs.filter(pl.col("g").is_in(legs.drop_nulls("c")["g"].unique().implode()))
+    if noted.is_empty():
+        return matches
+    several = pl.when(pl.col("e").n_unique() > 1)
+    told = noted.group_by("g").agg(
+        several.then(MatchKind.MANY_TO_MANY.value).otherwise(MatchKind.MANY_TO_ONE.value).cast(pl.Int8).alias("kind"),
+        pl.len().cast(pl.Int32).alias("size"),
+        pl.col("leg_minor").sum().alias("amount_minor"),
+    )
+    return matches.update(told, on="g")

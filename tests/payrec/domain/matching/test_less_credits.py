@@ -1,0 +1,185 @@
+"""A payment of invoices less credit notes: what proves it, what only hints at it, and that every amount is settled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from payrec.domain.matching.line_rules import Required
+from payrec.domain.matching.rules import (
+    KEY_ITEMS_MAX,
+    Confidence,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    Uniqueness,
+)
+from support.matching_frames import Item, Line, Outcome, Proposal, level, only, run, sure
+
+ONE = Item("one", amount=10_000, reference="INV-10001", name="Alpha", iban="DE1")
+TWO = Item("two", amount=1_500, reference="INV-10002", name="Alpha")
+NOTE = Item("note", amount=2_000, direction=-1, reference="CN-10001", name="Alpha")
+LINE = Line("i", amount=8_000, text="INV-10001 less CN-10001", name="Alpha")
+ALONE = replace(LINE, text="INV-10001")
+
+EXACT = (Confidence.EXACT, Uniqueness.UNIQUE, True)
+HINT = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
+
+
+def less(outcome: Outcome) -> list[Proposal]:
+    return [match for match in outcome.matches if level(match).less_credits]
+
+
+def test_what_is_quoted_less_the_quoted_credit_note_proves() -> None:
+    match = only(outcome := run([ONE, NOTE], [LINE]))
+    assert (level(match), match.kind) == (GroupLevel.BY_REFERENCES_LESS, MatchKind.MANY_TO_ONE)
+    assert match.legs == (("one", "i", 8_000), ("one", "note", 2_000))
+    assert (sure(match), match.amount, match.named) == (EXACT, 10_000, 2)
+    assert not outcome.items
+    assert not outcome.lines
+    leg = outcome.proposals.legs.row(1, named=True)
+    assert (leg["expected"], leg["contra_expected"], leg["incoming"]) == (0, 1, None)
+
+
+def test_a_supplier_is_paid_less_his_credit_note() -> None:
+    turned = [replace(row, direction=-row.direction) for row in (ONE, TWO, NOTE)]
+    line = replace(LINE, direction=-1, amount=9_500, text="INV-10001, INV-10002, CN-10001")
+    match = only(run(turned, [line]))
+    assert (match.kind, sure(match)) == (MatchKind.MANY_TO_MANY, EXACT)
+    assert match.legs == (("two", "i", 1_500), ("one", "i", 8_000), ("one", "note", 2_000))
+
+
+def test_all_of_a_group_id_less_its_credit_notes_proves() -> None:
+    items = [replace(row, group="PO-90001", name=f"Buyer {row.id}", iban=None) for row in (ONE, TWO, NOTE)]
+    match = only(run(items, [Line("i", amount=9_500, text="payout PO-90001", name="PSP")]))
+    assert (level(match), sure(match)) == (GroupLevel.BY_KEY_LESS, EXACT)
+    whole = only(run(items, [Line("i", amount=11_500, text="payout PO-90001")]))
+    assert (level(whole), len(whole.legs)) == (GroupLevel.BY_KEY, 2)
+
+
+def test_the_only_credit_note_that_fits_is_proposed_for_a_person() -> None:
+    other = replace(NOTE, id="other", amount=1_900, reference="CN-10002")
+    match = only(run([ONE, NOTE, other], [ALONE]))
+    assert (level(match), sure(match)) == (GroupLevel.BY_CREDIT_NOTES, HINT)
+    assert match.legs == (("one", "i", 8_000), ("one", "note", 2_000))
+    assert (match.named, match.tried) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [replace(NOTE, id="again", reference="CN-10002")],
+        [replace(NOTE, id="a", amount=1_200, reference="A-1"), replace(NOTE, id="b", amount=800, reference="B-1")],
+        # Too many to try all sets of them.
+        [replace(NOTE, id=f"n{at}", amount=9_000 + at, reference=None) for at in range(KEY_ITEMS_MAX)],
+    ],
+)
+def test_where_several_sets_fit_none_is_proposed(more: list[Item]) -> None:
+    assert not less(run([ONE, NOTE, *more], [ALONE]))
+
+
+def test_one_credit_note_or_all_but_not_some() -> None:
+    """Of many, some set has nearly any sum."""
+    notes = [replace(NOTE, id=f"n{at}", amount=100 + 2**at, reference=None) for at in range(4)]
+    for short, fits in ((102, True), (101 + 102 + 104 + 108, True), (101 + 102, False), (101 + 104 + 108, False)):
+        assert bool(less(run([ONE, *notes], [replace(ALONE, amount=10_000 - short)]))) == fits
+
+
+@pytest.mark.parametrize(
+    ("note", "line"),
+    [
+        ({"name": "Beta"}, {}),
+        ({"currency": "USD"}, {}),
+        ({"direction": 1}, {}),
+        ({"amount": 2_001}, {}),
+        ({"due": 30_000}, {}),
+        ({}, {"amount": 7_999}),
+        ({}, {"reversal": True}),
+        ({}, {"text": "INV-10001 CN-10001 INV-10002"}),  # of which something is left over
+    ],
+)
+def test_what_does_not_hold_whole_is_none(note: dict[str, Any], line: dict[str, Any]) -> None:
+    assert not less(run([ONE, TWO, replace(NOTE, **note)], [replace(LINE, **line)]))
+    if "text" not in line:
+        assert not less(run([ONE, replace(NOTE, **note)], [replace(ALONE, **line)]))
+
+
+def test_who_else_claims_the_credit_note_leaves_a_doubt() -> None:
+    # The note was paid out, or so somebody says who quotes it.
+    paid_out = Line("out", amount=2_000, direction=-1, text="CN-10001")
+    assert not less(run([ONE, NOTE], [LINE, paid_out]))
+    part = replace(paid_out, amount=700)
+    [match] = less(run([ONE, NOTE], [LINE, part]))
+    assert sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    # Of what somebody else names, nobody guesses.
+    assert not less(run([ONE, NOTE], [ALONE, part]))
+
+
+def test_what_a_person_has_refused_is_not_proposed_again() -> None:
+    assert not less(run([ONE, NOTE], [LINE], rejected=[("one", "note")]))
+    assert not less(run([ONE, NOTE], [LINE], rejected=[("one", "i")]))
+
+
+def test_what_a_rule_requires_is_not_guessed() -> None:
+    strict = MatchingRules(required=Required.REFERENCE)
+    assert less(run([ONE, NOTE], [LINE], strict))
+    assert not less(run([ONE, NOTE], [ALONE], strict))
+
+
+def test_as_many_as_a_group_may_have() -> None:
+    items = [replace(TWO, id=f"e{at}", reference=f"INV-2000{at}") for at in range(4)]
+    text = " ".join(["CN-10001", *(item.reference or "" for item in items)])
+    line = replace(LINE, amount=4_000, text=text)
+    assert less(run([*items, NOTE], [line], MatchingRules(group_size_max=5)))
+    assert not less(run([*items, NOTE], [line], MatchingRules(group_size_max=4)))
+
+
+_DRAWN = st.tuples(
+    st.lists(st.integers(1, 60), min_size=1, max_size=4),
+    st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    st.booleans(),
+    st.sampled_from(["quoted", "key", "silent"]),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(drawn=_DRAWN, seed=st.integers(0, 99))
+def test_every_amount_is_settled_whatever_the_order(drawn: tuple[list[int], list[int], bool, str], seed: int) -> None:
+    owed, notes, exact, how = drawn
+    paid = 1_000 * (sum(owed) - sum(notes)) + (not exact)
+    key = "PO-90001" if how == "key" else None
+    items = [
+        *(
+            replace(ONE, id=f"e{at}", amount=1_000 * n, reference=f"INV-2000{at}", group=key)
+            for at, n in enumerate(owed)
+        ),
+        *(
+            replace(NOTE, id=f"c{at}", amount=1_000 * n, reference=f"CN-3000{at}", group=key)
+            for at, n in enumerate(notes)
+        ),
+    ]
+    named = [item.reference or "" for item in items if how == "quoted" or item.direction == 1]
+    line = Line("i", amount=max(paid, 1), text=key or " ".join(named), name="Alpha")
+    outcome = run(items, [line])
+    for match in less(outcome):
+        taken: Counter[str] = Counter()
+        for one, other, minor in match.legs:
+            assert minor > 0
+            taken.update({one: minor, other: minor})
+        amounts = {row.id: row.amount for row in [*items, line]}
+        assert all(amounts[name] == minor for name, minor in taken.items())
+        assert "i" in taken
+        # What a line settles comes first, and no pair comes twice.
+        contra = ["i" not in leg for leg in match.legs]
+        assert contra == sorted(contra)
+        assert len({leg[:2] for leg in match.legs}) == len(match.legs)
+    if exact and how != "silent" and paid > 0:
+        assert [sure(match) for match in less(outcome)] == [EXACT]
+    shuffled = Random(seed).sample(items, len(items))  # noqa: S311 - data, not a secret
+    assert less(run(shuffled, [line])) == less(outcome)
