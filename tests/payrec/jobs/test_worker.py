@@ -82,13 +82,18 @@ async def test_what_a_killed_worker_was_doing_is_done_once_by_another(
         jobs = [await world.ended(job_id) for job_id in (run["jobId"], upload["jobId"])]
         assert [(j["status"], j["attempts"]) for j in jobs] == [("succeeded", 2)] * 2
         assert (await world.bystander.get(f"/jobs/{other.json()['jobId']}")).json() == before
+
+        async def all_woken() -> bool:
+            return await look(superuser, "SELECT * FROM jobs.procrastinate_jobs WHERE status = 'doing'") == []
+
+        # The end kills the worker, whatever it does.
+        await until(all_woken, "no wake-up is under way")
     assert len(await world.matches()) == 1
     found = (await world.tenant.get(f"/imports/{upload['id']}")).json()
     assert (found["status"], found["counts"]["accepted"]) == ("completed", 1)
     ends = await world.sql(f"SELECT count(*) AS n FROM {TOLD} WHERE type IN ('job.succeeded', 'import.completed')")  # noqa: S608
     assert ends == [{"n": 3}]
     assert (await world.tenant.get(found["contentUrl"])).status_code == 200
-    assert await look(superuser, "SELECT * FROM jobs.procrastinate_jobs WHERE status = 'doing'") == []
 
 
 @pytest.mark.parametrize(
