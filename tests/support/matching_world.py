@@ -11,11 +11,15 @@ from typing import Any
 import httpx2
 
 from payrec.domain.scope import TenantScope
+from payrec.errors import UnavailableError
 from payrec.storage.rows import fetch_all
 from support.service import Service, Tenant
 from support.tenant_data import scope_of_tenant
 
 DEADLINE_SECONDS = 20.0
+CLEANED_AT_MOST = 3
+"""How often tables are emptied when others have them."""
+
 ENVIRONMENT = "production"
 DECISIONS = ("allocation", "leg", "match")
 HISTORY = ("allocation_state", "match_state", "open_reason_state", "reversal_link_state", "stated_row")
@@ -199,7 +203,7 @@ class World:
     async def clean(self) -> None:
         """Forget everything in both environments, and the settings."""
         for scope in (self.scope, self.bystander_scope):
-            await self._sql(scope, f"TRUNCATE {', '.join(TABLES)}")
+            await self._emptied(scope)
         async with self.service.factory.context.database.control() as connection:
             await connection.execute("UPDATE tenant SET settings = '{}'")
 
@@ -210,6 +214,17 @@ class World:
         counts.append("SELECT count(*) AS n FROM job WHERE kind = 'match'")
         rows = await self._sql(self.bystander_scope, " UNION ALL ".join(counts))
         return sum(row["n"] for row in rows)
+
+    async def _emptied(self, scope: TenantScope) -> None:
+        for left in reversed(range(CLEANED_AT_MOST)):
+            try:
+                await self._sql(scope, f"TRUNCATE {', '.join(TABLES)}")
+            except UnavailableError:
+                # Whoever numbers what the test before has decided holds one of the tables and waits for another.
+                if not left:
+                    raise
+            else:
+                return
 
     async def _sql(self, scope: TenantScope, query: str, *parameters: Any) -> list[dict[str, Any]]:
         async with self.service.factory.context.database.tenant(scope) as connection:
