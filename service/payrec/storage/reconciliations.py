@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.constants.accounts import STATEMENTS_APART_MAX
-from payrec.constants.reports import REPORT_MEMORY_MIB
+from payrec.constants.reports import REPORT_MEMORY_MIB, REPORT_SECONDS_MAX
 from payrec.models.reconciliations import ReconciliationLineQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import created
@@ -233,9 +233,10 @@ class ReconciliationStore:
         }
 
     async def prepare(self) -> None:
-        """Give the transaction what adding up needs: memory for joins, and no time spent on compiling."""
+        """Give the transaction what adding up needs: memory for joins, no time spent on compiling, and an end."""
         settings = (
-            f"SET LOCAL work_mem = '{REPORT_MEMORY_MIB}MB'; SET LOCAL jit = off; SET LOCAL parallel_tuple_cost = 0.01"
+            f"SET LOCAL work_mem = '{REPORT_MEMORY_MIB}MB'; SET LOCAL jit = off; SET LOCAL parallel_tuple_cost = 0.01;"
+            f" SET LOCAL statement_timeout = '{REPORT_SECONDS_MAX}s'"
         )
         await self._connection.execute(settings.encode(), prepare=False)
 
