@@ -149,12 +149,13 @@ _WHOLE_SHARES: Final = ", ".join(f"('{part}', s.{part}_count, s.{part})" for par
 _SUMS: Final = f"""
     SELECT told.* FROM (
         WITH {_LATE}, apart AS MATERIALIZED (
-            SELECT i.*, EXISTS (SELECT FROM incoming_open o WHERE o.transaction_id = i.id) AS is_open
+            SELECT i.*, o.transaction_id IS NOT NULL AS is_open
             FROM (
                 SELECT transaction_id AS id FROM allocation WHERE side = 2 AND {RARE_STATUS}
                 UNION SELECT incoming_id FROM reversal_link UNION SELECT reversal_id FROM reversal_link
                 UNION SELECT id FROM late
             ) s JOIN incoming_transaction i ON i.id = s.id
+            LEFT JOIN incoming_open o ON o.transaction_id = i.id
             WHERE {_OF_ACCOUNT}
         ), whole AS (
             SELECT {_WHOLE_SUMMED}
