@@ -30,6 +30,7 @@ from payrec.services.tenant_resource_keys import revocations
 from payrec.services.tenant_resource_units import ResourceTools, ResourceUnits, environment_of, place
 from payrec.storage.blob_remnants import BlobRemnantStore
 from payrec.storage.migrations import is_ahead
+from payrec.storage.provisioning import has_unknown_tables
 from payrec.storage.tenant_resource_keys import TenantResourceKeyStore
 from payrec.storage.tenant_resources import TenantResourceStore
 from payrec.storage.tombstones import TombstoneStore
@@ -118,7 +119,7 @@ class TenantResourceEnvironments(ResourceUnits):
     async def drop_environment(self, tenant_id: UUID, environment: str) -> None:
         """Revoke the environment's keys, rename its schema to a tombstone, forget it; dropping follows later.
 
-        Another's schema of that name stays. An environment that is not there is no error.
+        Another's schema of that name stays, and one with tables that payrec did not make. An environment that is not there is no error.
         """
         await self._entomb(tenant_id, environment)
 
@@ -192,10 +193,13 @@ class TenantResourceEnvironments(ResourceUnits):
             keys = TenantResourceKeyStore(connection, tenant_id=tenant_id)
             records = revocations(await keys.revoke_everything(at=now, environment=environment), row)
             name = tombstone_name(found["id"])
-            renamed = await tombstones.rename(schema, role, name)
-            await tombstones.add(
-                name, schema=schema, role=role, tenant_id=tenant_id, dropped_at=now, due_at=now + TOMBSTONE_REST
-            )
+            # One that was to be taken over and was refused for what is in it stays as it is, and its role with it.
+            refused = found["revision"] is None and await has_unknown_tables(connection, schema)
+            renamed = not refused and await tombstones.rename(schema, role, name)
+            if not refused:
+                await tombstones.add(
+                    name, schema=schema, role=role, tenant_id=tenant_id, dropped_at=now, due_at=now + TOMBSTONE_REST
+                )
             await store.remove_environment(found["id"])
             await BlobRemnantStore(connection).add(found["id"], tenant_id=tenant_id, dropped_at=now)
             after = {**place(row), "environment": environment, "tombstone": name if renamed else None}

@@ -55,6 +55,12 @@ _HAS_TABLES: Final = """
             AND relkind IN ('r', 'p') AND relname <> 'alembic_version'
     ) AS found
 """
+_HAS_VERSION: Final = """
+    SELECT EXISTS (
+        SELECT FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s)
+            AND relkind = 'r' AND relname = 'alembic_version'
+    ) AS found
+"""
 _VERSION_TABLE: Final = (
     "CREATE TABLE alembic_version (version_num varchar(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
@@ -204,8 +210,7 @@ class Provisioner:
             if revision is not None:
                 await _check_tables(connection, scope.schema_name, revision)
                 return revision, corrected
-            found = await (await connection.execute(_HAS_TABLES, (scope.schema_name,))).fetchone()
-            if found is not None and found["found"]:
+            if await _tells(connection, _HAS_TABLES, scope.schema_name):
                 if known is None:
                     raise SchemaConflictError(
                         "the schema has tables and no alembic_version that says which: it was not made by payrec, or"
@@ -228,6 +233,17 @@ async def owner_of(connection: Connection, schema: str) -> str | None:
     """Return the role that a schema belongs to; None where there is no such schema."""
     found = await (await connection.execute(_SCHEMA_OWNER, (schema,))).fetchone()
     return None if found is None else str(found["owner"])
+
+
+async def has_unknown_tables(connection: Connection, schema: str) -> bool:
+    """Tell whether the schema has tables and none that says of which revision: payrec makes both in one transaction."""
+    has_tables = await _tells(connection, _HAS_TABLES, schema)
+    return has_tables and not await _tells(connection, _HAS_VERSION, schema)
+
+
+async def _tells(connection: Connection, query: str, schema: str) -> bool:
+    found = await (await connection.execute(query, (schema,))).fetchone()
+    return found is not None and bool(found["found"])
 
 
 async def _open(connection: Connection, schema: str) -> tuple[str, ...]:
