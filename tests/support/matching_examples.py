@@ -58,6 +58,14 @@ EXAMPLES = (
         incoming=({"amount": "75.00", "remittance": "for 4711"},),
     ),
     Example(
+        key="near_reference",
+        expected=(
+            {"amount": "60.00", "reference": "INV-2026-0417"},
+            {"amount": "60.00", "reference": "INV-2026-0522"},
+        ),
+        incoming=({"amount": "60.00", "remittance": "Invoice 2026-0471"},),
+    ),
+    Example(
         key="common_reference",
         expected=tuple({"amount": f"{600 + at}.00", "reference": "RENT2026", **BOLT} for at in range(13)),
         incoming=({"amount": "604.00", "remittance": "RENT2026", **BOLT},),
@@ -253,6 +261,15 @@ EXAMPLES = (
         incoming=tuple(
             {"amount": "100.00", "bookingDate": day, "remittance": "as agreed", **BOLT}
             for day in ("2026-03-02", "2026-04-01", "2026-05-04")
+        ),
+    ),
+    Example(
+        key="by_unnamed_parts",
+        expected=({"amount": "300.10", "reference": "INV-2026-1051", **BOLT},),
+        incoming=(
+            {"amount": "100.03", "bookingDate": "2026-03-02", "remittance": "as agreed", **BOLT},
+            {"amount": "100.03", "bookingDate": "2026-04-01", "remittance": "as agreed", **BOLT},
+            {"amount": "100.04", "bookingDate": "2026-05-04", "remittance": "the rest"},
         ),
     ),
     # money against money

@@ -11,7 +11,9 @@ NAMES = st.sampled_from(
 )
 ACCOUNTS = st.sampled_from([None, "DE1", "DE2", "DE3", "GIRO"])
 AMOUNTS = st.sampled_from([1_000, 2_000, 3_000, 3_030, 5_000, 9_000])
-WORDS = st.sampled_from([None, "INV-70001", "INV-70002", "RENT", "4711", "PO-2026-7", "CN-10001"])
+WORDS = st.sampled_from(
+    [None, "INV-70001", "INV-70002", "RENT", "4711", "PO-2026-7", "CN-10001", "INV-2026-70001", "INV-2026-70010"]
+)
 DIRECTIONS = st.sampled_from([1, 1, 1, -1])
 CURRENCIES = st.sampled_from(["EUR", "EUR", "EUR", "USD"])
 
@@ -68,7 +70,7 @@ def crowds(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
             direction=draw(st.sampled_from([1, 1, 1, 1, -1])),
             currency=draw(st.sampled_from(["EUR"] * 7 + ["USD"])),
             due=20_600 + draw(st.integers(0, 9)),
-            reference=draw(st.sampled_from([None, None, None, "INV-70001", "INV-70002"])),
+            reference=draw(st.sampled_from([None, None, None, "INV-70001", "INV-70002", "INV-2026-70001"])),
             name=draw(names),
             iban=draw(accounts),
             # Some have an equal.
@@ -81,7 +83,7 @@ def crowds(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
             f"i{at}",
             amount=draw(st.sampled_from([1_000, 1_000, 2_000, 3_000])),
             day=20_600 + draw(st.integers(0, 9)),
-            text=draw(st.sampled_from([None, None, "INV-70001"])),
+            text=draw(st.sampled_from([None, None, "INV-70001", "INV-2026-70010"])),
             name=draw(names),
             iban=draw(st.sampled_from([None, None, "DE1"])),
         )

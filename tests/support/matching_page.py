@@ -34,6 +34,7 @@ LEVEL_WORDS: Final = {
         "COMMON": "is quoted, but too many open items have it",
         "PARTIAL": "is quoted, but too short to prove anything",
         "FULL": "is quoted in full",
+        "NEAR": "is quoted in part or with a digit mistaken, beside an equal amount",
     },
     "end_to_end": {
         "DIFFERENT": "differs",
@@ -82,6 +83,7 @@ LEVEL_WORDS: Final = {
         "BY_REFERENCES_LESS": "is all items less all credit notes that the payment quotes",
         "BY_KEY_LESS": "is all that is open of such a group id, less its credit notes",
         "BY_CREDIT_NOTES": "is all items that the payment quotes, less the only credit notes of theirs that fit",
+        "BY_UNNAMED_PARTS": "is equal payments, some of nobody in particular, at least half of the item's counterparty",
     },
 }
 """What each level means to a reader, by the feature. The silent level 0 is not told."""

@@ -73,6 +73,14 @@ def _quoted(world: World, payer: int) -> None:
     world.line(world.any_of(payer, None), item.amount, text=f"Invoice {item.reference} thanks")
 
 
+def _nearly_quoted(world: World, payer: int) -> None:
+    item = world.item(payer, world.amount(), reference=f"INV-2026-{400_000 + 7 * len(world.items):07d}")
+    if world.any_of(1, 0):
+        world.item(world.any_of(payer, 0, 1), item.amount, reference=f"{item.reference}{world.any_of(1, 2)}")
+    text = world.any_of(item.reference[-6:], item.reference[:-1], f"{item.reference[:-3]}9{item.reference[-2:]}")
+    world.line(world.any_of(payer, None), item.amount, text=f"Invoice {text} thanks")
+
+
 def _by_id(world: World, payer: int) -> None:
     number = len(world.items)
     item = world.item(payer, world.amount(), end_to_end_id=f"ORDER-{number:05d}")
@@ -132,6 +140,14 @@ def _equal_parts(world: World, payer: int) -> None:
         world.line(payer, part, day=20_590 + 10 * at)
 
 
+def _unnamed_parts(world: World, payer: int) -> None:
+    """Some of the parts do not say who pays; now and then one more has the amount, or that of another payer."""
+    part, count = world.amount(), world.any_of(2, 3, 4)
+    world.item(payer, part * count)
+    for at in range(count + world.any_of(0, 0, 1)):
+        world.line(payer if at < (count + 1) // 2 else None, part, day=20_590 + 10 * at)
+
+
 def _repeated(world: World, payer: int) -> None:
     item = world.item(payer, world.amount())
     line = world.line(payer, item.amount, text=world.any_of(None, item.reference))
@@ -168,6 +184,7 @@ Story = Callable[[World, int], None]
 STORIES: Final[Mapping[str, Story]] = MappingProxyType(
     {
         "quoted": _quoted,
+        "nearly quoted": _nearly_quoted,
         "by id": _by_id,
         "of a payer": _of_payer,
         "misspelt": _misspelt,
@@ -178,6 +195,7 @@ STORIES: Final[Mapping[str, Story]] = MappingProxyType(
         "instalments": _instalments,
         "run": _run,
         "equal parts": _equal_parts,
+        "unnamed parts": _unnamed_parts,
         "repeated": _repeated,
         "taken back": _taken_back,
         "common": _common,

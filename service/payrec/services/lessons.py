@@ -76,6 +76,8 @@ def of_proofs(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
         pl.col("kind") == MatchKind.ONE_TO_ONE.value,
         pl.col("name_level").is_in(_MEANT),
     )
+    if proofs.is_empty():
+        return pl.DataFrame()
     legs = proposals.legs.join(proofs.select("proposal"), on="proposal", how="semi")
     texts = snapshot.names.unique("key", keep="first", maintain_order=True)
     found = pl.DataFrame(

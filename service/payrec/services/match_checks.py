@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.matching.digits import is_alike
 from payrec.domain.matching.keys import ExpectedKeys, IncomingKeys, expected_keys, incoming_keys, is_proving
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
@@ -84,6 +85,12 @@ class Joined:
     def hints(self) -> bool:
         """Whether the line quotes the item's reference or end-to-end id, by what is too short to prove anything."""
         return any(self.quotes(k, proving=False) for k in (self.expected.reference_key, self.expected.end_to_end_key))
+
+    @property
+    def nearly_quotes(self) -> bool:
+        """Whether the line quotes a part of the item's reference, or the reference but for a digit."""
+        asked = self.expected.reference_digits
+        return asked is not None and any(is_alike(asked, quoted) for quoted in self.incoming.quoted_digits or ())
 
     @property
     def in_batch(self) -> bool:
@@ -268,8 +275,9 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
     match feature, level:
         case "reference", ReferenceLevel.FULL:
             return leg.unnamed or (leg.proves if grouped else leg.quotes(leg.expected.reference_key, proving=True))
-        case "reference", ReferenceLevel.PARTIAL:
-            return leg.quotes(leg.expected.reference_key, proving=False)
+        case "reference", ReferenceLevel.PARTIAL | ReferenceLevel.NEAR:
+            nearly = level is ReferenceLevel.NEAR
+            return leg.nearly_quotes if nearly else leg.quotes(leg.expected.reference_key, proving=False)
         case "end_to_end", EndToEndLevel.EQUAL:
             return leg.unnamed or leg.quotes(leg.expected.end_to_end_key, proving=True)
         case "end_to_end", EndToEndLevel.PARTIAL:

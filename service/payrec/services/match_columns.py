@@ -59,6 +59,11 @@ def expected_frame(rows: CopiedRows) -> pl.DataFrame:
     return _frame(rows, EXPECTED_COLUMNS, EXPECTED_SCHEMA)
 
 
+def unnumbered_frame(rows: CopiedRows) -> pl.DataFrame:
+    """Return the same rows without ``ordinal``."""
+    return _typed(rows, EXPECTED_COLUMNS, EXPECTED_SCHEMA)
+
+
 def incoming_frame(rows: CopiedRows) -> pl.DataFrame:
     """Return the rows that ``MatchRunStore.read_incoming`` has read."""
     return _frame(rows, INCOMING_COLUMNS, INCOMING_SCHEMA)
@@ -156,7 +161,11 @@ def ids_of(texts: pl.Series) -> pl.Series:
 
 def _frame(rows: CopiedRows, columns: list[str], schema: Mapping[str, Any]) -> pl.DataFrame:
     """Return the rows in the engine's types, with their number as ``ordinal``."""
+    return _typed(rows, columns, schema).with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
+
+
+def _typed(rows: CopiedRows, columns: list[str], schema: Mapping[str, Any]) -> pl.DataFrame:
     types = {
         _RENAMED.get(name, name): _NOT_THE_ENGINES.get(name) or schema[_RENAMED.get(name, name)] for name in columns
     }
-    return decoded(rows, types).with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
+    return decoded(rows, types)

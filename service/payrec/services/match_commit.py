@@ -86,9 +86,10 @@ class MatchCommit:
         await store.hold()
         draft, takes = await self._without_refused(draft, takes)
         draft, takes = await self._without_conflicts(draft, takes, written)
-        if self._filtered:
-            await store.own()
-        stored = await store.stored(filtered=bool(self._filtered))
+        own = await store.own() if self._filtered else None
+        accepts = any(taken.height for taken in takes.accepted)
+        # A filtered run supersedes its own proposals, and those whose amounts it takes.
+        stored = await store.stored(filtered=bool(self._filtered)) if own != 0 or accepts else None
         kept: bytes = b""
         if stored is not None:
             same, kept = await asyncio.to_thread(draft.kept, stored)
@@ -98,7 +99,7 @@ class MatchCommit:
         _count(written, draft)
 
         async def tell() -> None:
-            if any(taken.height for taken in takes.accepted):
+            if accepts:
                 places = await store.allocate_more(change_id=unit.change_id, at=unit.now)
                 await store.allocate(await asyncio.to_thread(takes.allocations, places, stamp))
                 await store.close(expected=takes.accepted[0].height, incoming=takes.accepted[1].height)

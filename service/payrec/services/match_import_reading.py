@@ -7,8 +7,6 @@ from datetime import datetime
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
-from payrec.domain.money import MoneyError, parse_decimal
-from payrec.errors import PayrecError
 from payrec.formats.base import RecordError
 from payrec.models.match_imports import (
     RECORD_FIELDS,
@@ -18,7 +16,7 @@ from payrec.models.match_imports import (
     ImportedLeg,
     MatchImportOptions,
 )
-from payrec.services.record_loading import RecordReading
+from payrec.services.record_loading import RecordReading, minor_said
 from payrec.services.validation import validated
 
 _OF_LINE: Final = frozenset(
@@ -52,7 +50,6 @@ class MatchImportReading(RecordReading[GivenDecision]):
         super().__init__(stream, row, options, fields=RECORD_FIELDS, integers=RECORD_INTEGERS, monotonic=monotonic)
         self._now = now
         self._ordinal = 0
-        self.duplicates = 0
 
     def understood(self, record: dict[str, Any]) -> GivenDecision:
         """Return what a record says."""
@@ -88,27 +85,6 @@ class MatchImportReading(RecordReading[GivenDecision]):
             legs += [{"ordinal": self._ordinal, **leg} for leg in given.legs]
         return decisions, legs
 
-    def repeated(self) -> None:
-        """Note that a decision is stored already, or was in the file before: the same again changes nothing."""
-        self.counts.accepted -= 1
-        self.duplicates += 1
-
-    def refuse(self, line: int, error: RecordError | PayrecError) -> None:
-        """Note that a record that could be read is not taken."""
-        self.counts.accepted -= 1
-        self.reject(line, error)
-
-    def values(self) -> dict[str, Any]:
-        """Return what the import tells of the file that was read."""
-        return {
-            **self.form(),
-            "records": self.counts.records + self.duplicates,
-            "accepted": self.counts.accepted,
-            "duplicates": self.duplicates,
-            "skipped": 0,
-            "rejected": self.counts.rejected,
-        }
-
 
 def _minor(leg: ImportedLeg) -> int:
     """Return what a leg takes, when it says enough.
@@ -125,19 +101,9 @@ def _minor(leg: ImportedLeg) -> int:
     says_more = _OF_LINE & leg.model_fields_set and any(getattr(leg, name) is not None for name in _OF_LINE)
     if leg.incoming_external_id is not None and says_more:
         raise RecordError("incoming_once", "/incomingExternalId: names the line, and nothing else does beside it")
-    if (leg.amount is None) == (leg.amount_minor is None):
-        raise RecordError("amount_once", "exactly one of amountMinor and amount is required")
-    if leg.amount is None:
-        return leg.amount_minor or 0
-    if leg.currency is None:
+    if leg.amount is not None and leg.amount_minor is None and leg.currency is None:
         raise RecordError("currency_required", "/amount: needs the currency")
-    try:
-        minor = parse_decimal(leg.amount, leg.currency)
-    except MoneyError as error:
-        raise RecordError(error.code, f"/amount: {error.detail}") from None
-    if not minor:
-        raise RecordError("amount_out_of_range", "/amount: must be more than nothing")
-    return minor
+    return minor_said(leg.amount_minor, leg.amount, leg.currency or "")
 
 
 def _staged_leg(leg: ImportedLeg, place: int) -> dict[str, Any]:

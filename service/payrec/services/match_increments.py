@@ -25,7 +25,6 @@ from payrec.services.match_columns import (
     Snapshot,
     advices_frame,
     array_of,
-    expected_frame,
     frame_of,
     incoming_frame,
     named,
@@ -33,6 +32,7 @@ from payrec.services.match_columns import (
     rates_frame,
     snapshot_of,
     texts_of,
+    unnumbered_frame,
 )
 from payrec.services.match_runs import filters_of
 from payrec.storage.allocations import Side
@@ -44,7 +44,6 @@ from payrec.storage.match_keys import MatchKeyStore
 from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_runs import MatchRunStore
 from payrec.storage.remittance_advices import RemittanceAdviceStore
-from payrec.storage.rows import CopiedRows
 
 ITEMS_PER_LINE_LOOKED_UP: Final = 20
 """Open items for each line from which on looking up what a line may reach costs less than reading all of them."""
@@ -104,7 +103,7 @@ class MatchIncrements:
                 # As many as are allowed, and one that is too many.
                 if await store.lines_within(most + 1) > most:
                     return None
-                undecided = _items_of(await store.undecided(limit=most + 1))
+                undecided = unnumbered_frame(await store.undecided(limit=most + 1))
                 if undecided.height > most:
                     return None
             data = await MatchRunStore(other).read_incoming(incoming_filter)
@@ -216,16 +215,12 @@ class _Increment:
             rows = await self._items.priced(wanted.amounts)
             return await asyncio.to_thread(decoded, rows, {name: schema[name] for name in PRICED_COLUMNS})
         if wanted.ids.len():
-            return _items_of(await self._items.of_ids(texts_of(wanted.ids)))
-        return _items_of(await self._items.read(wanted.keys()))
+            return unnumbered_frame(await self._items.of_ids(texts_of(wanted.ids)))
+        return unnumbered_frame(await self._items.read(wanted.keys()))
 
 
 async def _counted(store: MatchKeyStore, items_open: int | None) -> int:
     return await store.items_open() if items_open is None else items_open
-
-
-def _items_of(rows: CopiedRows) -> pl.DataFrame:
-    return expected_frame(rows).drop("ordinal")
 
 
 def _asked(asking: Asking, found: pl.DataFrame | None) -> Wanted | pl.DataFrame:

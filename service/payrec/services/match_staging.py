@@ -178,6 +178,8 @@ class Draft:
 
     def rows(self, stamp: Stamp) -> Rows:
         """Render what is new."""
+        if self.matches.is_empty():
+            return Rows(matches=b"", legs=b"", events=b"")
         matches = self.matches.with_columns(content_key=self._content_keys())
         return Rows(
             matches=encoded(_match_rows(self, matches, stamp).select(MATCH_COLUMNS), json=_JSON),
@@ -378,14 +380,15 @@ def _match_rows(draft: Draft, matches: pl.DataFrame, stamp: Stamp) -> pl.DataFra
 
 def _events(draft: Draft, stamp: Stamp) -> pl.DataFrame:
     """Return the events of new matches, each naming a bounded number of them."""
+    matches = draft.matches.select("match_id", status=draft.status)
     told = [
         # In the order of the proposals, which is that of their new ids.
-        draft.matches.filter(draft.status == status)
-        .select(chunk=pl.int_range(pl.len()) // EVENT_IDS_MAX, resource_ids="match_id")
+        of_status.select(chunk=pl.int_range(pl.len()) // EVENT_IDS_MAX, resource_ids="match_id")
         .group_by("chunk", maintain_order=True)
         .agg("resource_ids")
         .with_columns(type=pl.lit(f"match.{status}"))
         for status in ("proposed", "pending_approval", "accepted")
+        if not (of_status := matches.filter(pl.col("status") == status)).is_empty()
     ]
     return (
         pl.concat(told)

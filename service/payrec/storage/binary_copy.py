@@ -257,6 +257,8 @@ def _anywhere(data: _Bytes, kind: str) -> npt.NDArray[Any]:
 
 def _column(column: pl.Series, *, json: bool) -> _Cells | _Each:
     kind = column.dtype
+    if column.null_count() == column.len():
+        return _Cells((_NULL,), None, lambda _length, rows: rows)
     if isinstance(kind, pl.List):
         return _each(column, _id_arrays(column.drop_nulls()))
     if json:
@@ -264,17 +266,21 @@ def _column(column: pl.Series, *, json: bool) -> _Cells | _Each:
     if kind == pl.String():
         return _texts(column)
     if kind in _INTEGERS:
-        return _fixed(column, column.fill_null(0).to_numpy().astype(_INTEGERS[kind]))
+        return _fixed(column, _filled(column, 0).to_numpy().astype(_INTEGERS[kind]))
     if kind == pl.Date():
-        return _fixed(column, (column.to_physical().fill_null(0).to_numpy() - _FIRST_DAY).astype(">i4"))
+        return _fixed(column, (_filled(column.to_physical(), 0).to_numpy() - _FIRST_DAY).astype(">i4"))
     if isinstance(kind, pl.Datetime):
-        since = column.dt.epoch("us").fill_null(0).to_numpy() - _FIRST_MICROSECOND
+        since = _filled(column.to_physical(), 0).to_numpy() - _FIRST_MICROSECOND
         return _fixed(column, since.astype(">i8"))
     if kind == pl.Boolean():
-        return _fixed(column, column.fill_null(value=False).to_numpy().astype("u1"))
+        return _fixed(column, _filled(column, value=False).to_numpy().astype("u1"))
     if kind == pl.Binary():
-        return _fixed(column, _ids(column.fill_null(bytes(_ID_BYTES))))
+        return _fixed(column, _ids(_filled(column, bytes(_ID_BYTES))))
     return _small_arrays(column)
+
+
+def _filled(column: pl.Series, value: object) -> pl.Series:
+    return column.fill_null(value) if column.null_count() else column
 
 
 def _ids(column: pl.Series) -> npt.NDArray[Any]:
@@ -292,8 +298,11 @@ def _fixed(column: pl.Series, raw: npt.NDArray[Any]) -> _Cells:
 
 def _texts(column: pl.Series) -> _Cells:
     """Return texts of which there are few different ones."""
-    different = column.drop_nulls().unique()
+    different = (column.drop_nulls() if column.null_count() else column).unique()
     texts = [text.encode() for text in different.to_list()]
+    if len(texts) == 1 and not column.null_count():
+        one = np.array(texts, f"V{len(texts[0])}") if texts[0] else np.empty(1)
+        return _Cells((len(texts[0]),), None, lambda _length, rows: np.repeat(one, rows.size))
     lengths = sorted({*map(len, texts), *([_NULL] if column.null_count() else [])})
     number = column.replace_strict(different, pl.int_range(different.len(), eager=True), return_dtype=pl.Int64)
     numbers = number.cast(pl.Int64).fill_null(_NULL).to_numpy()

@@ -16,7 +16,7 @@ from payrec.storage.history import HistoryStore
 from payrec.storage.history_relations import at_instant, had_status
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
 from payrec.storage.reasons import reason_code
-from payrec.storage.rows import adapt, fetch_all, fetch_one, paired_insert
+from payrec.storage.rows import adapt, fetch_all, fetch_one, in_order, paired_insert
 from payrec.tables.allocations import RARE_STATUSES
 from payrec.tables.expected_transactions import ExpectedOpen, ExpectedTransaction
 
@@ -157,6 +157,11 @@ class ExpectedTransactionStore:
         begin = at_instant(*_TABLES) if as_of is not None else ""
         query = f"{begin}SELECT {COLUMNS} FROM {_JOINED} WHERE e.id = %(id)s"  # noqa: S608 - our own text
         return await fetch_one(self._connection, query, {"id": transaction_id, "today": today, "as_of": as_of})
+
+    async def many(self, ids: Sequence[UUID], *, today: date) -> list[dict[str, Any]]:
+        """Return those of the expected transactions that are stored, with their states, in the order of the ids."""
+        query = f"SELECT {COLUMNS} FROM {_JOINED} WHERE e.id = ANY(%(ids)s)"  # noqa: S608 - our own text
+        return in_order(await fetch_all(self._connection, query, {"ids": list(ids), "today": today}), ids)
 
     async def page(
         self, page: PageRequest, query: ExpectedTransactionQuery, *, today: date

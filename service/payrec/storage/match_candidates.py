@@ -12,11 +12,12 @@ from payrec.storage.rows import fetch_all, fetch_one
 _ITEM: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.min_minor, o.max_minor,
     o.due_day, o.from_day, o.to_day, o.reference_key, o.end_to_end_key, o.name_key, o.account_key, o.own_account_key,
-    o.terms
+    o.terms, o.reference_digits
 """
 _LINE: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.booking_day, o.value_day,
-    o.pending, o.duplicate, o.reference_keys, o.end_to_end_key, o.name_key, o.account_key, o.own_account_key
+    o.pending, o.duplicate, o.reference_keys, o.end_to_end_key, o.name_key, o.account_key, o.own_account_key,
+    o.quoted_digits
 """
 _COLUMNS: Final = {"expected": _ITEM, "incoming": _LINE}
 _OTHER: Final = {"expected": "incoming", "incoming": "expected"}

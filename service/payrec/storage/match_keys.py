@@ -14,7 +14,9 @@ NAME_COLUMNS: Final = ("reference_key", "end_to_end_key", "group_key")
 
 _CREDIT: Final = 1
 _DEBIT: Final = -1
-PRICED_COLUMNS: Final = ("transaction_id", "currency", "direction", "open_minor", "name_key", "account_key")
+PRICED_COLUMNS: Final = (
+    "transaction_id", "currency", "direction", "open_minor", "name_key", "account_key", "reference_digits",
+)  # fmt: skip
 """Columns of items that are looked up by their amount, in the order of the query."""
 
 _APART: Final = 1

@@ -38,15 +38,8 @@ TAKEN_COLUMNS: Final = ["transaction_id", "place", "open_minor", "revision", "mi
 of it then, what is accepted of it at once, and the first match that does so."""
 
 ALLOCATION_COLUMNS: Final = [
-    "transaction_id",
-    "amount_minor",
-    "allocated_minor",
-    "updated_at",
-    "version",
-    "side",
-    "status",
-    "change_id",
-]
+    "transaction_id", "amount_minor", "allocated_minor", "updated_at", "version", "side", "status", "change_id",
+]  # fmt: skip
 """Columns of a new allocation, in the order of COPY."""
 
 MATCH_COLUMNS: Final = [
@@ -265,6 +258,8 @@ class MatchProposalStore:
         if self._is_staged:
             await self._connection.execute(b"TRUNCATE taken_expected, taken_incoming")
         self._is_staged = True
+        if not expected and not incoming:
+            return
         await self._copy_in("taken_expected", TAKEN_COLUMNS, expected)
         await self._copy_in("taken_incoming", TAKEN_COLUMNS, incoming)
         # Without statistics the joins that follow would be planned for a handful of rows.
@@ -291,10 +286,12 @@ class MatchProposalStore:
         row = await fetch_one(self._connection, f"SELECT {_UNCHANGED} AS unchanged", parameters)
         return row is not None and row["unchanged"]
 
-    async def own(self) -> None:
-        """Find the proposals that join nothing but what the run looked at; nobody may decide meanwhile."""
-        await self._connection.execute(_OWN.encode(), prepare=False)
-        await self._connection.execute(b"ANALYZE own_proposal", prepare=False)
+    async def own(self) -> int:
+        """Find and count the proposals that join nothing but what the run looked at; nobody may decide meanwhile."""
+        cursor = await self._connection.execute(_OWN.encode(), prepare=False)
+        if cursor.rowcount:
+            await self._connection.execute(b"ANALYZE own_proposal", prepare=False)
+        return cursor.rowcount
 
     async def stored(self, *, filtered: bool = False) -> CopiedRows | None:
         """Return ``id`` and ``content_key`` of the proposals that there are, in binary; None if there are none.

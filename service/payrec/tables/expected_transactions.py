@@ -106,6 +106,8 @@ class ExpectedOpen(TenantTable, table=True):
     currency: str = Field(sa_column=column(str))
     terms: list[int] | None = Field(sa_column=array(int, nullable=True))
     """For each of the item's terms the amount, and then the last day on which it is enough."""
+    reference_digits: int | None = Field(sa_column=column(int, nullable=True))
+    """The digits of the reference as a number with a 1 before them."""
 
 
 class CounterpartyName(TenantTable, table=True):

@@ -123,3 +123,5 @@ class IncomingOpen(TenantTable, table=True):
     currency: str = Field(sa_column=column(str))
     reference_keys: list[int] = Field(sa_column=array(int))
     """Keys of the references that the line quotes, the structured one first."""
+    quoted_digits: list[int] | None = Field(sa_column=array(int, nullable=True))
+    """The digits of the words that the line quotes, as numbers with a 1 before them."""

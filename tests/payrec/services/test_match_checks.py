@@ -24,7 +24,7 @@ from payrec.services.match_checks import ENGINE_ACTOR_PREFIX, confidence, levels
 from payrec.services.match_group_proof import HYPOTHESES, Beside, again, proof
 from support.matching_frames import Item, Line, Proposal, run
 
-REFERENCES = st.sampled_from([None, "INV-2026-1", "INV-2026-2", "INV-2026-3", "RENT"])
+REFERENCES = st.sampled_from([None, "INV-2026-1", "INV-2026-12", "INV-2026-2", "INV-2026-3", "RENT"])
 AMOUNTS = st.sampled_from([1_000, 2_000, 3_000, 6_000])
 NAMES = st.sampled_from([None, "Bolt GmbH", "Nut AG"])
 GROUPS = st.sampled_from([None, None, "PO-2026-7"])

@@ -45,6 +45,14 @@ ADVICES_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 SETTLED_SCHEMA: Final = {"e": pl.UInt32(), "i": pl.UInt32(), "type": pl.Int8(), "amount_minor": pl.Int64()}
 """What an advice settles of an item without money."""
 
+_ADJUSTED: Final = {
+    "proposal": pl.UInt32(),
+    "type": pl.Int8(),
+    "e": pl.UInt32(),
+    "i": pl.UInt32(),
+    "amount_minor": pl.Int64(),
+    "rate": pl.String(),
+}
 _HEAD: Final = ("currency", "total_minor", "payment_key", "name_key")
 _LINE: Final = ("reference_key", "amount_minor", "deduction_minor")
 
@@ -277,6 +285,8 @@ def _left() -> pl.Expr:
 
 def adjustments_of(proposals: pl.DataFrame, legs: pl.DataFrame, settled: pl.DataFrame) -> pl.DataFrame:
     """Return what is ``settled`` without money in those of the proposals that advices list, as ``adjusted`` does."""
+    if settled.is_empty():
+        return pl.DataFrame(schema=_ADJUSTED)
     listed = proposals.filter(pl.col("group_level") == GroupLevel.BY_ADVICE.value)
     return (
         legs.select("proposal", "e", "i")

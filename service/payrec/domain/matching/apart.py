@@ -14,6 +14,9 @@ import polars as pl
 ITEMS_PER_LINE_MIN: Final = 4
 """Items for each line from which on those apart are left out; with fewer, most share something."""
 
+REACHED_ITEMS_FEW: Final = 64
+"""Items that were looked up for a few lines, up to which looking who of them is apart costs more than it saves."""
+
 _NAMES: Final = ("reference_key", "end_to_end_key", "group_key")
 _AMOUNT: Final = ("currency", "direction", "amount_minor")
 

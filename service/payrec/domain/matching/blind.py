@@ -8,13 +8,11 @@ ever accepted without a person.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, outside, parties, sets
+from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, outside, parties, roundness, sets
 from payrec.domain.matching.blind_parts import parts
 from payrec.domain.matching.blind_sums import sums
 from payrec.domain.matching.block import Candidates, with_code
@@ -54,7 +52,7 @@ _GROUP_SCHEMA: Final = {
     "named": pl.Int32(),  # transactions among which the set was found
     "coincidences_ppm": pl.Int64(),
     "tier": pl.Int8(),
-    "early": pl.Int32(),  # items that were not due yet
+    "rank": pl.Int64(),  # the least first
     "worse": pl.Int32(),  # less simple sets that have the amount too
     "unbounded": pl.Boolean(),
 }
@@ -81,11 +79,8 @@ def _feasible(hits: pl.DataFrame, legs: pl.DataFrame, refused: pl.DataFrame) -> 
 
 
 def _units(legs: pl.DataFrame) -> pl.DataFrame:
-    """Return ``h`` and ``unit``, what divides all amounts of a set."""
-    lists: Iterable[tuple[int, list[int]]] = legs.group_by("h").agg("leg_minor").iter_rows()
-    return pl.DataFrame(
-        [(h, math.gcd(*amounts)) for h, amounts in lists], schema={"h": pl.UInt32, "unit": pl.Int64}, orient="row"
-    )
+    """Return ``h`` and ``unit``, the round number that divides all amounts of a set."""
+    return legs.group_by("h").agg(unit=roundness(pl.col("leg_minor")).min())
 
 
 def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, ...]:
@@ -93,13 +88,11 @@ def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tupl
     hits, legs, crowded = sums(found, rules)
     hits = _feasible(hits, legs, refused)
     legs = legs.join(hits, on="h", how="semi")
-    early = legs.group_by("h").agg(early=(pl.col("due") > pl.col("day")).sum())
     best = pl.col("tier") == pl.col("tier").min().over("i")
     hits = (
         hits.with_columns(best=best)
         .with_columns(worse=(~pl.col("best")).sum().over("i"))
         .filter("best")
-        .join(early, on="h")
         .join(_units(legs), on="h")
         .join(found.lines.select("i", "party", "n", "reach", "depth"), on=["i", "party"])
         .with_columns(coincidences_ppm=coincidences_ppm(pl.col("tier")))
@@ -121,12 +114,10 @@ def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tupl
 def _by_parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, ...]:
     """Return groups of one item, their legs, and findings."""
     legs, beyond = parts(found, refused, rules)
-    items = legs.select("e", "tried", named="n").unique("e").sort("e").with_row_index("g")
+    items = legs.select("e", "tried", "level", "coincidences_ppm", named="n").unique("e").sort("e").with_row_index("g")
     groups = items.with_columns(
-        level=pl.lit(GroupLevel.BY_EQUAL_PARTS.value),
-        coincidences_ppm=None,
         tier=pl.lit(0),
-        early=pl.lit(0),
+        rank=pl.lit(0),
         worse=pl.lit(0),
         unbounded=pl.lit(value=False),
     )
@@ -173,6 +164,7 @@ def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.
     """Add what the rivals leave: ``status``, ``confidence`` and the probability. Nothing is ever ``auto``."""
     rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
     status = standing(pl.col("g").is_in(tied.implode()) | pl.col("twin"), unique=rivalry == 0)
+    unnamed = pl.col("group_level") == GroupLevel.BY_UNNAMED_PARTS.value
     return (
         groups.join(counted(shared.with_columns(claims=pl.lit(1))), on="g", how="left")
         .with_columns(
@@ -185,7 +177,7 @@ def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.
         .with_columns(status=status.cast(pl.Int8), total=pl.col("strength") * (1 + rivalry))
         .with_columns(
             probability_ppm=probability(),
-            confidence=pl.when(pl.col("status") == Uniqueness.UNIQUE.value)
+            confidence=pl.when((pl.col("status") == Uniqueness.UNIQUE.value) & ~unnamed)
             .then(Confidence.MEDIUM.value)
             .otherwise(Confidence.LOW.value)
             .cast(pl.Int8),
@@ -218,8 +210,8 @@ def blind(sides: Sides, busy: Taken, found: Candidates, refused: pl.DataFrame, r
     groups, legs = (frame.join(claimed, on="g", how="anti") for frame in (groups, legs))
     if groups.is_empty():
         return nothing(findings)
-    order = ["tier", "early", "score_milli", "i", "g"]
-    groups = told_by_legs(groups, legs, sides, found, rules).sort(order, descending=[False, False, True, False, False])
+    order = ["rank", "score_milli", "i", "g"]
+    groups = told_by_legs(groups, legs, sides, found, rules).sort(order, descending=[False, True, False, False])
     groups = groups.with_row_index("place")
     lost, tied = free(groups, legs, "tier")
     shared, instead = _rivals(groups, legs)

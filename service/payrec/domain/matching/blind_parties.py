@@ -6,7 +6,6 @@ speaks for the party of its account, or for those of its name.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -35,6 +34,10 @@ from payrec.domain.matching.score import span
 _DAYS_MAX: Final = 2**40
 """Beyond every day: the end of a window that an item does not have."""
 
+_NOUGHTS: Final = range(len(str(AMOUNT_MINOR_MAX)))
+ROUND: Final[tuple[int, ...]] = tuple(unit * 10**noughts for noughts in _NOUGHTS for unit in (1, 5))
+"""Round numbers, each of which divides the next: 1 or 5 with noughts."""
+
 
 class Tier(IntEnum):
     """Kinds of sets, the simplest first; to find one, all simpler ones are tried as well."""
@@ -59,6 +62,8 @@ class Parties:
     be expected), all three null if it has none, ``n`` (items of the party), ``reach``
     (about how far the sums of its items go), and ``depth``, the last Tier that is tried: less where the items are many,
     or so alike or round that a sum of that kind would say nothing."""
+    unnamed: pl.DataFrame
+    """Lines that do not say who pays: ``i``, ``part``, ``target``, ``since`` and ``until``."""
     over: pl.DataFrame
     """Lines ``i`` of parties that have too many items or lines, and the party's first item ``e``; and its items ``e``
     beside its first line."""
@@ -74,13 +79,21 @@ def _key(name: str) -> pl.Expr:
 
 
 def _of_items(items: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the items with ``party``, and which parties each name stands for."""
-    named = items.select("account", "name").drop_nulls().unique()
-    only = named.group_by("name").agg(pl.col("account").first(), accounts=pl.len()).filter(pl.col("accounts") == 1)
-    items = items.join(only.select("name", alias="account"), on="name", how="left").with_columns(
-        party=pl.coalesce("account", "alias", "name")
+    """Return the items beside each ``party`` that they may be of, and which parties each name stands for.
+
+    Who is told by name alone is of any account that the others of the name have, where these are few.
+    """
+    known = items.select("account", "name").drop_nulls().unique()
+    few = known.filter(pl.len().over("name") <= BLIND_PARTIES_MAX)
+    by_name = items.filter(pl.col("account").is_null()).drop_nulls("name")
+    items = pl.concat(
+        [
+            items.drop_nulls("account").with_columns(party="account"),
+            by_name.join(few.select("name", party="account"), on="name"),
+            by_name.join(few, on="name", how="anti").with_columns(party="name"),
+        ]
     )
-    return items.drop_nulls("party"), items.select("name", "party").drop_nulls().unique()
+    return items, items.select("name", "party").drop_nulls().unique()
 
 
 def _of_lines(lines: pl.DataFrame, items: pl.DataFrame, names: pl.DataFrame) -> pl.DataFrame:
@@ -119,17 +132,16 @@ def coincidences_ppm(tier: pl.Expr | int) -> pl.Expr:
     return sets(tier) * PARTS_PER_MILLION // (pl.col("reach") // pl.col("unit")).clip(lower_bound=1)
 
 
+def roundness(amount: pl.Expr) -> pl.Expr:
+    """Return the largest of ROUND that divides an amount; each divides the next, so the least of all divides all."""
+    return pl.max_horizontal(pl.when(amount % unit == 0).then(pl.lit(unit, dtype=pl.Int64)) for unit in ROUND)
+
+
 def _units(items: pl.DataFrame) -> pl.DataFrame:
     """Return ``unit`` of each party, and the ``reach`` of its sums: the median counts, lest one huge item widens it."""
-    lists = items.sort("party", "amount").group_by("party", maintain_order=True).agg("amount")
-    return pl.DataFrame(
-        [
-            (party, math.gcd(*amounts), len(amounts) * amounts[len(amounts) // 2])
-            for party, amounts in lists.iter_rows()
-        ],
-        schema={"party": pl.Int64, "unit": pl.Int64, "reach": pl.Int64},
-        orient="row",
-    )
+    amount = pl.col("amount")
+    median = amount.sort().get(pl.len() // 2)
+    return items.group_by("party").agg(unit=roundness(amount).min(), reach=pl.len().cast(pl.Int64) * median)
 
 
 def _looked_at(items: pl.DataFrame, lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -176,6 +188,7 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
     items = items.select(
         _key("account"),
         _key("name"),
+        "part",
         e="row",
         amount="amount_minor",
         due=pl.coalesce("due_day", "from_day", "to_day").cast(pl.Int64),
@@ -185,7 +198,9 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
     day = pl.col("day").cast(pl.Int64)
     lines = lines.select(
         _key("account"),
-        _key("name"),
+        # Who is called nearly as a counterparty, and as nobody else, is meant by that name.
+        "part",
+        name=pl.coalesce("similar_key", "name_key") ^ pl.col("salt"),
         i="row",
         target="amount_minor",
         day=day,
@@ -193,7 +208,8 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
         until=day + bound(rules, lambda bounds: bounds.date_window_days_before),
     )
     items, names = _of_items(items)
-    asking = _of_lines(lines, items, names).join(lines.drop("account", "name"), on="i")
+    asking = _of_lines(lines, items, names).join(lines.drop("account", "name", "part"), on="i")
+    unnamed = lines.filter(pl.all_horizontal(pl.col("account", "name").is_null()))
     asking = _possible(asking, items)
     found, many = _looked_at(items, asking)
     over = [
@@ -206,6 +222,7 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
         .select(
             "party",
             "e",
+            "part",
             "amount",
             "due",
             "opens",
@@ -218,5 +235,6 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
     return Parties(
         members=members,
         lines=asking.join(found, on="party").sort("i", "party"),
+        unnamed=unnamed.select("i", "part", "target", "since", "until"),
         over=pl.concat([frame.select("e", "i") for frame in over]),
     )

@@ -17,7 +17,7 @@ from payrec.domain.matching.blind_parties import Parties, Tier, pieces
 from payrec.domain.matching.columns import shaped
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, BLIND_CHUNK_ROWS, BLIND_HITS_MAX, MatchingRules
 
-HIT_SCHEMA: Final = {
+_FOUND_SCHEMA: Final = {
     "i": pl.UInt32(),
     "party": pl.Int64(),
     "tier": pl.Int8(),
@@ -26,15 +26,21 @@ HIT_SCHEMA: Final = {
     "third": pl.Int32(),  # the second one left out
     "last": pl.Int32(),
 }
+HIT_SCHEMA: Final = {**_FOUND_SCHEMA, "rank": pl.Int64()}
+"""The simplest rank first, and of equally simple ones those that are due when the line is booked."""
+
+_EARLY: Final = 2**32
+"""More days than there are."""
+
 _LEFT_OUT_MAX: Final = 2
 
-_ORDER: Final = ("i", "tier", "party", "first", "last", "second", "third")
+_ORDER: Final = ("i", "rank", "party", "first", "last", "second", "third")
 
 _NONE: Final = pl.lit(None, dtype=pl.Int32)
 
 
 def _hits(frame: pl.DataFrame) -> pl.DataFrame:
-    return shaped(frame, HIT_SCHEMA)
+    return shaped(frame, _FOUND_SCHEMA)
 
 
 def _chunks(found: Parties) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
@@ -123,16 +129,26 @@ def _few(members: pl.DataFrame, lines: pl.DataFrame, rules: MatchingRules) -> pl
     return pl.concat(found)
 
 
-def _cut(hits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Keep the simplest sets of each line, with how many there are in ``all``; and name the lines with too many.
+def _ranked(hits: pl.DataFrame, members: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    """Add ``rank``: who pays several items at once pays about when the last of them is due, and seldom before."""
+    last = members.select("party", "due", last="at")
+    days = hits.join(lines.select("i", "party", "day"), on=["i", "party"]).join(last, on=["party", "last"])
+    late = (pl.col("day") - pl.col("due")).fill_null(_EARLY - 1)
+    when = pl.when(late < 0).then(_EARLY - late).otherwise(late)
+    return shaped(days.with_columns(rank=pl.col("tier").cast(pl.Int64) * 2 * _EARLY + when), HIT_SCHEMA)
 
-    Equal amounts can have very many sets of one sum: of more than could be told as alternatives, none is kept.
+
+def _cut(hits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Keep the first sets of each line, with how many there are in ``all``; and name the lines with too many.
+
+    Equal amounts can have very many sets of one sum: where more are alike than could be told as alternatives, none is
+    kept.
     """
-    counts = hits.group_by("i").agg(pl.col("party").min(), simplest=pl.col("tier").min(), all=pl.len())
+    counts = hits.group_by("i").agg(pl.col("party").min(), first_rank=pl.col("rank").min(), all=pl.len())
     counted = hits.join(counts.drop("party"), on="i")
-    same = counted.filter(pl.col("tier") == pl.col("simplest")).group_by("i").agg(same=pl.len())
+    same = counted.filter(pl.col("rank") == pl.col("first_rank")).group_by("i").agg(same=pl.len())
     many = same.filter(pl.col("same") > ALTERNATIVES_MAX + 1)
-    kept = counted.join(many, on="i", how="anti").drop("simplest").sort(_ORDER, nulls_last=True)
+    kept = counted.join(many, on="i", how="anti").drop("first_rank").sort(_ORDER, nulls_last=True)
     kept = kept.filter(pl.int_range(pl.len()).over("i") < BLIND_HITS_MAX)
     return kept, counts.join(many, on="i", how="semi").select("i", "party")
 
@@ -146,7 +162,8 @@ def sums(found: Parties, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFra
     """
     pieces = [_cut(pl.DataFrame(schema=HIT_SCHEMA))]
     for members, lines in _chunks(found):
-        pieces.append(_cut(pl.concat([_hits(_runs(members, lines, rules)), _few(members, lines, rules)])))
+        hits = pl.concat([_hits(_runs(members, lines, rules)), _few(members, lines, rules)])
+        pieces.append(_cut(_ranked(hits, members, lines)))
     crowded = pl.concat([many for _, many in pieces]).sort("i", "party").unique("i", keep="first", maintain_order=True)
     # A line of several parties may be in several pieces.
     every = pl.concat([kept for kept, _ in pieces]).join(crowded, on="i", how="anti").sort(_ORDER, nulls_last=True)
@@ -156,8 +173,13 @@ def sums(found: Parties, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFra
         .drop("all")
         .with_row_index("h")
     )
+    legs = _legs(kept, found)
+    # Items that may be of several parties are one set in all of them.
+    sets = kept.join(legs.group_by("h").agg(members=pl.col("e").sort()), on="h", maintain_order="left")
+    kept = sets.unique(["i", "members"], keep="first", maintain_order=True).drop("members")
+    legs = legs.join(kept, on="h", how="semi")
     first = found.members.filter(pl.col("at") == 0).select("party", "e")
-    return kept, _legs(kept, found), crowded.join(first, on="party").select("e", "i")
+    return kept, legs, crowded.join(first, on="party").select("e", "i")
 
 
 def _legs(hits: pl.DataFrame, found: Parties) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
@@ -26,13 +27,14 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
 )
 
-_AMOUNT_FACTOR: Final = 0x9E3779B97F4A7C15 - 2**64
+AMOUNT_FACTOR: Final = 0x9E3779B97F4A7C15 - 2**64
 """Odd, so that wrapping multiplication keeps amounts apart (the golden ratio of 64 bits, Knuth TAOCP 6.4)."""
 
 PARTY_KEYS: Final = (("account_key", "account_key"), ("name_key", "name_key"), ("name_key", "similar_key"))
 """The columns of items and of lines that name the same counterparty when they are equal."""
 
 _HITS: Final = {"row": pl.UInt32, "key": pl.Int64, "items": pl.UInt32}
+_NO_KEYS: Final = pl.DataFrame(schema={"row": pl.UInt32, "key": pl.Int64})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,13 @@ def equal_pairs(items: pl.DataFrame, lines: pl.DataFrame, *, items_max: int, lin
 
     Where all together bring more than the budget of the join, those that bring most are left out as well.
     """
-    items = items.drop_nulls("key")
-    lines = lines.drop_nulls("key")
+    items, lines = (rows.drop_nulls("key") if rows["key"].null_count() else rows for rows in (items, lines))
+    none = items["row"].clear()
+    if items.is_empty() or lines.is_empty():
+        return Equal(pl.DataFrame({"e": none, "i": none}), none, none, none, none)
+    if items.height <= items_max and lines.height <= lines_max and items.height * lines.height <= PAIRS_MIN:
+        # Too few for any key to be on too many.
+        return Equal(_joined(items, lines), none, none, none, none)
     keys = (
         items.group_by("key")
         .agg(items=pl.len())
@@ -128,12 +135,16 @@ def equal_pairs(items: pl.DataFrame, lines: pl.DataFrame, *, items_max: int, lin
     # Few are bad: to leave them out takes less than to look up all that are good.
     good = items.join(bad, on="key", how="anti") if bad.height else items
     return Equal(
-        pairs=good.join(lines, on="key", suffix="_i").select(e="row", i="row_i"),
+        pairs=_joined(good, lines),
         crowded_items=_having(items, bad),
         crowded_lines=_having(lines, bad),
         capped_items=_having(items, capped),
         capped_lines=_having(lines, capped),
     )
+
+
+def _joined(items: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
+    return items.join(lines, on="key", suffix="_i").select(e="row", i="row_i")
 
 
 def _having(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.Series:
@@ -144,10 +155,14 @@ def _having(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.Series:
 
 def keyed(frame: pl.DataFrame, name: str, *, with_amount: bool = False) -> pl.DataFrame:
     """Return ``row`` and ``key`` of a key column, salted by currency and direction, the amount mixed in on demand."""
+    nulls = frame[name].null_count()
+    if nulls == frame.height:
+        return _NO_KEYS.clone()
     key = pl.col(name) ^ pl.col("salt")
     if with_amount:
-        key += pl.col("amount_minor") * pl.lit(_AMOUNT_FACTOR, dtype=pl.Int64)
-    return frame.select("row", key=key).drop_nulls("key")
+        key += pl.col("amount_minor") * pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)
+    found = frame.select("row", key=key)
+    return found.drop_nulls("key") if nulls else found
 
 
 def _item_references(expected: pl.DataFrame) -> pl.DataFrame:
@@ -165,6 +180,9 @@ def _hits(references: pl.DataFrame, incoming: pl.DataFrame) -> tuple[pl.DataFram
 
     The second frame has, in the same columns, what the budget of all lines together left out of the first.
     """
+    if references.is_empty():
+        none = pl.DataFrame(schema=_HITS)
+        return none, none
     counts = references.group_by("key").agg(items=pl.col("row").n_unique())
     quoted = (
         incoming.select("row", "salt", key="reference_keys")
@@ -175,6 +193,8 @@ def _hits(references: pl.DataFrame, incoming: pl.DataFrame) -> tuple[pl.DataFram
     )
     ids = keyed(incoming, "end_to_end_key").join(counts, on="key")
     hits = pl.concat([quoted, ids]).cast(_HITS)  # type: ignore[arg-type]
+    if hits.is_empty():
+        return hits, hits
     telling = hits.filter(pl.col("items") <= KEY_ITEMS_MAX).group_by("key").agg(pairs=pl.col("items").sum())
     dropped = beyond_budget(telling, references.height + incoming.height)
     if dropped.is_empty():
@@ -185,6 +205,8 @@ def _hits(references: pl.DataFrame, incoming: pl.DataFrame) -> tuple[pl.DataFram
 
 def _within_budget(hits: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     """Keep the rarest references of lines that quote too many, and name those lines."""
+    if hits.is_empty():
+        return hits, hits["row"]
     over = hits.group_by("row").agg(total=pl.col("items").sum()).filter(pl.col("total") > LINE_CANDIDATES_MAX)
     if over.is_empty():
         return hits, over["row"]
@@ -209,6 +231,7 @@ def _quoted_pairs(references: pl.DataFrame, hits: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@of_none
 def unquoted(pairs: pl.DataFrame) -> pl.DataFrame:
     """Add the levels of quoting to pairs that no quotation brought."""
     return pairs.with_columns(reference=pl.lit(0, dtype=pl.Int8), end_to_end=pl.lit(0, dtype=pl.Int8))
@@ -219,6 +242,7 @@ def with_code(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.with_columns(code=pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64))
 
 
+@of_none
 def distinct(pairs: pl.DataFrame) -> pl.DataFrame:
     """Merge pairs that several joins found, sorted by (e, i)."""
     return (
@@ -308,6 +332,14 @@ def candidates(sides: Sides, rules: MatchingRules) -> Candidates:
     )
 
 
+def quoted_in_full(sides: Sides) -> pl.DataFrame:
+    """Return the pairs of which the line quotes what could prove the payment of the item, as ``candidates`` does."""
+    references = _item_references(sides.expected).filter((pl.col("key") & 1) == 1)
+    hits, _ = _hits(references, sides.payments())
+    kept, _ = _within_budget(hits.filter(pl.col("items") <= KEY_ITEMS_MAX))
+    return distinct(_quoted_pairs(references, kept))
+
+
 def amount_pairs(expected: pl.DataFrame, incoming: pl.DataFrame) -> Equal:
     """Return the pairs of equal amount, currency and direction, as ``candidates`` returns them."""
     found = equal_pairs(
@@ -321,4 +353,4 @@ def amount_pairs(expected: pl.DataFrame, incoming: pl.DataFrame) -> Equal:
 
 def amount_key() -> pl.Expr:
     """Return the key of an amount in its currency and direction."""
-    return pl.col("salt") + pl.col("amount_minor") * pl.lit(_AMOUNT_FACTOR, dtype=pl.Int64)
+    return pl.col("salt") + pl.col("amount_minor") * pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)

@@ -17,7 +17,7 @@ from typing import Final
 import polars as pl
 
 from payrec.constants import MATCHING_ROWS_MAX
-from payrec.domain.matching.apart import leaves_out, shared
+from payrec.domain.matching.apart import REACHED_ITEMS_FEW, leaves_out, shared
 from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
 
 EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
@@ -38,6 +38,7 @@ EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
         "account_key": pl.Int64(),  # the counterparty's account
         "own_account_key": pl.Int64(),
         "group_key": pl.Int64(),
+        "reference_digits": pl.Int64(),  # as ``payrec.domain.matching.digits`` has them
         "tie_key": pl.Int64(),
         "version": pl.Int32(),
         "terms": pl.List(pl.Int64()),  # of each term the amount, and then the last day on which it is enough
@@ -63,6 +64,7 @@ INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
         "account_key": pl.Int64(),
         "own_account_key": pl.Int64(),
         "group_key": pl.Int64(),
+        "quoted_digits": pl.List(pl.Int64()),
         "tie_key": pl.Int64(),
         "version": pl.Int32(),
     }
@@ -92,9 +94,12 @@ _NEVER_NULL: Final = frozenset(
         "tie_key",
     }
 )  # fmt: skip
-_NO_CONTENT: Final = frozenset({"ordinal", "version", "currency", "direction", "reference_keys", "terms"})
+_NO_CONTENT: Final = frozenset(
+    {"ordinal", "version", "currency", "direction", "reference_keys", "quoted_digits", "terms"}
+)
 """Terms are part of the tie key of who has no other one."""
 _OF_TERM: Final = ("amount_minor", "last_day")
+_NO_TERMS: Final = pl.DataFrame(schema={"row": pl.UInt32, **dict.fromkeys(_OF_TERM, pl.Int64)})
 """What a term says, in this order."""
 _SALT_MASK: Final = 2**63 - 2
 _DAY_MIN: Final = -(2**31)
@@ -151,6 +156,8 @@ class Sides:
     def terms(self) -> pl.DataFrame:
         """Return a row for each term of an item: its ``row``, ``amount_minor`` and the ``last_day`` of it."""
         stated = self.expected.select("row", "terms").drop_nulls("terms")
+        if stated.is_empty():
+            return _NO_TERMS.clone()
         halves = [pl.col("terms").list.gather_every(2, offset).alias(name) for offset, name in enumerate(_OF_TERM)]
         return stated.select("row", *halves).explode(_OF_TERM).drop_nulls()
 
@@ -184,7 +191,7 @@ def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFr
         if result["ordinal"].n_unique() != result.height:
             raise ColumnsError("ordinal", "must be unique")
         for name in ("amount_minor", "total_minor"):
-            if result.height and result.select((pl.col(name) < 1).any()).item():
+            if result.height and int(result[name].min()) < 1:  # type: ignore[arg-type]
                 raise ColumnsError(name, "must be at least 1")
         if not result["direction"].is_in([1, -1]).all():
             raise ColumnsError("direction", "must be 1 or -1")
@@ -193,6 +200,8 @@ def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFr
 
 def shaped(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Return the frame's columns of the schema, in its order and of its types."""
+    if frame.columns == list(schema) and frame.dtypes == list(schema.values()):
+        return frame
     return frame.select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
@@ -315,7 +324,9 @@ def prepare(
     with ThreadPoolExecutor(max_workers=1) as aside:
         # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
         naming = aside.submit(_named, *keys, texts, aliases or {}, known)
-        leaves = leaves_out(expected, incoming)
+        # Of what few lines reach, next to nothing is apart.
+        few = known is not None and expected.height <= REACHED_ITEMS_FEW
+        leaves = not few and leaves_out(expected, incoming)
         near = shared(expected, incoming, naming.result()[1], listed) if leaves else expected
         parts = _parts(near, incoming)
         items = _in_content_order(near, parts, "due_day")

@@ -24,10 +24,11 @@ from payrec.domain.matching.columns import REJECTED_SCHEMA, Known, Sides, checke
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.duplicates import without_repeats
 from payrec.domain.matching.emptiness import of_none
-from payrec.domain.matching.exchange import RATES_SCHEMA, exchanged
+from payrec.domain.matching.exchange import RATES_SCHEMA, claimed, exchanged
 from payrec.domain.matching.group_choice import Chosen, both, choose, doubted
 from payrec.domain.matching.money import Refused, prepared, proved, remaining
 from payrec.domain.matching.money_pairs import appended
+from payrec.domain.matching.near import with_near
 from payrec.domain.matching.reasons import (
     by_reason,
     forbidden,
@@ -129,7 +130,7 @@ def version_of(rules: MatchingRules) -> str:
 def _rejected_codes(rejected: pl.DataFrame | None, sides: Sides) -> pl.DataFrame:
     """Return the rejected pairs as the codes of their rows; pairs of rows that are not here are of no matter."""
     if rejected is None:
-        rejected = pl.DataFrame(schema=dict(REJECTED_SCHEMA))
+        return pl.DataFrame(schema={"code": pl.Int64})
     rows = (
         checked(rejected, REJECTED_SCHEMA)
         .join(sides.expected.select(expected="ordinal", e="row"), on="expected")
@@ -309,7 +310,8 @@ def _proposed(
     refused = _rejected_codes(rejected, sides)
     done("prepare")
     money = prepared(sides, rules, _rejected_money(rejected, sides))
-    found = candidates(money.own.others(sides), rules)
+    others = money.own.others(sides)
+    found = with_near(candidates(others, rules), others)
     done("block")
     pairs = scored(without(found.pairs, refused), sides, rules)
     pairs, repeats, sides = without_repeats(pairs, sides)
@@ -317,14 +319,19 @@ def _proposed(
     listed = advised(sides, advices, refused, rules, own=money.own.lines)
     groups = choose(pairs, sides, found, refused, rules, listed, money.refused.items)
     done("groups")
-    fitting = competed(pairs.filter(pl.col("fault") == 0), doubted(found, groups.doubtful), rules, groups.taken)
+    rates = rates if rates is not None else pl.DataFrame(schema=dict(RATES_SCHEMA))
+    abroad = claimed(sides, pairs, rates, refused, rules)
+    held = groups.taken.joined(abroad.items, abroad.lines)
+    fitting = competed(pairs.filter(pl.col("fault") == 0), doubted(found, groups.doubtful), rules, held)
     done("compete")
     money = proved(money, sides, _chosen(fitting, groups), rules)
     done("money")
-    groups = both(groups, blind(sides, money.held(_busy(pairs, fitting, groups)), found, refused, rules))
+    # Its own is not yet compared with a line that quotes an item abroad.
+    ours = fitting.filter(~pl.col("i").is_in(abroad.lines.implode()))
+    busy = _busy(pairs, ours, groups)
+    groups = both(groups, blind(sides, money.held(busy.joined(abroad.items, abroad.lines)), found, refused, rules))
     done("blind")
-    busy = money.held(_busy(pairs, fitting, groups))
-    rates = rates if rates is not None else pl.DataFrame(schema=dict(RATES_SCHEMA))
+    busy = money.held(_busy(pairs, ours, groups))
     foreign, differing = exchanged(sides, busy, rates, found, refused, rules)
     busy = busy.joined(foreign.filter("chosen")["e"], foreign.filter("chosen")["i"])
     rest, findings = residual(sides, pairs, busy, found, refused, rules)

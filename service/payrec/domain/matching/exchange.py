@@ -15,7 +15,16 @@ import polars as pl
 from payrec.constants import AMOUNT_MINOR_MAX, FX_RATE_DIGITS_MAX, FX_RATE_PLACES_MAX
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.fx_rates import DERIVED_PLACES_MAX
-from payrec.domain.matching.block import PARTY_KEYS, Candidates, candidates, distinct, equal_pairs, keyed, unquoted
+from payrec.domain.matching.block import (
+    PARTY_KEYS,
+    Candidates,
+    candidates,
+    distinct,
+    equal_pairs,
+    keyed,
+    quoted_in_full,
+    unquoted,
+)
 from payrec.domain.matching.columns import ColumnsError, Sides, checked
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.line_rules import BASIS_POINTS
@@ -78,14 +87,17 @@ def exchanged(
     rates = checked_rates(rates)
     if rates.is_empty():
         return _none(found, sides, rules, busy), no_findings()
-    one = _of_one_currency(*busy.left(sides))
+    items, lines = busy.left(sides)
+    if _nothing_to_exchange(items, lines):
+        return _none(found, sides, rules, busy), no_findings()
+    one = _of_one_currency(items, lines)
     found = candidates(one, rules)
     pairs = _priced(without(_foreign(one, found, sides), rejected), sides, rates, rules)
     if pairs.is_empty():
         return _none(found, sides, rules, busy), no_findings()
     near = _settled(scored(pairs, sides, rules), pairs, sides, rules)
     near = near.filter(_allowed(rules))
-    in_time = pl.col("date_level") != DateLevel.OUTSIDE.value
+    in_time = _in_time()
     close = pl.col("gap_minor") <= _tolerance(rules)
     chosen = near.filter(in_time & close).drop("gap_minor")
     # Nobody quoted anything: of several that are near by chance none is meant.
@@ -100,11 +112,41 @@ def exchanged(
     return result, pl.concat([finding(beyond), lost(result)])
 
 
+def claimed(
+    sides: Sides, pairs: pl.DataFrame, rates: pl.DataFrame, rejected: pl.DataFrame, rules: MatchingRules
+) -> Taken:
+    """Return the items that lines of another currency quote in full and nearly pay, and those lines.
+
+    What a line names is not for another one that only has its amount. ``pairs`` are scored, of one currency: of whoever
+    is quoted or quotes in full among them nothing is claimed.
+    """
+    if rates.is_empty():
+        return Taken(pairs["e"].clear(), pairs["i"].clear())
+    proofs = pairs.filter(pl.col("rank") == RANK_PROOF)
+    items, lines = Taken(proofs["e"], proofs["i"]).left(sides)
+    if items.is_empty() or lines.is_empty() or _nothing_to_exchange(items, lines):
+        return Taken(pairs["e"].clear(), pairs["i"].clear())
+    one = _of_one_currency(items, lines)
+    quoted = _of_two_currencies(quoted_in_full(one), sides)
+    priced = _priced(without(quoted, rejected), sides, checked_rates(rates), rules)
+    if priced.is_empty():
+        return Taken(priced["e"], priced["i"])
+    near = _settled(scored(priced, sides, rules), priced, sides, rules)
+    near = near.filter(_allowed(rules) & _in_time() & (pl.col("gap_minor") <= _tolerance(rules)))
+    return Taken(near["e"].unique(), near["i"].unique())
+
+
 def _none(found: Candidates, sides: Sides, rules: MatchingRules, busy: Taken) -> pl.DataFrame:
     empty = scored(found.pairs.clear(), sides, rules).with_columns(
         settled_minor=pl.lit(None, dtype=pl.Int64), rate=pl.lit(None, dtype=pl.String)
     )
     return competed(empty, found, rules, busy)
+
+
+def _nothing_to_exchange(items: pl.DataFrame, lines: pl.DataFrame) -> bool:
+    """Tell whether both sides are of one currency altogether."""
+    currencies = pl.concat([items["currency"], lines["currency"]])
+    return currencies.n_unique() <= 1
 
 
 def _of_one_currency(items: pl.DataFrame, lines: pl.DataFrame) -> Sides:
@@ -123,8 +165,11 @@ def _foreign(one: Sides, found: Candidates, sides: Sides) -> pl.DataFrame:
     ]
     quoted = found.pairs.filter((pl.col("reference") > 0) | (pl.col("end_to_end") > 0))
     pairs = distinct(pl.concat([quoted, *(unquoted(join) for join in joins)]))
-    other = sides.expected["part"].gather(pairs["e"]) != sides.incoming["part"].gather(pairs["i"])
-    return pairs.filter(other)
+    return _of_two_currencies(pairs, sides)
+
+
+def _of_two_currencies(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    return pairs.filter(sides.expected["part"].gather(pairs["e"]) != sides.incoming["part"].gather(pairs["i"]))
 
 
 def _priced(pairs: pl.DataFrame, sides: Sides, rates: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
@@ -176,6 +221,10 @@ def _settled(pairs: pl.DataFrame, priced: pl.DataFrame, sides: Sides, rules: Mat
     return frame.with_columns(
         amount_level=pl.lit(AmountLevel.CONVERTED.value, dtype=pl.Int8), equal=pl.lit(value=False)
     ).with_columns(score_milli=score_milli(rules))
+
+
+def _in_time() -> pl.Expr:
+    return pl.col("date_level") != DateLevel.OUTSIDE.value
 
 
 def _tolerance(rules: MatchingRules) -> pl.Expr:

@@ -105,8 +105,9 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
             return f"the {count} open invoices{listed}, due in a row but for one or two, sum to the payment's {paid}"
         case GroupLevel.BY_FEW:
             return f"of the counterparty's {group.named} open invoices, {members or count} sum to the payment's {paid}"
-        case GroupLevel.BY_EQUAL_PARTS:
-            return f"the {count} equal payments of{listed} sum to the {paid} of reference {name}"
+        case GroupLevel.BY_EQUAL_PARTS | GroupLevel.BY_UNNAMED_PARTS:
+            partly = ", not all of which say who pays," if level is GroupLevel.BY_UNNAMED_PARTS else ""
+            return f"the {count} equal payments of{listed}{partly} sum to the {paid} of reference {name}"
         case _:
             return f"of the {group.named} payments that quote reference {name}, only those of{listed} sum to its {paid}"
 

@@ -78,11 +78,13 @@ def _together(found: list[Groups]) -> Groups:
     """Put what all ways of looking have found into one, numbered through."""
     groups, legs = [], []
     count = 0
+    findings = pl.concat([way.findings for way in found])
+    found = [way for way in found if not way.groups.is_empty()] or found[:1]
     for way in found:
         groups.append(way.groups.with_columns(pl.col("g") + count))
         legs.append(way.legs.with_columns(pl.col("g") + count))
         count += way.groups.height
-    return Groups(pl.concat(groups), pl.concat(legs), pl.concat([way.findings for way in found]))
+    return Groups(pl.concat(groups), pl.concat(legs), findings)
 
 
 def _standing(legs: pl.DataFrame, proofs: Proofs) -> pl.DataFrame:

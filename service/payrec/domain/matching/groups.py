@@ -132,6 +132,8 @@ def _claims(
     ).select("row", key=pl.col("key") ^ pl.col("salt"))
     rejected = refused.select(e=pl.col("code") // 2**32, i=pl.col("code") % 2**32).cast(pl.UInt32)
     named = named.drop_nulls("key").join(batches.select("key"), on="key", how="semi")
+    if named.is_empty():
+        return named, named
     dropped = beyond_budget(named.group_by("key").agg(pairs=pl.len()), items.height + lines.height)
     beyond = named.join(dropped, on="key").join(batches, on="key").select("e", i="row")
     claims = named.join(dropped, on="key", how="anti").unique().join(batches, on="key")
@@ -182,10 +184,13 @@ def by_key(
     of them share an id.
     """
     items = _items(sides)
+    empty = pl.Series(dtype=pl.UInt32)
+    nothing = no_groups(), pl.DataFrame(schema=CLAIM_SCHEMA), Taken(empty, empty)
     if items.is_empty():
-        empty = pl.Series(dtype=pl.UInt32)
-        return no_groups(), pl.DataFrame(schema=CLAIM_SCHEMA), Taken(empty, empty)
+        return nothing
     claims, beyond = _claims(sides, items, refused, rules)
+    if claims.is_empty() and beyond.is_empty():
+        return nothing
     claims = claims.with_columns(reason=_key_fault())
     taken = items.join(proofs.settled.select("e"), on="e", how="semi").select("key").unique()
     exact = claims.filter(pl.col("reason") == 0)

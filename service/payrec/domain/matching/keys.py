@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from payrec.constants import KEYS_CACHED_MAX, REMITTANCE_KEYS_MAX, TEXT_LENGTH_MAX
+from payrec.domain.matching.digits import quoted_digits, reference_digits
 from payrec.domain.matching.tokens import NOT_REFERENCE, fold, tokens_of
 
 REFERENCE_LENGTH_MIN: Final = 3
@@ -60,6 +61,8 @@ class ExpectedKeys(NamedTuple):
     """The counterparty's account."""
     own_account_key: int | None
     group_key: int | None
+    reference_digits: int | None
+    """As ``payrec.domain.matching.digits.reference_digits`` has them."""
 
 
 class IncomingKeys(NamedTuple):
@@ -73,6 +76,8 @@ class IncomingKeys(NamedTuple):
     """The counterparty's account."""
     own_account_key: int | None
     group_key: int | None
+    quoted_digits: list[int] | None
+    """As ``payrec.domain.matching.digits.quoted_digits`` has them."""
 
 
 _EMPTY: Final = blake2b(digest_size=8)
@@ -239,6 +244,7 @@ def expected_keys(
         account_key=account_key(counterparty_account),
         own_account_key=account_key(account),
         group_key=group_key(group),
+        reference_digits=reference_digits(reference),
     )
 
 
@@ -261,4 +267,5 @@ def incoming_keys(
         account_key(counterparty_account) if counterparty_account else None,
         account_key(account) if account else None,
         reference_key(group) if group else None,
+        quoted_digits(remittance, structured_reference),
     )

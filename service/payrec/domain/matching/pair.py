@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from payrec.domain.matching.digits import is_alike
 from payrec.domain.matching.line_rules import BASIS_POINTS, Bounds, LineRule, Required
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
@@ -52,6 +53,7 @@ class Item:
     name_key: int | None = None
     account_key: int | None = None
     own_account_key: int | None = None
+    reference_digits: int | None = None
     terms: Sequence[int] | None = None
 
     @property
@@ -79,6 +81,7 @@ class Line:
     name_key: int | None = None
     account_key: int | None = None
     own_account_key: int | None = None
+    quoted_digits: tuple[int, ...] = ()
 
     @property
     def day(self) -> int | None:
@@ -107,6 +110,10 @@ class Judged:
 def _reference(item: Item, line: Line) -> ReferenceLevel:
     if item.reference_key is not None and item.reference_key in (*line.reference_keys, line.end_to_end_key):
         return ReferenceLevel.FULL if item.reference_key & 1 else ReferenceLevel.PARTIAL
+    paid = (item.currency, item.amount_minor) == (line.currency, line.amount_minor)
+    asked = item.reference_digits
+    if paid and asked is not None and any(is_alike(asked, quoted) for quoted in line.quoted_digits):
+        return ReferenceLevel.NEAR
     silent = item.reference_key is None or not line.reference_keys
     return ReferenceLevel.UNKNOWN if silent else ReferenceLevel.ABSENT
 
@@ -199,7 +206,7 @@ def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: Bounds) -> 
 
 def _lacking(levels: Mapping[str, int], required: Required) -> Reason | None:
     """Return the reason for which what is required is not there."""
-    hint = levels["reference"] >= ReferenceLevel.COMMON or levels["end_to_end"] >= EndToEndLevel.EQUAL
+    hint = ReferenceLevel(levels["reference"]).quoted or levels["end_to_end"] >= EndToEndLevel.EQUAL
     said = {
         Required.REFERENCE: hint,
         Required.END_TO_END_ID: levels["end_to_end"] >= EndToEndLevel.EQUAL,

@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.names_alike import words_of
+from payrec.domain.matching.near import halves_asked, halves_quoted
 from payrec.domain.matching.rules import KEY_ITEMS_MAX
 
 LOOK_UPS_MAX: Final = 32
@@ -27,7 +28,9 @@ NAMES: Final = ("reference_key", "end_to_end_key", "group_key")
 PARTIES: Final = ("account_key", "name_key")
 """What items of one counterparty have in common."""
 
-PRICED_COLUMNS: Final = ("transaction_id", "currency", "direction", "amount_minor", "name_key", "account_key")
+PRICED_COLUMNS: Final = (
+    "transaction_id", "currency", "direction", "amount_minor", "name_key", "account_key", "reference_digits",
+)  # fmt: skip
 """What is told of items that are found by their amount, until it is known which of them count."""
 
 _ID: Final = "transaction_id"
@@ -145,26 +148,31 @@ def reached(
 def _counting(priced: pl.DataFrame, lines: pl.DataFrame, names: pl.DataFrame | None) -> pl.DataFrame:
     """Return the items of a line's amount that count, among those that nothing but their amount has reached.
 
-    Nobody has them before all that is left is compared by amount. More than ``KEY_ITEMS_MAX`` of one amount find nobody
-    then, whichever they are, but for those whose names have a word in common with the line's; what such a one may be
-    mistaken for belongs to it.
+    Nobody has them before all that is left is compared by amount, but those that a line nearly quotes. More than
+    ``KEY_ITEMS_MAX`` of one amount find nobody then, whichever they are, but for those whose names have a word in
+    common with the line's; what such a one may be mistaken for belongs to it.
     """
     priced = priced.join(lines.select(_PRICE).unique(), on=_PRICE, how="semi")
     if names is None:
         return priced
+    # Those that are nearly quoted are not among the many any more when what is left is compared.
+    quoted = halves_quoted(lines.select(*_PRICE, "quoted_digits"))
+    near = halves_asked(priced).join(quoted, on=[*_PRICE, "half"], how="semi").select(priced.columns).unique(_ID)
+    others = priced.join(near, on=_ID, how="anti")
     place = pl.int_range(pl.len()).over(_PRICE)
-    many = priced.filter(place > KEY_ITEMS_MAX)
+    many = others.filter(place > KEY_ITEMS_MAX)
     if many.is_empty():
         return priced
     words = words_of(names)
     of_lines = lines.select(*_PRICE, "name_key").unique().join(words, on="name_key")
-    crowd = priced.join(many.select(_PRICE).unique(), on=_PRICE, how="semi")
-    named = crowd.join(words, on="name_key").join(of_lines, on=[*_PRICE, "word"], how="semi")
+    crowd = others.join(many.select(_PRICE).unique(), on=_PRICE, how="semi")
+    by_word = crowd.join(words, on="name_key").join(of_lines, on=[*_PRICE, "word"], how="semi")
+    named = pl.concat([by_word.select(priced.columns), near])
     beside = [
         many.join(named.select(*_PRICE, key).drop_nulls().unique(), on=[*_PRICE, key], how="semi")
         for key in ("name_key", "account_key")
     ]
-    return pl.concat([priced.filter(place <= KEY_ITEMS_MAX), *beside]).unique(_ID)
+    return pl.concat([others.filter(place <= KEY_ITEMS_MAX), near, *beside]).unique(_ID)
 
 
 def _less(left: int) -> int:

@@ -112,7 +112,7 @@ def named(legs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFram
 
 
 def _quoted() -> pl.Expr:
-    return (pl.col("reference_level") >= ReferenceLevel.COMMON.value) | (
+    return pl.col("reference_level").is_between(ReferenceLevel.COMMON.value, ReferenceLevel.FULL.value) | (
         pl.col("end_to_end_level") >= EndToEndLevel.EQUAL.value
     )
 

@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "6"
+ENGINE_VERSION: Final = "7"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -82,10 +82,9 @@ BLIND_LINES_MAX: Final = 32
 """Unexplained lines of a counterparty for which they are looked for."""
 
 BLIND_SEARCH_ITEMS_MAX: Final = 30
-"""Open items of a counterparty among which runs without one or two, pairs and triples are tried as well: at most
-36,395 sets, few beside the amounts that such sums may have."""
+"""Open items of a counterparty among which runs without one or two, pairs and triples are tried: 36,395 sets."""
 
-BLIND_EQUAL_MAX: Final = 6
+BLIND_EQUAL_MAX: Final = 8
 """Of these, items of one amount; with more of them, what has one sum could be made up in very many ways."""
 
 BLIND_PARTIES_MAX: Final = 4
@@ -123,6 +122,13 @@ class ReferenceLevel(Level):
     """Quoted, but too short, or without a digit, to prove anything."""
     FULL = 4
     """Quoted in full: at least 5 characters with a digit."""
+    NEAR = 5
+    """Not quoted, but a part of it is, or it but for a digit, and the amount is equal."""
+
+    @property
+    def quoted(self) -> bool:
+        """Whether the reference itself is quoted."""
+        return ReferenceLevel.COMMON <= self <= ReferenceLevel.FULL
 
 
 class EndToEndLevel(Level):
@@ -221,6 +227,8 @@ class GroupLevel(Level):
     """All open items of the group id that the line has or quotes, less the credit notes of that id."""
     BY_CREDIT_NOTES = 14
     """All open items that the line quotes in full, less the only credit notes of their counterparty that fit."""
+    BY_UNNAMED_PARTS = 15
+    """Equal lines of which at least half are of the item's counterparty; the others do not say who pays."""
 
     @property
     def proves(self) -> bool:
@@ -242,7 +250,7 @@ class GroupLevel(Level):
     @property
     def blind(self) -> bool:
         """Whether nobody named the members: they were found by counterparty and sum alone."""
-        return GroupLevel.BY_RUN <= self <= GroupLevel.BY_EQUAL_PARTS
+        return GroupLevel.BY_RUN <= self <= GroupLevel.BY_EQUAL_PARTS or self is GroupLevel.BY_UNNAMED_PARTS
 
 
 class MatchKind(IntEnum):

@@ -20,7 +20,7 @@ WEIGHT_STEP: Final = 100
 
 WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {
-        "reference": (0, -1500, 1000, 5000, 10000),
+        "reference": (0, -1500, 1000, 5000, 10000, 3000),
         "end_to_end": (0, -500, 11000, 5000),
         "amount": (0, 5000, 3500, 3500, -1500, -2000, 2500, 4500),
         "date": (0, 1500, 800, 0, -4000),
@@ -28,7 +28,7 @@ WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "name": (0, -1500, 4000, 2000),
         "own_account": (0, -2500, 200),
         "line": (0, 0, -300, -6000),
-        "group": (0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0, 2000, 11000, 3000, 11000, -1000),
+        "group": (0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0, 2000, 11000, 3000, 11000, -1000, -1000),
     }
 )
 """Thousandths of log-odds for each level, by feature. Multiples of 100."""

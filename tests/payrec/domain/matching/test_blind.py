@@ -93,9 +93,27 @@ def test_who_it_is_may_be_told_by_name_or_by_account() -> None:
     # The account of one item is that of its name.
     some = [replace(item, iban=None) if at % 2 else item for at, item in enumerate(items)]
     assert only(run(some, [paying(items, 1, 2, 3)], AUTO)).ends[0] == names(1, 2, 3)
+    # It may be told by a name that is nearly the items'.
+    assert not run(items_of(*AMOUNTS, name="Hartmann Maschinenbau GmbH"), [replace(line, name="ADA")], AUTO).matches
+    nearly = replace(line, name="HARTMAN MASCHINENBAU")
+    assert only(run(items_of(*AMOUNTS, name="Hartmann Maschinenbau GmbH"), [nearly], AUTO)).ends[0] == names(1, 2, 3)
     # A name with two accounts is two parties.
     two = [replace(item, iban="DE02120300000000202051") if at == 2 else item for at, item in enumerate(items)]
     assert not run(two, [replace(line, name="ADA")], AUTO).matches
+
+
+def test_who_is_told_by_a_name_of_two_accounts_may_be_either() -> None:
+    """Each of the two has half of the items, and the items without an account may be of either."""
+    other = "DE02120300000000202051"
+    ibans = (IBAN, None, IBAN, None, other, None, other, None)
+    items = [replace(item, iban=iban) for item, iban in zip(items_of(*AMOUNTS), ibans, strict=True)]
+    assert only(run(items, [paying(items, 0, 1, 2, 3)], AUTO)).ends[0] == names(0, 1, 2, 3)
+    of_other = replace(paying(items, 3, 4, 5, 6), iban=other)
+    assert only(run(items, [of_other], AUTO)).ends[0] == names(3, 4, 5, 6)
+    # What nothing but the name holds together is found in both, and is one set all the same.
+    by_name = replace(paying(items, 1, 3), iban=None, name="ADA")
+    group = only(run(items, [by_name], AUTO))
+    assert (group.ends[0], group.rivals) == (names(1, 3), (0, 0))
 
 
 def test_another_currency_or_direction_is_another_party() -> None:
@@ -169,6 +187,21 @@ def test_two_runs_of_one_sum_are_ambiguous() -> None:
     assert outcome.alternatives
 
 
+def test_of_runs_of_one_sum_that_one_is_meant_whose_last_item_is_due() -> None:
+    for day, meant in ((20_593, (0, 1, 2)), (20_594, (1, 2, 3)), (20_604, (1, 2, 3))):
+        items = items_of(AMOUNTS[0], *AMOUNTS[1:3], AMOUNTS[0])
+        items[3] = replace(items[3], due=20_594)
+        outcome = run(items, [replace(paying(items, 0, 1, 2), day=day)], AUTO)
+        assert only(outcome).ends[0] == names(*meant)
+        assert sure(only(outcome)) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
+
+
+def test_runs_of_one_amount_say_something_where_it_is_not_round() -> None:
+    items = items_of(*[14_003] * 4)
+    assert only(run(items, [paying(items, 0, 1, 2, 3)], AUTO)).ends[0] == names(0, 1, 2, 3)
+    assert not run(items_of(*[10_000] * 4), [Line("x", amount=40_000, iban=IBAN)], AUTO).matches
+
+
 def test_two_lines_that_could_pay_the_same_are_ambiguous() -> None:
     items = items_of(*AMOUNTS)
     outcome = run(items, [paying(items, 1, 2, 3), paying(items, 2, 3, 4, id="y")], AUTO)
@@ -234,6 +267,58 @@ def test_equal_parts_of_two_equal_items_are_ambiguous() -> None:
     assert sure(group) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
 
 
+def nameless(lines: list[Line], *places: int) -> list[Line]:
+    return [replace(line, iban=None) if at in places else line for at, line in enumerate(lines)]
+
+
+@pytest.mark.parametrize(
+    ("amounts", "silent"),
+    [((50_003, 50_004), (1,)), ((33_335, 33_335, 33_337), (2,)), ((25_001, 25_001, 25_001, 25_004), (0, 2))],
+)
+def test_some_equal_parts_do_not_say_who_pays(amounts: tuple[int, ...], silent: tuple[int, ...]) -> None:
+    items, lines = items_of(sum(amounts)), nameless(parts(*amounts), *silent)
+    outcome = run(items, lines, AUTO)
+    group = only(outcome)
+    assert (level(group), group.kind) == (GroupLevel.BY_UNNAMED_PARTS, MatchKind.MANY_TO_ONE)
+    assert sure(group) == (Confidence.LOW, Uniqueness.UNIQUE, False)
+    assert len(group.legs) == len(amounts)
+    [expected] = outcome.proposals.matches["coincidences_ppm"]
+    assert 0 < expected <= BLIND_COINCIDENCES_PPM_MAX
+    # Half of them have to be the counterparty's.
+    assert not run(items, nameless(lines, *range(len(lines) // 2 + 1)), AUTO).groups
+    # Somebody else's are not looked at, nor a pair that was rejected.
+    others = [replace(line, iban=line.iban or "DE02120300000000202051") for line in lines]
+    assert not run(items, others, AUTO).groups
+    assert not run(items, lines, AUTO, [("e0", f"x{silent[0]}")]).groups
+
+
+def test_one_more_than_is_missing_may_be_any_of_them() -> None:
+    lines = nameless(parts(50_003, 50_004, 50_004), 1, 2)
+    outcome = run(items_of(100_007), lines, AUTO)
+    assert not outcome.groups
+    assert outcome.items["e0"][0] is Reason.AMBIGUOUS
+    # Of the party's own parts none is missing.
+    assert level(only(run(items_of(100_007), nameless(parts(50_003, 50_004, 50_004), 2), AUTO))) == (
+        GroupLevel.BY_EQUAL_PARTS
+    )
+
+
+def test_round_parts_that_do_not_say_who_pays_say_nothing_where_many_are_round() -> None:
+    lines = nameless(parts(50_000, 50_000), 1)
+    many = [Line(f"y{at}", amount=10_000 * (at % 4 + 1)) for at in range(8)]
+    assert level(only(run(items_of(100_000), nameless(parts(50_000, 50_000)), AUTO))) == GroupLevel.BY_EQUAL_PARTS
+    assert not run(items_of(100_000), [*lines, *many], AUTO).groups
+    odd = nameless(parts(50_003, 50_004), 1)
+    assert level(only(run(items_of(100_007), [*odd, *many], AUTO))) == GroupLevel.BY_UNNAMED_PARTS
+
+
+def test_parts_of_two_kinds_are_ambiguous() -> None:
+    lines = parts(60_003, 60_003, 40_002, 40_002, 40_002)
+    outcome = run(items_of(120_006), lines, AUTO)
+    assert not outcome.groups
+    assert outcome.items["e0"][0] is Reason.AMBIGUOUS
+
+
 def _simple(size: int, places: tuple[int, ...]) -> bool:
     """Whether a set is a run, a run without one or two of its inside, a pair or a triple."""
     return size >= 2 and (size <= 3 or places[-1] - places[0] + 1 - size <= 2)
@@ -269,8 +354,8 @@ def test_neither_order_nor_scale_decides(amounts: list[int], chance: random.Rand
     first = run(items, lines, AUTO)
     assert run(chance.sample(items, len(items)), lines[::-1], AUTO).summary() == first.summary()
     scaled = run(
-        [replace(item, amount=item.amount * 7) for item in items],
-        [replace(line, amount=line.amount * 7) for line in lines],
+        [replace(item, amount=item.amount * 10) for item in items],
+        [replace(line, amount=line.amount * 10) for line in lines],
         AUTO,
     )
     assert [(m.ends, m.confidence, m.status) for m in scaled.groups] == [

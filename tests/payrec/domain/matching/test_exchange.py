@@ -20,7 +20,7 @@ from payrec.domain.matching.columns import ColumnsError
 from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.exchange import RATES_SCHEMA
 from payrec.domain.matching.line_rules import Required
-from payrec.domain.matching.rules import AdjustmentType, AmountLevel, Confidence, MatchingRules, Reason
+from payrec.domain.matching.rules import AdjustmentType, AmountLevel, Confidence, MatchingRules, Reason, Uniqueness
 from payrec.domain.rate_book import FX_DAYS_MAX, RateBook
 from support.matching_frames import Item, Line, expected_frame, incoming_frame
 
@@ -255,3 +255,21 @@ def test_the_order_of_rows_and_rates_changes_nothing(made: list[Pair]) -> None:
         return [*adjustments, *legs]
 
     assert told(items, lines, RATES) == told(items[::-1], lines[::-1], RATES[::-1])
+
+
+def test_an_item_that_is_quoted_abroad_is_not_given_to_a_line_that_only_has_its_amount() -> None:
+    payer: dict[str, Any] = {"name": "Bolt", "iban": "DE1"}
+    items = [Item("e", reference=REFERENCE, **payer), Item("f", reference="INV-18018", **payer)]
+    lines = [LINE, Line("n", amount=ITEM.amount, **payer)]
+    result = run(items, lines)
+    assert sorted(result.legs.select("expected", "incoming").iter_rows()) == [(0, 0), (1, 1)]
+    # Without a rate nobody can tell, and two of one amount are as good.
+    assert run(items, lines, rates=()).matches["status"].to_list() == [Uniqueness.AMBIGUOUS]
+    # What a line of its own currency quotes as well is that one's.
+    own = run(items, [*lines, Line("o", text=REFERENCE, amount=ITEM.amount)])
+    assert (0, 2) in own.legs.select("expected", "incoming").rows()
+
+
+def test_what_is_quoted_abroad_for_another_amount_is_nobodys() -> None:
+    result = run([ITEM, Item("f", name="Bolt")], [replace(LINE, amount=90_000), Line("n", name="Bolt")])
+    assert result.legs.select("expected", "incoming").rows() == [(1, 1)]

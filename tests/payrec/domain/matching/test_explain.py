@@ -116,6 +116,7 @@ SUMS = {
     9: "The 3 equal payments of A-1, A-2, A-3 sum to the 300.00 EUR of reference PO-7",
     10: "The 3 invoices A-1, A-2, A-3 that the payment quotes, not all in full, sum to its 300.00 EUR",
     11: "A remittance advice lists the 3 invoices A-1, A-2, A-3 with the payment's 300.00 EUR",
+    15: "The 3 equal payments of A-1, A-2, A-3, not all of which say who pays, sum to the 300.00 EUR of reference PO-7",
 }
 
 

@@ -49,7 +49,7 @@ def test_work_is_in_proportion_to_what_comes_in(kind: str, monkeypatch: pytest.M
     with joined_rows(monkeypatch) as joins:
         result = propose(items, lines, RULES)
     assert max(joins) <= 4 * size
-    assert sum(joins) <= 30 * size
+    assert sum(joins) <= 45 * size
     assert result.counts.candidates <= 3 * (items.height + lines.height)
     assert result.alternatives.height <= 2 * ALTERNATIVES_MAX * result.counts.proposed
     # Whatever was left out, every line is proposed or has its reason.

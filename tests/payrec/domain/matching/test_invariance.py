@@ -61,6 +61,7 @@ TOLD = {
     "instalments": (GroupLevel.BY_INSTALMENTS.name, "CONTESTED"),
     "run": (GroupLevel.BY_RUN.name,),
     "equal parts": (GroupLevel.BY_EQUAL_PARTS.name,),
+    "unnamed parts": (GroupLevel.BY_UNNAMED_PARTS.name, "AMBIGUOUS"),
     "repeated": ("duplicate",),
     "less credits": (
         GroupLevel.BY_REFERENCES_LESS.name,

@@ -134,7 +134,8 @@ def test_keys_of_both_sides_agree() -> None:
         remittance="INV-17017", end_to_end_id="E2E-1", counterparty_name="b a", counterparty_account="de 1", group="p19"
     )
     assert item.reference_key in line.reference_keys
-    assert item[1:] == line[1:]
+    assert item[1:-1] == line[1:-1]
+    assert [item.reference_digits] == line.quoted_digits
     assert item.own_account_key is None
 
 

@@ -38,9 +38,8 @@ def all_pairs(sides: Sides, rules: MatchingRules) -> pl.DataFrame:
 def row_of(kind: type[Item] | type[Line], frame: pl.DataFrame, row: int) -> dict[str, object]:
     values = frame.filter(pl.col("row") == row).row(0, named=True)
     wanted = {field.name: values[field.name] for field in fields(kind)}
-    if "reference_keys" in wanted:
-        wanted["reference_keys"] = tuple(wanted["reference_keys"] or ())
-    return wanted
+    lists = {name: tuple(wanted[name] or ()) for name in ("reference_keys", "quoted_digits") if name in wanted}
+    return wanted | lists
 
 
 @settings(max_examples=60)
