@@ -2,9 +2,9 @@
 
 The account has so many lines over a year, of which most are matched one by one, in matches that lie in no order of
 days. Asked for are cut-offs at the end of the year, of its last but one month, and in the middle, each also as of an
-instant, and the summary at the end of that month. Then all of it is locked: refused for the lines that are open, locked
-all the same, and reopened. Beside each time is the processor time of the database's processes, which other load does
-not change. The server is a real one with its durable settings.
+instant, before and after a fiftieth of the matches is reversed, and the summary at the end of that month. Then all of
+it is locked: refused for the lines that are open, locked all the same, and reopened. Beside each time is the processor
+time of the database's processes, which other load does not change. The server is a real one with its durable settings.
 """
 
 from __future__ import annotations
@@ -66,6 +66,27 @@ INSERT INTO leg (match_id, ordinal, expected_id, incoming_id, amount_minor, sett
 SELECT match_id, 1, gen_random_uuid(), id, CASE WHEN d < 88 THEN minor ELSE minor / 2 END,
     CASE WHEN d < 88 THEN minor ELSE minor / 2 END, 'EUR'
 FROM made WHERE d < 89;
+"""
+
+REVERSE: Final = """
+CREATE TEMPORARY TABLE undone ON COMMIT DROP AS
+SELECT m.id AS match_id, l.incoming_id AS id, gen_random_uuid() AS change_id
+FROM match m JOIN leg l ON l.match_id = m.id JOIN allocation a ON a.side = 2 AND a.transaction_id = l.incoming_id
+WHERE a.status = 'matched' AND a.amount_minor % 50 = 0;
+INSERT INTO change (id) SELECT change_id FROM undone;
+INSERT INTO match_state (match_id, returned_minor, updated_at, effective_on, version, sampled, status, decided_by)
+SELECT m.id, 0, m.updated_at, m.effective_on, m.version, false, m.status, m.decided_by
+FROM undone u JOIN match m ON m.id = u.match_id;
+UPDATE match m SET status = 'reversed', version = 2, change_id = u.change_id FROM undone u WHERE m.id = u.match_id;
+INSERT INTO allocation_state (transaction_id, side, amount_minor, allocated_minor, updated_at, version, status)
+SELECT a.transaction_id, a.side, a.amount_minor, a.allocated_minor, a.updated_at, a.version, a.status
+FROM undone u JOIN allocation a ON a.side = 2 AND a.transaction_id = u.id;
+UPDATE allocation a SET allocated_minor = 0, status = 'unmatched', version = 3, change_id = u.change_id
+FROM undone u WHERE a.side = 2 AND a.transaction_id = u.id;
+INSERT INTO incoming_open (transaction_id, open_minor, total_minor, tie_key, booking_day, direction, currency,
+    reference_keys)
+SELECT i.id, i.amount_minor, i.amount_minor, 1, i.booking_on - date '1970-01-01', 1, 'EUR', '{}'
+FROM undone u JOIN incoming_transaction i ON i.id = u.id;
 """
 
 
@@ -140,9 +161,20 @@ async def bench(database: EmbeddedDatabase, lines: int, *, times: int) -> None:
                 connection.execute("SELECT clock_timestamp(), current_setting('data_directory')").fetchone() or []
             )
             folder = Path(kept)
-        for as_of in ({}, {"asOf": at.isoformat()}):
+        then = {"asOf": at.isoformat()}
+        for as_of in ({}, then):
             for day in CUT_OFFS:
                 await timed_report(tenant, path, times, folder, cutOff=day, **as_of)
+        told = (await tenant.get(path, params=then)).json()
+        async with service.factory.context.database.tenant(scope) as connection:
+            await connection.execute(REVERSE.encode(), prepare=False)
+        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+            connection.execute("VACUUM (ANALYZE)")
+        sys.stdout.write("after a fiftieth of the matches was reversed:\n")
+        for day in CUT_OFFS:
+            await timed_report(tenant, path, times, folder, cutOff=day, **then)
+        if (await tenant.get(path, params=then)).json() != told:
+            raise RuntimeError("what was is told otherwise now")
         for asked in ({}, {"cutOff": CUT_OFFS[1]}):
             await timed_report(tenant, "/reports/summary", times, folder, **asked)
         await timed_lock(tenant, times, folder)

@@ -12,6 +12,9 @@ from typing import Any
 from support.service import Tenant
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "service" / "reports.md"
+SUMMARY, AGEING, BALANCES = "/reports/summary", "/reports/ageing", "/reports/open-balances"
+EXCEPTIONS = "/reports/exceptions"
+REPORTS = (SUMMARY, AGEING, BALANCES, EXCEPTIONS)
 EXPECTED, INCOMING, MATCHES = "/expected-transactions", "/incoming-transactions", "/matches"
 STATUSES = {
     EXPECTED: ("open", "partially_matched", "matched", "void"),
@@ -29,6 +32,13 @@ def documented(day: date) -> dict[str, str]:
     """Return the documented queries by name, for a day."""
     found = re.findall(r"```sql\n-- ([^\n]+)\n(.*?);\n```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     return {name: text.replace(":'today'", f"date '{day}'").replace("date date", "date") for name, text in found}
+
+
+async def report(tenant: Tenant, path: str, **parameters: Any) -> Row:
+    """Return a report."""
+    answer = await tenant.get(path, params=parameters)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
 
 
 async def everything(tenant: Tenant, path: str, **parameters: Any) -> list[Row]:

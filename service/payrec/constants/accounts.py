@@ -30,3 +30,9 @@ Nobody decides meanwhile. Of the others it is added up when somebody asks, which
 
 INCOMPLETE_SHOWN_MAX: Final = 100
 """Of each kind, what is told of a period that is not complete."""
+
+TIMELINE_DAYS: Final = 91
+"""Days of which a timeline of statements is: 13 weeks."""
+
+TIMELINE_STATEMENTS_MAX: Final = 400
+"""Statements of an account in a timeline, those that close first: four a day."""

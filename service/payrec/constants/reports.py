@@ -11,7 +11,7 @@ REPORT_MEMORY_MIB: Final = 96
 """Memory for one step of a report's statement: a hash of a million allocations fits, and none goes to the disk."""
 
 REPORT_SECONDS_MAX: Final = 60
-"""How long the database adds up one statement of an account; beyond it the answer is 503, and nothing goes on."""
+"""How long the database may take for one step of adding up; beyond it the answer is 503, and nothing goes on."""
 
 TIME_TO_MATCH_DAYS: Final = 30
 """Days whose incoming transactions tell the time to match, unless ``createdFrom`` says otherwise."""

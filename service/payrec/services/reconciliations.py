@@ -26,6 +26,7 @@ from payrec.services.paging import Pager
 from payrec.services.validation import identifier
 from payrec.services.work import Work
 from payrec.storage.accounts import AccountStore
+from payrec.storage.adding_up import prepare_adding_up
 from payrec.storage.history import HistoryStore
 from payrec.storage.period_locks import PeriodLockStore
 from payrec.storage.reconciliations import PARTS, SORTS, ReconciliationStore
@@ -142,7 +143,7 @@ class ReconciliationService:
                     FieldError(pointer="cutOff", code="cut_off_before_opening", detail=detail)
                 )
             store = ReconciliationStore(connection, account=account, cut_off=cut_off, as_of=as_of)
-            await store.prepare()
+            await prepare_adding_up(connection)
             yield account, store, locked_at, kept
 
 

@@ -30,6 +30,7 @@ from payrec.models.reports import (
 from payrec.services.paging import Listing, Pager
 from payrec.services.report_summaries import figure, summary
 from payrec.services.work import Work
+from payrec.storage.adding_up import prepare_adding_up
 from payrec.storage.history import HistoryStore
 from payrec.storage.reports import SORTS, ReportStore
 
@@ -132,7 +133,7 @@ class ReportService:
                 cut_off=query.cut_off,
                 cut_off_until=None if query.cut_off is None else end_of(caller.tenant, query.cut_off),
             )
-            await store.prepare()
+            await prepare_adding_up(connection)
             yield store
 
 

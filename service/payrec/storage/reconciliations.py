@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
 from payrec.constants.accounts import STATEMENTS_APART_MAX
-from payrec.constants.reports import REPORT_MEMORY_MIB, REPORT_SECONDS_MAX
 from payrec.models.reconciliations import ReconciliationLineQuery
+from payrec.storage.changed_lines import changed_lines
 from payrec.storage.database import Connection
 from payrec.storage.filters import created
 from payrec.storage.history import later
@@ -42,7 +43,7 @@ SORTS: Final = {
 _LATE: Final = """
     late_match AS MATERIALIZED (
         SELECT m.id, m.kind, m.adjustments FROM match m
-        WHERE m.status IN ('accepted', 'pending_approval') AND m.effective_on > %(cut_off)s
+        WHERE m.status IN ('accepted', 'pending_approval') AND m.effective_on > %(cut_off)s {matches}
     ), late AS MATERIALIZED (
         SELECT t.id, sum(t.minor)::bigint AS minor,
             coalesce(sum(t.minor) FILTER (WHERE t.crosses), 0)::bigint AS transit_minor
@@ -74,13 +75,23 @@ _LATE: Final = """
             FROM reversal_link r
             JOIN incoming_transaction b ON b.id = r.reversal_id
             JOIN incoming_transaction p ON p.id = r.incoming_id
-            WHERE greatest(b.booking_on, p.booking_on) > %(cut_off)s
+            WHERE greatest(b.booking_on, p.booking_on) > %(cut_off)s {links}
         ) r CROSS JOIN LATERAL (
             VALUES (r.incoming_id, r.amount_minor, r.allocated_minor), (r.reversal_id, r.amount_minor, 0)
         ) t (id, minor, allocated_minor)
         GROUP BY t.id
     )
 """
+_LATE_OF_ALL: Final = _LATE.format(matches="", links="")
+# The same of the lines with the ids alone.
+_LATE_OF_IDS: Final = _LATE.format(
+    matches="""AND m.id IN (
+            SELECT l.match_id FROM leg l WHERE l.incoming_id = ANY(%(ids)s)
+            UNION ALL SELECT l.match_id FROM leg l WHERE l.contra_incoming_id = ANY(%(ids)s)
+            UNION ALL SELECT r.match_id FROM reversal_link r WHERE r.incoming_id = ANY(%(ids)s)
+        )""",
+    links="AND (r.incoming_id = ANY(%(ids)s) OR r.reversal_id = ANY(%(ids)s))",
+)
 _MOVED: Final = "coalesce(i.net_minor, CASE i.direction WHEN 'credit' THEN i.amount_minor ELSE -i.amount_minor END)"
 _TAKEN: Final = "coalesce(a.allocated_minor, 0) - coalesce(l.minor, 0) + coalesce(b.allocated_minor, 0)"
 _RETURNED: Final = "i.amount_minor - coalesce(a.amount_minor, i.amount_minor) - coalesce(b.minor, 0)"
@@ -148,7 +159,7 @@ _WHOLE_SHARES: Final = ", ".join(f"('{part}', s.{part}_count, s.{part})" for par
 # of all lines with what became of them took ten times as long.
 _SUMS: Final = f"""
     SELECT told.* FROM (
-        WITH {_LATE}, apart AS MATERIALIZED (
+        WITH {_LATE_OF_ALL}, apart AS MATERIALIZED (
             SELECT i.*, o.transaction_id IS NOT NULL AS is_open
             FROM (
                 SELECT transaction_id AS id FROM allocation WHERE side = 2 AND {RARE_STATUS}
@@ -175,7 +186,17 @@ _SUMS: Final = f"""
         ) p GROUP BY part
     ) told
 """  # noqa: S608 - our own text
-_TABLES: Final = ("incoming_transaction", "allocation", "match", "reversal_link", "incoming_open")
+_OF_IDS: Final = "(SELECT * FROM incoming_transaction WHERE id = ANY(%(ids)s))"
+_BUT_IDS: Final = "(SELECT * FROM incoming_transaction WHERE id <> ALL(%(ids)s))"
+_SUMS_OF_IDS: Final = f"""
+    SELECT told.* FROM (
+        WITH {_LATE_OF_IDS}
+        SELECT p.part, p.count, coalesce(p.minor, 0)::bigint AS minor
+        FROM (SELECT {_SUMMED} FROM ({_LINES.format(lines=_OF_IDS)} OFFSET 0) s) s
+        CROSS JOIN LATERAL (VALUES {_SHARES}) p (part, count, minor)
+    ) told
+"""  # noqa: S608 - our own text
+_THEN: Final = at_instant("incoming_transaction", "allocation", "match", "reversal_link")
 # As with opening balances: of a day's, the one with which nothing of the day goes on.
 _CLOSED: Final = f"""
     SELECT s.closing_minor, s.closed_on FROM (
@@ -207,9 +228,9 @@ _BOOK: Final = """
 """
 _PAGE: Final = f"""
     SELECT told.* FROM (
-        WITH {_LATE}
+        WITH {{late}}
         SELECT s.id, s.booking_on, s.moved_minor, s.{{part}} AS share_minor
-        FROM ({_LINES.format(lines="incoming_transaction")}) s
+        FROM ({_LINES.format(lines="{lines}")}) s
         WHERE s.{{part}} <> 0 {{after}} ORDER BY s.booking_on, s.id LIMIT %(row_count)s
     ) told ORDER BY booking_on, id
 """  # noqa: S608 - our own text
@@ -233,19 +254,27 @@ class ReconciliationStore:
             "as_of": as_of,
         }
 
-    async def prepare(self) -> None:
-        """Give the transaction what adding up needs: memory for joins, no time spent on compiling, and an end."""
-        settings = (
-            f"SET LOCAL work_mem = '{REPORT_MEMORY_MIB}MB'; SET LOCAL jit = off; SET LOCAL parallel_tuple_cost = 0.01;"
-            f" SET LOCAL statement_timeout = '{REPORT_SECONDS_MAX}s'"
-        )
-        await self._connection.execute(settings.encode(), prepare=False)
-
     async def parts(self) -> dict[str, tuple[int, int]]:
-        """Return how many lines have a share of each of PARTS, and the sum of these."""
-        rows = await fetch_all(self._connection, self._at(_SUMS), self._parameters)
+        """Return how many lines have a share of each of PARTS, and the sum of these.
+
+        What they were at an instant is what they are now, but for those lines of which something has changed since.
+        """
+        found = await self._sums(_SUMS)
+        if self._as_of is None or not (ids := await self._changed()):
+            return found
+        now, then = await self._sums(_SUMS_OF_IDS, ids=ids), await self._sums(_THEN + _SUMS_OF_IDS, ids=ids)
+        return {
+            part: (count - now[part][0] + then[part][0], minor - now[part][1] + then[part][1])
+            for part, (count, minor) in found.items()
+        }
+
+    async def _sums(self, statement: str, **given: Any) -> dict[str, tuple[int, int]]:
+        rows = await fetch_all(self._connection, statement, {**self._parameters, **given})
         found = {row["part"]: (row["count"], row["minor"]) for row in rows}
         return {part: found.get(part, (0, 0)) for part in PARTS.values()}
+
+    async def _changed(self) -> list[UUID]:
+        return await changed_lines(self._connection, _OF_ACCOUNT, self._parameters)
 
     async def closed(self) -> dict[str, Any] | None:
         """Return ``closing_minor, closed_on`` of the statement that closes last until the cut-off."""
@@ -265,11 +294,16 @@ class ReconciliationStore:
             conditions.append((text, {"after_id": UUID(page.after["id"]), "after_value": page.after["value"]}))
         for _, found in conditions:
             parameters |= found
-        after = "".join(f" AND {text}" for text, _ in conditions)
-        rows = await fetch_all(
-            self._connection, self._at(_PAGE.format(part=PARTS[query.part], after=after)), parameters
-        )
+        texts = {"part": PARTS[query.part], "after": "".join(f" AND {text}" for text, _ in conditions)}
+        statement = _PAGE.format(late=_LATE_OF_ALL, lines="incoming_transaction", **texts)
+        if self._as_of is None or not (ids := await self._changed()):
+            rows = await fetch_all(self._connection, statement, parameters)
+        else:
+            parameters["ids"] = ids
+            statements = (
+                _PAGE.format(late=_LATE_OF_ALL, lines=_BUT_IDS, **texts),
+                _THEN + _PAGE.format(late=_LATE_OF_IDS, lines=_OF_IDS, **texts),
+            )
+            parts = [await fetch_all(self._connection, one, parameters) for one in statements]
+            rows = sorted(chain(*parts), key=lambda row: (row["booking_on"], row["id"]))
         return rows[: page.limit], len(rows) > page.limit
-
-    def _at(self, statement: str) -> str:
-        return statement if self._as_of is None else at_instant(*_TABLES, whole=True) + statement

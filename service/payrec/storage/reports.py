@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
-from payrec.constants.reports import AGEING_BOUNDS_DAYS, REPORT_MEMORY_MIB
+from payrec.constants.reports import AGEING_BOUNDS_DAYS
 from payrec.domain.incoming_transactions import day_number
 from payrec.models.reports import AgeingQuery, GroupedReportQuery, OpenBalancesQuery, ReportQuery
 from payrec.storage.cut_off_relations import at_cut_off
@@ -199,13 +199,6 @@ class ReportStore:
         self._as_of = as_of
         self._cut_off = {} if cut_off is None else {"cut_off": cut_off, "cut_off_until": cut_off_until}
         self._has_narrow_sets = as_of is None and cut_off is None
-
-    async def prepare(self) -> None:
-        """Give the transaction what adding up needs: memory for joins, and no time spent on compiling."""
-        settings = (
-            f"SET LOCAL work_mem = '{REPORT_MEMORY_MIB}MB'; SET LOCAL jit = off; SET LOCAL parallel_tuple_cost = 0.01"
-        )
-        await self._connection.execute(settings.encode(), prepare=False)
 
     async def expected(self, query: ReportQuery) -> list[dict[str, Any]]:
         """Return parts that count the expected transactions by currency and direction.

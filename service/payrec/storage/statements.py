@@ -9,6 +9,7 @@ from uuid import UUID
 
 from psycopg import sql
 
+from payrec.constants.accounts import STATEMENTS_APART_MAX, TIMELINE_DAYS
 from payrec.storage.database import Connection
 from payrec.storage.rows import adapt, columns_of, fetch_all, insert_statement
 from payrec.tables.statements import Statement
@@ -63,6 +64,28 @@ _JUDGE: Final = """
     ) AS v (import_id, ordinal, continuity, expected_opening_minor, expected_on)
     WHERE s.import_id = v.import_id AND s.ordinal = v.ordinal
 """
+# A statement takes its day in the chain; a table without balances has the days of its entries. What closes long after
+# the last day is not looked at, so that an old day costs no more than a new one.
+_TIMELINE: Final = f"""
+    SELECT a.id AS account_id, s.import_id, s.begins_on, s.ends_on, s.opening_minor, s.closing_minor, s.entry_count,
+        s.balance_check, s.continuity, s.expected_opening_minor, s.expected_on
+    FROM account a CROSS JOIN LATERAL (
+        SELECT t.*,
+            least(t.ends_on, coalesce(least(t.from_on, t.first_booking_on), t.opened_on, t.ends_on)) AS begins_on
+        FROM (
+            SELECT s.*, s.chained_on AS ends_on FROM statement s
+            WHERE s.account = a.identifier AND s.currency = a.currency
+                AND s.chained_on BETWEEN %(since)s AND %(until)s::date + {TIMELINE_DAYS}
+            UNION ALL
+            (SELECT s.*, coalesce(s.to_on, s.last_booking_on) AS ends_on FROM statement s
+             WHERE s.account = a.identifier AND s.currency = a.currency AND s.chained_on IS NULL
+                AND s.kind NOT IN ('interim', 'notification') AND coalesce(s.to_on, s.last_booking_on) >= %(since)s
+             ORDER BY s.import_id, s.ordinal LIMIT {STATEMENTS_APART_MAX})
+        ) t
+    ) s
+    WHERE a.id = %(account_id)s AND s.begins_on <= %(until)s
+    ORDER BY s.ends_on, s.begins_on, s.import_id LIMIT %(limit)s
+"""  # noqa: S608 - our own text
 
 
 class StatementStore:
@@ -101,6 +124,11 @@ class StatementStore:
         accounts, currencies, days = zip(*places, strict=True)
         parameters = {"accounts": list(accounts), "currencies": list(currencies), "days": list(days), "limit": limit}
         return await fetch_all(self._connection, _NEIGHBOURS, parameters)
+
+    async def timeline(self, account_id: UUID, since: date, until: date, *, limit: int) -> list[dict[str, Any]]:
+        """Return the statements of an account that speak of days from one to another, those that end first."""
+        parameters = {"account_id": account_id, "since": since, "until": until, "limit": limit}
+        return await fetch_all(self._connection, _TIMELINE, parameters)
 
     async def judge(self, rows: Sequence[dict[str, Any]]) -> None:
         """Store how statements follow those before them."""

@@ -12,15 +12,21 @@ import pytest
 from support.cut_offs import at_cut_off
 from support.matching_world import World, matching_world
 from support.report_figures import (
+    AGEING,
+    BALANCES,
     BUCKETS,
+    EXCEPTIONS,
     EXPECTED,
     INCOMING,
     MATCHES,
+    REPORTS,
+    SUMMARY,
     ageing,
     everything,
     is_open,
     line_of,
     plain,
+    report,
     returned,
     shortened,
     side_summary,
@@ -31,10 +37,6 @@ from support.wire import fields
 
 pytestmark = pytest.mark.anyio
 
-SUMMARY, AGEING, BALANCES = "/reports/summary", "/reports/ageing", "/reports/open-balances"
-EXCEPTIONS = "/reports/exceptions"
-REPORTS = (SUMMARY, AGEING, BALANCES, EXCEPTIONS)
-
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
@@ -42,15 +44,9 @@ async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator
         yield made
 
 
-async def report(world: World, path: str, **parameters: Any) -> dict[str, Any]:
-    answer = await world.tenant.get(path, params=parameters)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
-
-
 async def check(world: World, rows: dict[str, list[dict[str, Any]]], day: str) -> None:
     """Compare the reports with what the lists come to."""
-    summary = await report(world, SUMMARY, cutOff=day)
+    summary = await report(world.tenant, SUMMARY, cutOff=day)
     taken = returned(rows[INCOMING])
     told = {
         line_of(line): {side: shortened(line[side]) for side in ("expected", "incoming")} for line in summary["lines"]
@@ -83,7 +79,7 @@ async def check(world: World, rows: dict[str, list[dict[str, Any]]], day: str) -
     assert {
         (r["name"], *line_of(r)): [plain(r[side])[1] for side in ("expected", "incoming")] for r in balances
     } == left
-    exceptions = await report(world, EXCEPTIONS, cutOff=day)
+    exceptions = await report(world.tenant, EXCEPTIONS, cutOff=day)
     assert exceptions["on"] == day
     for side, path in (("expected", EXPECTED), ("incoming", INCOMING)):
         open_rows = [row for row in rows[path] if is_open(row) or row["status"] == "pending"]
@@ -176,10 +172,10 @@ async def test_items_are_there_from_the_day_on_which_they_were_stored(world: Wor
     path = f"/tenants/{world.tenant.id}/settings"
     for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):  # never on the same day
         assert (await world.tenant.request("PATCH", path, json={"timezone": zone})).status_code == 200
-        on = date.fromisoformat((await report(world, AGEING))["on"])
+        on = date.fromisoformat((await report(world.tenant, AGEING))["on"])
         for day, found in ((on, [item]), (on - timedelta(days=1), [])):
             assert [row["id"] for row in await everything(world.tenant, EXPECTED, cutOff=str(day))] == found
-            lines = (await report(world, AGEING, cutOff=str(day)))["data"]
+            lines = (await report(world.tenant, AGEING, cutOff=str(day)))["data"]
             assert [plain(line["open"]) for line in lines] == [(1, 1_000) for _ in found]
 
 

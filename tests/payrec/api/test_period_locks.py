@@ -151,12 +151,14 @@ async def test_a_match_that_waits_for_a_second_person_keeps_it_open(world: World
     [waits] = problem(await lock(world, account="GIRO"))["incomplete"]["pendingApprovals"]["first"]
     assert waits == {"matchId": match["id"], "effectiveOn": "2026-03-12", "amountMinor": 10_000, "currency": "EUR"}
     await locked(world, override=True)
-    said = await statement(world, "GIRO")
+    said, midway = await statement(world, "GIRO"), await statement(world, "GIRO", "2026-03-15")
     # Who approves it then does so in the period that is open.
     _, user = await add_user(world.service, world.tenant, "approver")
     answer = await user.post(f"/matches/{match['id']}/approve", None)
     assert (answer.status_code, answer.json()["effectiveOn"]) == (200, FIRST_OPEN)
     assert await statement(world, "GIRO") == said
+    # Nothing of the line itself has changed.
+    assert await statement(world, "GIRO", "2026-03-15") == midway
 
 
 async def test_locking_and_reopening_is_told_and_recorded(world: World) -> None:

@@ -14,11 +14,16 @@ import pytest
 from payrec.domain.matching.rules import Reason
 from support.matching_world import World, matching_world
 from support.report_figures import (
+    AGEING,
+    BALANCES,
     BUCKETS,
+    EXCEPTIONS,
     EXPECTED,
     INCOMING,
     MATCHES,
+    REPORTS,
     STATUSES,
+    SUMMARY,
     ageing,
     documented,
     everything,
@@ -27,6 +32,7 @@ from support.report_figures import (
     line_of,
     plain,
     rate,
+    report,
     returned,
     shortened,
     side_summary,
@@ -38,21 +44,11 @@ from support.wire import code, fields
 
 pytestmark = pytest.mark.anyio
 
-SUMMARY, AGEING, BALANCES = "/reports/summary", "/reports/ageing", "/reports/open-balances"
-EXCEPTIONS = "/reports/exceptions"
-REPORTS = (SUMMARY, AGEING, BALANCES, EXCEPTIONS)
-
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
     async with matching_world(service, acme, globex) as made:
         yield made
-
-
-async def report(world: World, path: str, **parameters: Any) -> dict[str, Any]:
-    answer = await world.tenant.get(path, params=parameters)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
 
 
 async def lists(world: World) -> dict[str, list[dict[str, Any]]]:
@@ -61,7 +57,7 @@ async def lists(world: World) -> dict[str, list[dict[str, Any]]]:
 
 async def check_summary(world: World, rows: dict[str, list[dict[str, Any]]]) -> None:
     """Compare the summary with the lists."""
-    summary = await report(world, SUMMARY)
+    summary = await report(world.tenant, SUMMARY)
     taken = returned(rows[INCOMING])
     told = {
         line_of(line): {side: shortened(line[side]) for side in ("expected", "incoming")} for line in summary["lines"]
@@ -93,7 +89,7 @@ async def check_summary(world: World, rows: dict[str, list[dict[str, Any]]]) -> 
 
 async def check_open(world: World, rows: dict[str, list[dict[str, Any]]]) -> None:
     """Compare ageing, open balances and exceptions with the lists."""
-    day = date.fromisoformat((await report(world, AGEING))["on"])
+    day = date.fromisoformat((await report(world.tenant, AGEING))["on"])
     for group_by, member in ((None, None), ("counterparty", "counterpartyName"), ("account", "account")):
         grouped = {"groupBy": group_by} if group_by else {}
         told = await everything(world.tenant, AGEING, **grouped)
@@ -118,7 +114,7 @@ async def check_open(world: World, rows: dict[str, list[dict[str, Any]]]) -> Non
         }
         assert of_report == dict(open_now)
         assert [(r["name"], *line_of(r)) for r in balances] == in_order(open_now)
-    exceptions = await report(world, EXCEPTIONS)
+    exceptions = await report(world.tenant, EXCEPTIONS)
     reasons: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for path in (EXPECTED, INCOMING):
         for row in rows[path]:
@@ -141,7 +137,7 @@ async def check_open(world: World, rows: dict[str, list[dict[str, Any]]]) -> Non
 
 async def check_documented(world: World) -> None:
     """Compare the reports with what the documented queries say."""
-    summary, ageing_report = await report(world, SUMMARY), await report(world, AGEING)
+    summary, ageing_report = await report(world.tenant, SUMMARY), await report(world.tenant, AGEING)
     day = date.fromisoformat(ageing_report["on"])
     queries = documented(day)
     found = {name: await world.sql(text) for name, text in queries.items()}
@@ -186,7 +182,8 @@ async def check_documented(world: World) -> None:
         reason = "duplicate" if r["duplicate"] else Reason(r["reason"]).code if r["reason"] is not None else None
         reasons[r["side"], reason, *line_of(r)].append((r["count"], r["open_minor"]))
     told_reasons = {
-        (r["side"], r["reasonCode"], *line_of(r)): plain(r["open"]) for r in (await report(world, EXCEPTIONS))["lines"]
+        (r["side"], r["reasonCode"], *line_of(r)): plain(r["open"])
+        for r in (await report(world.tenant, EXCEPTIONS))["lines"]
     }
     assert told_reasons == {key: tuple(map(sum, zip(*of, strict=True))) for key, of in reasons.items()}
     assert found == {}, "a documented query that nothing is compared with"
@@ -253,13 +250,13 @@ async def test_filters_narrow_every_report(world: World) -> None:
         await world.expect("10.00", currency=currency, account=account)
         await world.receive("10.00", currency=currency, account=account)
     for given, count in (({"currency": "EUR"}, 3), ({"account": "A"}, 2), ({"account": "A", "currency": "USD"}, 1)):
-        total = (await report(world, SUMMARY, **given))["total"]
+        total = (await report(world.tenant, SUMMARY, **given))["total"]
         assert (total["expected"]["count"], total["incoming"]["count"]) == (count, count)
         for path, member in ((AGEING, "open"), (BALANCES, "expected"), (BALANCES, "incoming")):
             assert sum(row[member]["count"] for row in await everything(world.tenant, path, **given)) == count
-        lines = (await report(world, EXCEPTIONS, **given))["lines"]
+        lines = (await report(world.tenant, EXCEPTIONS, **given))["lines"]
         assert sum(line["open"]["count"] for line in lines) == 2 * count
-    assert (await report(world, AGEING, direction="debit"))["data"] == []
+    assert (await report(world.tenant, AGEING, direction="debit"))["data"] == []
     now = (await world.sql("SELECT clock_timestamp() AS now"))[0]["now"].isoformat()
     for path in (SUMMARY, EXCEPTIONS, AGEING, BALANCES):
         assert "EUR" not in (await world.tenant.get(path, params={"createdFrom": now})).text
@@ -273,8 +270,10 @@ async def test_matches_of_an_account_are_those_with_its_transactions(world: Worl
         await world.expect("10.00", reference=reference, account=account, counterpartyName="Bolt GmbH")
         await world.receive("10.00", remittance=reference, account=account, counterpartyName="Bolt GmbH")
     await world.run()
-    proposed = {account: (await report(world, SUMMARY, account=account))["total"]["matches"]["statuses"]["proposed"]
-                for account in ("A", "B", "C")}  # fmt: skip
+    proposed = {}
+    for account in ("A", "B", "C"):
+        total = (await report(world.tenant, SUMMARY, account=account))["total"]
+        proposed[account] = total["matches"]["statuses"]["proposed"]
     assert proposed == {"A": 1, "B": 2, "C": 0}
 
 
@@ -289,14 +288,14 @@ async def test_groups_come_in_pages(world: World) -> None:
     for limit in (1, 3, 7):
         found, parameters = [], {"groupBy": "counterparty", "limit": limit}
         while True:
-            page = await report(world, AGEING, **parameters)
+            page = await report(world.tenant, AGEING, **parameters)
             assert len(page["data"]) <= limit
             found += page["data"]
             if not page["hasMore"]:
                 break
             parameters["cursor"] = page["nextCursor"]
         assert found == whole
-    cursor = (await report(world, AGEING, groupBy="counterparty", limit=1))["nextCursor"]
+    cursor = (await report(world.tenant, AGEING, groupBy="counterparty", limit=1))["nextCursor"]
     for other in ({"groupBy": "account"}, {"groupBy": "counterparty", "currency": "EUR"}):
         answer = await world.tenant.get(AGEING, params={**other, "cursor": cursor})
         assert (answer.status_code, code(answer)) == (400, "invalid_cursor")
@@ -307,14 +306,14 @@ async def test_it_is_late_when_the_day_is_over_for_the_tenant(world: World) -> N
     for zone in ("Pacific/Kiritimati", "Pacific/Pago_Pago"):  # never on the same day
         answer = await world.tenant.request("PATCH", path, json={"timezone": zone})
         assert answer.status_code == 200
-        found = await report(world, AGEING)
+        found = await report(world.tenant, AGEING)
         days = {datetime.now(ZoneInfo(zone)).date(), date.fromisoformat(found["on"])}
         assert len(days) == 1
     today = date.fromisoformat(found["on"])
     await world.expect("1.00", dueDate=str(today))
     await world.expect("1.00", dueDate=str(today - timedelta(days=1)))
-    [line] = (await report(world, AGEING))["data"]
+    [line] = (await report(world.tenant, AGEING))["data"]
     assert (plain(line["buckets"]["notDue"]), plain(line["buckets"]["days1To30"])) == ((1, 100), (1, 100))
     await world.tenant.request("PATCH", path, json={"timezone": "Pacific/Kiritimati"})
-    [line] = (await report(world, AGEING))["data"]
+    [line] = (await report(world.tenant, AGEING))["data"]
     assert plain(line["overdue"]) == (2, 200)
