@@ -109,6 +109,7 @@ def _add_processes(commands: Any) -> None:
     )
     waiting.add_argument("--seconds", type=_seconds, default=300, help="how long (default 300)")
     commands.add_parser("openapi", help="print the OpenAPI document")
+    commands.add_parser("problems", help="print what each code of an error means, and what to do about it")
 
 
 def _add_ports(parser: argparse.ArgumentParser) -> None:

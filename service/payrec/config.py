@@ -59,7 +59,10 @@ class Config(BaseSettings):
     database_pooler: Literal["transaction"] | None = None
     database_pool_size: int = Field(default=10, ge=2, le=100)
     public_base_url: str = ""
-    """Where clients reach the service; the default is the address that it listens on."""
+    """Where clients reach the service; the default is the address that it listens on. The console's sign-in at the
+    identity provider comes back there, so without it there is none."""
+    console_enabled: bool = True
+    """Whether the console is served at /console."""
     api_key_pepper: SecretStr
     api_key_pepper_previous: SecretStr | None = None
     """The pepper before this one: keys made under it go on working, and move to the new one as they are used."""

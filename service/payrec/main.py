@@ -10,11 +10,16 @@ from typing import Any, Final
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from payrec import __version__, openapi
+from payrec.console import details, month_end, overview, review, sign_in, unmatched
+from payrec.console import imports as imports_page
+from payrec.console import matches as matches_page
+from payrec.console import search as search_page
+from payrec.console.rendering import Pages
 from payrec.errors import (
     BadRequestError,
     ConflictError,
@@ -103,6 +108,19 @@ ROUTERS = (
     erasures.router,
 )
 
+CONSOLE_ROUTERS = (
+    sign_in.router,
+    overview.router,
+    review.router,
+    matches_page.router,
+    imports_page.router,
+    month_end.router,
+    unmatched.router,
+    search_page.router,
+    details.router,
+)
+"""The pages for people."""
+
 TEMPORARY_CONFLICTS: Final = (IdempotencyInProgressError, MatchRunInProgressError)
 """Conflicts that trying again solves; every other one is the request's final answer."""
 
@@ -116,7 +134,8 @@ def create_app(factory: Factory) -> Gate:
         A setting cannot work; it shall end the start, not the first request.
     """
     factory.verifier, factory.identity_provider  # noqa: B018 - made here, so that they are refused here
-    return Gate(create_api(factory), factory=factory, metrics=factory.context.metrics)
+    api = create_api(factory)
+    return Gate(api, factory=factory, metrics=factory.context.metrics, refused=api.state.pages.refused)
 
 
 def create_api(factory: Factory) -> FastAPI:
@@ -147,6 +166,9 @@ def create_api(factory: Factory) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     app.include_router(docs.router)
+    app.state.pages = Pages(factory.context.config)
+    for router in CONSOLE_ROUTERS:
+        app.include_router(router)
     if factory.context.config.embeds_identity_provider:
         app.include_router(_embedded_identity_provider(factory))
     app.openapi = lambda: openapi.document(app)  # type: ignore[method-assign]
@@ -172,10 +194,11 @@ def _embedded_identity_provider(factory: Factory) -> Any:
 
 def _handle_errors(app: FastAPI) -> None:
     logger = structlog.get_logger("payrec.errors")
+    pages: Pages = app.state.pages
 
     @app.exception_handler(PayrecError)
     async def ours(request: Request, error: PayrecError) -> Response:
-        response = problem_response(error, request_id=request_id_of(request))
+        response = pages.refused(error, request.scope)
         try:
             await _heed_idempotency(request, error, response)
         except ReplayedAnswer as answer:
@@ -199,17 +222,17 @@ def _handle_errors(app: FastAPI) -> None:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     @app.exception_handler(HTTPException)
-    async def framework(request: Request, error: HTTPException) -> JSONResponse:
+    async def framework(request: Request, error: HTTPException) -> Response:
         known: dict[int, PayrecError] = {404: NotFoundError(), 405: MethodNotAllowedError([])}
-        return problem_response(known.get(error.status_code, BadRequestError()), request_id=request_id_of(request))
+        return pages.refused(known.get(error.status_code, BadRequestError()), request.scope)
 
     @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+    async def unexpected(request: Request, error: Exception) -> Response:
         logger.error("request.crashed", exc_info=error)
-        return problem_response(PayrecError("the request could not be completed"), request_id=request_id_of(request))
+        return pages.refused(PayrecError("the request could not be completed"), request.scope)
 
 
-async def _heed_idempotency(request: Request, error: PayrecError, response: JSONResponse) -> None:
+async def _heed_idempotency(request: Request, error: PayrecError, response: Response) -> None:
     """Do what the Idempotency-Key of a refused request demands, or raise the answer that it demands instead."""
     state = request.scope["state"]
     caller = state["caller"]

@@ -18,7 +18,8 @@ from payrec import errors
 from payrec.errors import ConfigurationError, PayrecError
 from payrec.gate.routes import ROUTES
 from payrec.handlers import docs
-from payrec.main import ROUTERS
+from payrec.main import CONSOLE_ROUTERS, ROUTERS
+from payrec.problems import kinds_by_code
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICE = ROOT / "service" / "payrec"
@@ -28,7 +29,8 @@ INFRASTRUCTURE = {
     "handlers": {"__init__", "bodies", "context", "docs", "downloads", "routing"},
     # A registration is a document of the command line alone.
     # Rules are a member of settings; params and result of a backtest are its job's.
-    "models": {"__init__", "common", "tenant_registrations", "matching_rules", "backtests"},
+    # Forms and the search are the console's.
+    "models": {"__init__", "common", "tenant_registrations", "matching_rules", "backtests", "forms", "search"},
     "tables": {"__init__", "base"},
 }
 """Files of a layer that are not about a noun of the interface."""
@@ -112,7 +114,7 @@ def _served() -> set[tuple[str, str]]:
         clock=Nothing(),  # type: ignore[arg-type]
         passwords=Nothing(),  # type: ignore[arg-type]
     )
-    routers: list[APIRouter] = [*ROUTERS, docs.router, embedded]
+    routers: list[APIRouter] = [*ROUTERS, *CONSOLE_ROUTERS, docs.router, embedded]
     return {
         (method, route.path)
         for router in routers
@@ -138,7 +140,7 @@ def test_every_error_has_a_page_that_its_type_points_to() -> None:
     codes = {code for line in drawn for code in line.split(", ")} | set(_codes_of(PayrecError))
     codes -= {ConfigurationError.code}
     assert len(codes) > 35
-    assert codes <= docs._problem_types().keys()
+    assert codes <= kinds_by_code().keys()
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:

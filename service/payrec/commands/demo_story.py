@@ -28,6 +28,7 @@ class Story:
         self._http = http
         self._base_url = base_url
         self._step = step
+        self._password = secrets.token_urlsafe(12)
         self._headers: dict[str, str] = {}
         self._token_seconds = 0
         self._expected: dict[str, dict[str, Any]] = {}
@@ -66,15 +67,15 @@ class Story:
             '  curl -sS "${H[@]}" "$BASE/expected-transactions?status=open"',
             f"  {post}/expected-transactions -d '{invoice}'",
             f"  {post}/matches/match -d '{{}}'\n",
+            f"Or decide in a browser, at {self._base_url}/console, as {USERNAME} with the password {self._password}",
             f"The documentation can send requests too: {self._base_url}/api/docs",
         ]
         return "\n".join(lines)
 
     async def _create_tenant(self) -> None:
-        password = secrets.token_urlsafe(12)
-        admin = {"username": USERNAME, "password": password}
+        admin = {"username": USERNAME, "password": self._password}
         tenant = await self._post("/tenants", {"name": "Acme GmbH", "slug": "acme", "admin": admin})
-        token = await self._post("/auth/token", {"username": USERNAME, "password": password})
+        token = await self._post("/auth/token", {"username": USERNAME, "password": self._password})
         self._token_seconds = token["expiresIn"]
         self._headers = {
             "Authorization": f"Bearer {token['accessToken']}",

@@ -113,6 +113,7 @@ async def _develop(config: Config, api_socket: socket.socket, internal_socket: s
     stop = asyncio.Event()
     async with developing(config, api_socket, internal_socket, stop=stop) as running:
         say(f"API             {running.config.base_url}   (documentation: {running.config.base_url}/api/docs)")
+        say(f"console         {running.config.base_url}/console")
         say(f"internal port   http://127.0.0.1:{running.internal_port}   (/livez, /readyz, /metrics)")
         if running.config.embeds_identity_provider:
             say(f"issuer          {running.factory.issuer}")

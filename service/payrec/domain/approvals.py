@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Final
 
 from payrec.constants import AMOUNT_MINOR_MAX
 from payrec.domain.fx_rates import FxRateError, converted
+from payrec.domain.incoming_transactions import day_number
 from payrec.domain.principal import Principal
 from payrec.domain.rate_book import RateBook
 
 Money = tuple[str, int]
 """A currency and an amount in its minor units."""
-
-_EPOCH: Final = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +132,7 @@ def _total(moneys: Iterable[Money], into: str, on: date | None, book: RateBook) 
         if currency == into:
             total += minor
             continue
-        rate = book.rate((on - _EPOCH).days, currency, into) if on is not None else None
+        rate = book.rate(day_number(on), currency, into) if on is not None else None
         if rate is None:
             return None
         try:

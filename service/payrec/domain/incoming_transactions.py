@@ -5,10 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, overload
 from uuid import UUID
 
 from payrec.domain.identity import FINGERPRINT_BYTES, bank_key, content_key
+from payrec.domain.matching.digits import quoted_digits
 from payrec.domain.matching.keys import account_key, name_key, reference_key, remittance_keys
 from payrec.domain.returns import takes_back
 from payrec.domain.statements import Batch, Entry, Money
@@ -16,6 +17,10 @@ from payrec.domain.statements import Batch, Entry, Money
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 
+@overload
+def day_number(day: date) -> int: ...
+@overload
+def day_number(day: date | None) -> int | None: ...
 def day_number(day: date | None) -> int | None:
     """Return days since 1970-01-01."""
     return None if day is None else day.toordinal() - _EPOCH_ORDINAL
@@ -54,8 +59,8 @@ STORED_COLUMNS: Final = (
 """Columns of ``incoming_transaction`` that an entry decides, in the order of ``stored_columns``."""
 
 KEY_COLUMNS: Final = (
-    "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "group_key", "tie_key",
-    "reversal",
+    "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "group_key", "quoted_digits",
+    "tie_key", "reversal",
 )  # fmt: skip
 """Columns of ``incoming_open`` that are computed; the others repeat the transaction."""
 
@@ -123,6 +128,7 @@ def key_columns(entries: Sequence[Entry], *, identities: Sequence[bytes]) -> tup
         [account_key(e.counterparty_account) if e.counterparty_account else None for e in entries],
         [account_key(e.account) if e.account else None for e in entries],
         [None if e.batch is None else reference_key(e.batch.group_key) for e in entries],
+        [quoted_digits(e.remittance, e.structured_reference) for e in entries],
         tie_keys(identities),
         [
             takes_back(

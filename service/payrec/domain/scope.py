@@ -26,6 +26,10 @@ class TenantScope:
     role_name: str
     timezone: str = "UTC"
     """IANA name; says which day it is for the tenant."""
+    name: str = ""
+    """The tenant's, as its people are shown it."""
+    locale: str = "en"
+    """BCP 47 tag; says how amounts and days are written for the tenant's people."""
     auto_run: bool = False
     """Whether what arrives is matched at once (``matching.autoRun``)."""
     reject_duplicates: bool = False

@@ -10,6 +10,7 @@ from payrec.factory.base import BaseFactory
 from payrec.factory.sources import SourceFactory
 from payrec.factory.webhooks import WebhookFactory
 from payrec.services.accounts import AccountService
+from payrec.services.actor_names import ActorNameService
 from payrec.services.aliases import AliasService
 from payrec.services.api_key_usage import ApiKeyUsage
 from payrec.services.api_keys import ApiKeyService
@@ -18,6 +19,7 @@ from payrec.services.authentication import Authenticator
 from payrec.services.backtests import BacktestService
 from payrec.services.bulk_matches import BulkMatchService
 from payrec.services.calibration import CalibrationService
+from payrec.services.console_sessions import ConsoleSessions
 from payrec.services.derived_keys import derived_key
 from payrec.services.ecb_rates import EcbRateService
 from payrec.services.erasures import ErasureService
@@ -39,6 +41,7 @@ from payrec.services.manual_matches import ManualMatchService
 from payrec.services.match_alternatives import MatchAlternativeService
 from payrec.services.match_candidates import MatchCandidateService
 from payrec.services.match_decisions import MatchDecisionService
+from payrec.services.match_rates import MatchRateService
 from payrec.services.match_records import MatchRecordService
 from payrec.services.match_rejections import MatchRejectionService
 from payrec.services.match_runs import MatchRunService
@@ -50,8 +53,11 @@ from payrec.services.reconciliations import ReconciliationService
 from payrec.services.remittance_advices import RemittanceAdviceService
 from payrec.services.reports import ReportService
 from payrec.services.returns import ReturnService
+from payrec.services.review import ReviewService
+from payrec.services.search import SearchService
 from payrec.services.secret_box import SecretBox
 from payrec.services.snapshots import SnapshotService
+from payrec.services.statement_timelines import StatementTimelineService
 from payrec.services.tokens import AttemptCounter, TokenService
 from payrec.services.upload_previews import UploadPreviewService
 from payrec.services.users import UserService
@@ -129,6 +135,18 @@ class Factory(BaseFactory):
             key_usage=self.key_usage,
             clock=self.context.clock,
             peppers=self._peppers,
+        )
+
+    @cached_property
+    def console_sessions(self) -> ConsoleSessions:
+        """Keeps the console's sessions; one for the process, because it remembers how they were prolonged."""
+        key = derived_key(self.context.config.encryption_key.get_secret_value(), "console sessions")
+        return ConsoleSessions(
+            box=SecretBox(key=key, token_bytes=secrets.token_bytes),
+            authenticator=self.authenticator,
+            identity_provider=self.identity_provider,
+            clock=self.context.clock,
+            token_bytes=secrets.token_bytes,
         )
 
     @cached_property
@@ -234,6 +252,10 @@ class Factory(BaseFactory):
         """Make the service of ``/expected-transactions/snapshots``."""
         return SnapshotService(work=self._work, pager=self._pager)
 
+    def create_search_service(self) -> SearchService:
+        """Make the service of the console's search."""
+        return SearchService(work=self._work)
+
     def create_match_candidate_service(self) -> MatchCandidateService:
         """Make what compares one open transaction with others."""
         return MatchCandidateService(work=self._work)
@@ -249,6 +271,14 @@ class Factory(BaseFactory):
     def create_match_alternative_service(self) -> MatchAlternativeService:
         """Make what tells what else would fit."""
         return MatchAlternativeService(work=self._work)
+
+    def create_review_service(self) -> ReviewService:
+        """Make what tells a person what is next to decide."""
+        return ReviewService(work=self._work, candidates=self.create_match_candidate_service())
+
+    def create_actor_name_service(self) -> ActorNameService:
+        """Make what says who somebody is."""
+        return ActorNameService(work=self._work)
 
     def create_bulk_match_service(self) -> BulkMatchService:
         """Make what accepts and rejects many matches."""
@@ -294,6 +324,10 @@ class Factory(BaseFactory):
         """Make the service of ``/period-locks``."""
         return PeriodLockService(work=self._work, pager=self._pager)
 
+    def create_statement_timeline_service(self) -> StatementTimelineService:
+        """Make what tells of which days accounts have statements."""
+        return StatementTimelineService(work=self._work)
+
     def create_posting_service(self) -> PostingService:
         """Make the service of ``/postings``."""
         return PostingService(work=self._work, pager=self._pager)
@@ -327,6 +361,10 @@ class Factory(BaseFactory):
     def create_backtest_service(self) -> BacktestService:
         """Make what starts backtests, for ``/jobs``."""
         return BacktestService(work=self._work)
+
+    def create_match_rate_service(self) -> MatchRateService:
+        """Make what tells how matching went over the last weeks."""
+        return MatchRateService(work=self._work)
 
     def create_export_service(self) -> ExportService:
         """Make what exports lists, for ``/jobs`` and ``/exports``."""

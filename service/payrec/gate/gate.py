@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import structlog
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from payrec.constants import API_VERSION, HEADER_BYTES_MAX, IDEMPOTENCY_KEY_LENGTH_MAX
@@ -30,6 +31,7 @@ from payrec.errors import (
     UnsupportedMediaTypeError,
 )
 from payrec.factory import Factory
+from payrec.gate.console import ConsoleDoor, check_passable
 from payrec.gate.routes import Access, Body, Route, RouteTable
 from payrec.gate.streams import Incoming, Watch, capped, declared_length, read_all, replayed
 from payrec.gate.strict_json import parse_json
@@ -47,14 +49,24 @@ _SENSITIVE: Final = frozenset(
 )
 
 
+Refused = Callable[[PayrecError, Scope], Response]
+"""Makes the answer to a request that is refused."""
+
+
+def _problem(error: PayrecError, scope: Scope) -> Response:
+    return problem_response(error, request_id=scope["state"]["request_id"])
+
+
 class Gate:
     """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, *, factory: Factory, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, factory: Factory, metrics: Metrics, refused: Refused = _problem) -> None:
         self._app = app
         self._factory = factory
         self._metrics = metrics
+        self._refused = refused
         self._routes = RouteTable()
+        self._console = ConsoleDoor(factory)
         self._logger = structlog.get_logger("payrec.gate")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,13 +86,17 @@ class Gate:
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:
+            entered = await self._console.entered(scope, headers, watch)
+            if entered is not scope:
+                scope, headers = entered, _headers(entered)
             route = self._find(scope, headers)
+            check_passable(route, state)
             admitted = await self._admit(scope, headers, incoming.receive, route, state, watch)
             # The server leaves the body of the answer to HEAD out; everything else about it is that of GET.
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
             await self._app(asked, admitted, watch.send)
         except PayrecError as error:
-            await problem_response(error, request_id=request_id)(scope, receive, watch.send)
+            await self._refused(error, scope)(scope, receive, watch.send)
         except ClientDisconnect:
             watch.status = CLIENT_CLOSED_REQUEST
         except Exception as error:
@@ -90,7 +106,7 @@ class Gate:
             if not watch.started:
                 self._logger.error("request.crashed", exc_info=error)  # noqa: TRY400 - a field, not a message
                 crashed = PayrecError("the request could not be completed")
-                await problem_response(crashed, request_id=request_id)(scope, receive, watch.send)
+                await self._refused(crashed, scope)(scope, receive, watch.send)
         finally:
             seconds = self._factory.context.clock.monotonic() - began
             path = route.path if route is not None else "unknown"

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from payrec.constants import API_VERSION, HEADER_BYTES_MAX
 from payrec.errors import BadRequestError, HeaderTooLargeError, PayrecError
+from payrec.gate.streams import GUARDS
 from payrec.problems import problem_response
 
 HEAD_BYTES_MAX: Final = 8 * HEADER_BYTES_MAX
@@ -62,6 +63,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             (b"x-request-id", request_id.encode()),
             (b"api-version", API_VERSION),
             (b"connection", b"close"),
+            *GUARDS,
         ]
         lines += [name + b": " + value for name, value in headers]
         self.transport.write(b"\r\n".join([*lines, b"", bytes(answer.body)]))

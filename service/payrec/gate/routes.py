@@ -52,6 +52,8 @@ class Access(Enum):
     """A token, never an API key, and the tenant headers."""
     PUBLIC_IN_DEVELOPMENT = auto()
     """None where the server's own setting says development; otherwise STANDARD."""
+    SESSION = auto()
+    """The console's session, in the environment of the path; who has none is sent to sign in."""
 
 
 class Reach(Enum):
@@ -189,7 +191,7 @@ def _route(
         media_types=media.get(kind, ()),
         idempotent=is_effective and method in {"POST", "PATCH"} and kind not in {Body.FORM, Body.FORM_OR_JSON},
         is_limited=access is not Access.PUBLIC or kind is Body.FORM_OR_JSON,
-        in_schema=not path.startswith(("/idp", "/api/docs", "/api/openapi", "/problems")),
+        in_schema=not path.startswith(("/idp", "/api/docs", "/api/openapi", "/problems", "/console")),
     )
 
 
@@ -312,6 +314,36 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("POST", "/privacy/erasures", Permission.PRIVACY_ERASE),
     _route("GET", "/privacy/erasures", _READ),
     _route("GET", "/privacy/erasures/{erasure_id}", _READ),
+    _route("GET", "/console", access=Access.PUBLIC),
+    _route("GET", "/console/sign-in", access=Access.PUBLIC),
+    _route("POST", "/console/sign-in", access=Access.PUBLIC, body=Body.FORM),
+    _route("POST", "/console/sign-out", access=Access.PUBLIC, body=Body.FORM),
+    _route("POST", "/console/authorise", access=Access.PUBLIC, body=Body.FORM),
+    _route("GET", "/console/callback", access=Access.PUBLIC),
+    _route("GET", "/console/signed-in", access=Access.PUBLIC),
+    # Before the pages, of whose environments one could be called "static".
+    _route("GET", "/console/static/{version}/{file}", access=Access.PUBLIC),
+    _route("GET", "/console/{environment}/overview", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/overview/figures", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/overview/activity", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/review", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/review/queue", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/review/items/{match_id}", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/review/items/{match_id}/choices", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/matches/{match_id}", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/unmatched", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/unmatched/{side}/{transaction_id}/candidates", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/search", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/incoming/{transaction_id}", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/expected/{transaction_id}", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/imports", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/imports/timeline", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/imports/{import_id}", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/imports/{import_id}/lines", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/month-end", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/month-end/readiness", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/month-end/{account_id}", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/month-end/{account_id}/statement", _READ, access=Access.SESSION),
 )
 
 

@@ -22,6 +22,9 @@ LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 LINGER_SECONDS: Final = 1.0
 """How long such a client is waited for."""
 
+GUARDS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""What every answer says to browsers and to caches on the way, unless it says otherwise itself."""
+
 
 def declared_length(headers: Mapping[str, str]) -> int:
     """Return Content-Length, 0 when it is absent; the server has refused one that is no number."""
@@ -80,6 +83,8 @@ class Watch:
             self.started = True
             self.status = message["status"]
             headers = [*message.get("headers", ()), *self._headers]
+            said = {name.lower() for name, _ in headers}
+            headers += [guard for guard in GUARDS if guard[0] not in said]
             self._closing = self._incoming.left > UNREAD_BYTES_MAX
             if self._closing:
                 headers.append((b"connection", b"close"))

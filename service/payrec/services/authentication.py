@@ -134,6 +134,8 @@ class Authenticator:
             schema_name=row["schema_name"],
             role_name=row["role_name"],
             timezone=row["timezone"],
+            name=row["tenant_name"],
+            locale=row["locale"],
             auto_run=row["auto_run"],
             reject_duplicates=row["reject_duplicates"],
             approval=row["approval"],

@@ -15,6 +15,7 @@ from payrec.constants.privacy import ERASED_TRANSACTIONS_MAX
 from payrec.domain import expected_transactions, incoming_transactions
 from payrec.domain.changes import Record
 from payrec.domain.erasures import ERASED, Wanted, is_about, kept_until, redacted_row
+from payrec.domain.matching.digits import quoted_digits
 from payrec.domain.matching.keys import name_key, remittance_keys
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.models.erasures import KeptReason
@@ -169,8 +170,10 @@ class Sweep:
         if side is Side.EXPECTED:
             return expected_transactions.open_row(left)
         remittance = row["remittance"] and self._what.redacted(row["remittance"])
-        quoted = remittance_keys(remittance, left["structured_reference"], end_to_end_id=left["end_to_end_id"])
-        return {**incoming_transactions.open_row_of(left), "reference_keys": quoted}
+        structured = left["structured_reference"]
+        quoted = remittance_keys(remittance, structured, end_to_end_id=left["end_to_end_id"])
+        digits = quoted_digits(remittance, structured)
+        return {**incoming_transactions.open_row_of(left), "reference_keys": quoted, "quoted_digits": digits}
 
     async def _history(self, side: Side) -> None:
         table = _OF_SIDE[side]

@@ -86,7 +86,6 @@ class _Reading(RecordReading[Stated]):
     def __init__(self, stream: BinaryIO, row: dict[str, Any], *, monotonic: Any) -> None:
         options = ExpectedUploadOptions.model_validate(row["options"], by_name=True)
         super().__init__(stream, row, options, fields=RECORD_FIELDS, integers=RECORD_INTEGERS, monotonic=monotonic)
-        self.duplicates = 0
 
     def understood(self, record: dict[str, Any]) -> Stated:
         """Return what a record says."""
@@ -106,21 +105,9 @@ class _Reading(RecordReading[Stated]):
                 there[name] = says
                 new.append(item)
                 continue
-            self.counts.accepted -= 1
             if there[name] == says:
-                self.duplicates += 1
+                self.repeated()
             else:
                 detail = "the externalId is there already, with another amount, currency or direction"
-                self.reject(line, RecordError("duplicate_external_id", detail))
+                self.refuse(line, RecordError("duplicate_external_id", detail))
         return new
-
-    def values(self) -> dict[str, Any]:
-        """Return what the import tells of the file that was read."""
-        return {
-            **self.form(),
-            "records": self.counts.records + self.duplicates,
-            "accepted": self.counts.accepted,
-            "duplicates": self.duplicates,
-            "skipped": 0,
-            "rejected": self.counts.rejected,
-        }

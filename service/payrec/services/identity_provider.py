@@ -1,4 +1,4 @@
-"""The identity provider as a client sees it: discovery and the password grant.
+"""The identity provider as a client sees it: discovery and the grants that end in an access token.
 
 Nothing here keeps a token: every grant gets an OAuth client of its own, so neither tokens nor cookies of one user can
 come near the request of another. They share one transport, and with it the connections.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
@@ -79,6 +79,8 @@ class ProviderMetadata:
 
     jwks_uri: str
     token_endpoint: str
+    authorization_endpoint: str | None = None
+    """Where people sign in, of a provider that takes S256 challenges (RFC 7636); None of every other one."""
 
 
 class ProviderDiscovery:
@@ -134,8 +136,12 @@ class ProviderDiscovery:
         # Section 4.3: the issuer has to be exactly the one that was asked, or one provider could pose as another.
         if document.get("issuer") != self._issuer:
             raise unavailable("other_issuer", url=self._url)
+        methods = document.get("code_challenge_methods_supported")
+        takes_codes = isinstance(methods, list) and "S256" in methods and "authorization_endpoint" in document
         return ProviderMetadata(
-            jwks_uri=self._address(document, "jwks_uri"), token_endpoint=self._address(document, "token_endpoint")
+            jwks_uri=self._address(document, "jwks_uri"),
+            token_endpoint=self._address(document, "token_endpoint"),
+            authorization_endpoint=self._address(document, "authorization_endpoint") if takes_codes else None,
         )
 
     def _address(self, document: dict[str, Any], name: str) -> str:
@@ -151,14 +157,16 @@ class ProviderDiscovery:
 
 @dataclass(frozen=True, slots=True)
 class TokenGrant:
-    """An access token and the seconds that it lives. There is no refresh token and no ID token, on purpose."""
+    """An access token and the seconds that it lives. There is no ID token, and none of a password's refresh token."""
 
     access_token: str = field(repr=False)
     expires_in: int
+    refresh_token: str | None = field(default=None, repr=False)
+    """Only of an authorisation code and of a refresh token: what begins a session of the console, or prolongs it."""
 
 
 class IdentityProviderClient:
-    """Exchanges a username and password for an access token (RFC 6749, section 4.3).
+    """Exchanges for an access token: a username and password, a code, or a refresh token (RFC 6749, 4.3, 4.1.3, 6).
 
     The client authenticates with client_secret_basic: Authlib's client_secret_post fails on a password that is not
     ASCII. Give the token endpoint, or the discovery that finds it. ``transport`` is for tests and for a provider
@@ -199,11 +207,52 @@ class IdentityProviderClient:
         """
         if not username or not password or not _is_encodable(username + password):
             raise InvalidCredentialsError
+        granted = await self._granted(again=True, grant_type="password", username=username, password=password)
+        return replace(granted, refresh_token=None)
+
+    async def code_grant(self, code: str, *, verifier: str, redirect_uri: str) -> TokenGrant:
+        """Return what an authorisation code is worth, with its PKCE verifier; a code is asked about once.
+
+        :raises InvalidCredentialsError: the provider refuses the code
+        :raises IdentityProviderUnavailableError: everything else
+        """
+        return await self._granted(
+            again=False,
+            grant_type="authorization_code",
+            code=code,
+            code_verifier=verifier,
+            redirect_uri=redirect_uri,
+        )
+
+    async def refresh_grant(self, refresh_token: str) -> TokenGrant:
+        """Return a new access token for a refresh token; which the provider may have replaced by the one returned.
+
+        :raises InvalidCredentialsError: the provider refuses the token
+        :raises IdentityProviderUnavailableError: everything else
+        """
+        return await self._granted(again=False, grant_type="refresh_token", refresh_token=refresh_token)
+
+    async def authorization_endpoint(self) -> str | None:
+        """Return where people sign in at the provider; None where it offers no codes with PKCE.
+
+        :raises IdentityProviderUnavailableError: it cannot be asked
+        """
+        if self._discovery is None:
+            return None
+        return (await self._discovery.metadata()).authorization_endpoint
+
+    @property
+    def client_id(self) -> str:
+        """Who we are at the provider."""
+        return self._client_id
+
+    async def _granted(self, *, again: bool, **form: str) -> TokenGrant:
         url = await self._endpoint()
         try:
-            with contextlib.suppress(*_PASSING):
-                return await self._exchange(url, username, password)
-            return await self._exchange(url, username, password)
+            if again:
+                with contextlib.suppress(*_PASSING):
+                    return await self._exchange(url, form)
+            return await self._exchange(url, form)
         # From None throughout: the cause holds the request, and with it the password.
         except httpx2.HTTPStatusError as error:
             raise unavailable("token_status", url=url, status=str(error.response.status_code)) from None
@@ -214,7 +263,7 @@ class IdentityProviderClient:
         """Close the connections."""
         await self._transport.aclose()
 
-    async def _exchange(self, url: str, username: str, password: str) -> TokenGrant:
+    async def _exchange(self, url: str, form: dict[str, str]) -> TokenGrant:
         client = AsyncOAuth2Client(
             client_id=self._client_id,
             client_secret=self._client_secret,
@@ -227,8 +276,13 @@ class IdentityProviderClient:
         )
         client.register_compliance_hook("access_token_response", _inspect)
         async with asyncio.timeout(self._timeout_seconds), client:
-            token = await client.fetch_token(url, grant_type="password", username=username, password=password)
-        return TokenGrant(access_token=token["access_token"], expires_in=token["expires_in"])
+            token = await client.fetch_token(url, **form)
+        refresh_token = token.get("refresh_token")
+        return TokenGrant(
+            access_token=token["access_token"],
+            expires_in=token["expires_in"],
+            refresh_token=refresh_token if isinstance(refresh_token, str) else None,
+        )
 
     async def _endpoint(self) -> str:
         if self._token_url is not None:

@@ -40,6 +40,8 @@ from payrec.storage.snapshots import SnapshotStore
 INLINE_BYTES_MAX: Final = 1024 * 1024
 """Bytes of a file that is read within the request; a larger one is a job, because others wait while it is read."""
 
+PROBLEMS_COUNTED_MAX: Final = 1_001
+"""Problems of an import that are counted for a list: one more than is told as a number."""
 
 Options = UploadOptions | ExpectedUploadOptions | SnapshotOptions | MatchImportOptions
 """What is said of a file; which of them tells what the file is of."""
@@ -195,6 +197,11 @@ class ImportService:
             rows,
             more=more,
         )
+
+    async def problem_counts(self, caller: Caller, import_ids: Sequence[UUID]) -> dict[UUID, int]:
+        """Return how many problems each import has, up to ``PROBLEMS_COUNTED_MAX``."""
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            return await ImportStore(connection).problem_counts(import_ids, limit=PROBLEMS_COUNTED_MAX)
 
     async def errors_csv(self, caller: Caller, import_id: str) -> AsyncIterator[bytes]:
         """Return all problems of an import as CSV, in the order of the file; they are read while they are sent.

@@ -27,6 +27,7 @@ from payrec.models.period_locks import (
     PeriodLockPublic,
     PeriodLockQuery,
     PeriodLockReopen,
+    PeriodReadiness,
     StatementGap,
     WaitingMatch,
 )
@@ -34,6 +35,7 @@ from payrec.services.accounts import identifier_of
 from payrec.services.paging import Pager
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
+from payrec.storage.adding_up import prepare_adding_up
 from payrec.storage.listing import BY_CREATION
 from payrec.storage.period_locks import PeriodLockStore, hold_periods
 from payrec.storage.reconciliations import ReconciliationStore
@@ -139,15 +141,22 @@ class PeriodLockService:
     ) -> dict[str, dict[str, tuple[int, int]]]:
         """Add up the statements of accounts as far as that takes no time; nobody changes anything meanwhile."""
         until = self._work.clock.monotonic() + LOCK_SUMS_SECONDS
+        await prepare_adding_up(unit.connection)
         found: dict[str, dict[str, tuple[int, int]]] = {}
         for account in accounts:
             if self._work.clock.monotonic() > until:
                 break
             statement = ReconciliationStore(unit.connection, account=account, cut_off=through, as_of=None)
-            if not found:
-                await statement.prepare()
             found[str(account["id"])] = await statement.parts()
         return found
+
+    async def readiness(self, caller: Caller, through: date) -> PeriodReadiness:
+        """Return what would keep all days until one from being locked at present."""
+        async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
+            found = await PeriodLockStore(connection).incomplete(through, None)
+        names = {"open_lines": "open_lines", "gaps": "statement_gaps", "waiting": "pending_approvals"}
+        counts = {column: found[kind][0] for kind, (_, column, _) in _INCOMPLETE.items()}
+        return PeriodReadiness.model_validate({**counts, **{names[kind]: rows for kind, (_, rows) in found.items()}})
 
     async def get(self, caller: Caller, lock_id: str) -> PeriodLockPublic:
         """Return one.

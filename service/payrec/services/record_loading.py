@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 
 from payrec.domain.caller import Caller
+from payrec.domain.money import MoneyError
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.domain.statements import Problem
@@ -21,6 +22,7 @@ from payrec.formats.accounting import Counts
 from payrec.formats.base import RecordError
 from payrec.formats.records import RecordFile
 from payrec.metrics import Metrics
+from payrec.models.common import minor_of
 from payrec.models.expected_transactions import RecordFileOptions
 from payrec.models.match_imports import MatchImportOptions
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX
@@ -70,6 +72,8 @@ class RecordReading(ABC, Generic[T]):
         )
         """Every problem, as COPY text."""
         self.counts = Counts()
+        self.duplicates = 0
+        """Records that were right, and say again what is known."""
 
     def __enter__(self) -> Self:
         return self
@@ -136,10 +140,31 @@ class RecordReading(ABC, Generic[T]):
         file = self._file.file
         return {"format": file.format, "format_version": None, "encoding": file.encoding}
 
+    def values(self) -> dict[str, Any]:
+        """Return what the import tells of the file that was read."""
+        return {
+            **self.form(),
+            "records": self.counts.records + self.duplicates,
+            "accepted": self.counts.accepted,
+            "duplicates": self.duplicates,
+            "skipped": 0,
+            "rejected": self.counts.rejected,
+        }
+
     def refusal(self) -> ValidationFailedError:
         """Return why nothing is stored of a file that is to be stored whole."""
         detail = f"{self.counts.rejected} records were rejected, so nothing is stored"
         return ValidationFailedError(detail, errors=self._first)
+
+    def repeated(self) -> None:
+        """Note that a record that could be read says again what is known: the same again changes nothing."""
+        self.counts.accepted -= 1
+        self.duplicates += 1
+
+    def refuse(self, line: int, error: RecordError | PayrecError) -> None:
+        """Note that a record that could be read is not taken."""
+        self.counts.accepted -= 1
+        self.reject(line, error)
 
     def reject(self, line: int, error: RecordError | PayrecError) -> None:
         """Note that the record of a line is not taken."""
@@ -163,6 +188,19 @@ def told(error: RecordError | PayrecError) -> str:
     if isinstance(error, PayrecError) and error.errors:
         return "; ".join(f"{field.pointer}: {field.detail}" for field in error.errors[:FIELDS_TOLD_MAX])
     return error.detail
+
+
+def minor_said(amount_minor: int | None, amount: str | None, currency: str, *, name: str = "amount") -> int:
+    """Return what a record says of an amount, which is more than nothing; as ``minor_of``.
+
+    Raises
+    ------
+    RecordError
+    """
+    try:
+        return minor_of(amount_minor, amount, currency, least=1, name=name)
+    except MoneyError as error:
+        raise RecordError(error.code, f"/{name}: {error.detail}") from None
 
 
 R = TypeVar("R", bound=RecordReading[Any])

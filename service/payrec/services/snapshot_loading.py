@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic.alias_generators import to_camel
 
 from payrec.domain.caller import Caller
-from payrec.domain.money import MoneyError, parse_decimal
+from payrec.domain.money import parse_decimal
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.errors import ControlTotalsMismatchError, FieldError, PayrecError
@@ -23,7 +23,7 @@ from payrec.services.expected_rows import Stated, rows_of, stated
 from payrec.services.expected_uploads import NESTED_FIELDS, RECORD_FIELDS, RECORD_INTEGERS
 from payrec.services.import_ends import count_records, end_import
 from payrec.services.import_rendering import ERRORS_SHOWN_MAX
-from payrec.services.record_loading import PIECE_RECORDS, RecordReading, RecordUploads, told
+from payrec.services.record_loading import PIECE_RECORDS, RecordReading, RecordUploads, minor_said, told
 from payrec.services.snapshot_rendering import KINDS, control_totals, rendered_snapshots
 from payrec.services.validation import validated
 from payrec.services.work import Unit
@@ -33,6 +33,8 @@ from payrec.storage.snapshots import SnapshotStore
 _COMPARED: Final = frozenset(field.alias or name for name, field in SnapshotItem.model_fields.items())
 _OF_CREATION: Final = (RECORD_FIELDS | NESTED_FIELDS) - _COMPARED
 """Members that are looked at when the record is created."""
+
+_REPEATED: Final = RecordError("duplicate_external_id", "the externalId is in the file more than once")
 
 
 class SnapshotUploads(RecordUploads["_Reading", SnapshotPublic]):
@@ -61,7 +63,7 @@ class SnapshotUploads(RecordUploads["_Reading", SnapshotPublic]):
                 await store.stage([{"line": line, **item} for line, item in piece])
                 progress.reach(reading.counts.records)
             for line in await store.repeated_lines(limit=ERRORS_SHOWN_MAX):
-                reading.repeated(line)
+                reading.refuse(line, _REPEATED)
             if reading.counts.rejected:
                 # What is left out would be told as missing there.
                 raise reading.refusal()
@@ -135,7 +137,7 @@ class _Reading(RecordReading[dict[str, Any]]):
             if said[name] != value:
                 raise RecordError("outside_snapshot", f"/{name}: the snapshot is of another one")
         return {
-            "open_minor": _open_minor(item),
+            "open_minor": minor_said(item.open_amount_minor, item.open_amount, item.currency, name="openAmount"),
             "external_id": item.external_id,
             "currency": item.currency,
             "direction": item.direction,
@@ -155,31 +157,6 @@ class _Reading(RecordReading[dict[str, Any]]):
             except PayrecError as error:
                 wrong[row["ordinal"]] = told(error)
         return right, wrong
-
-    def repeated(self, line: int) -> None:
-        """Note that the externalId of a line is that of another one."""
-        self.counts.accepted -= 1
-        self.reject(line, RecordError("duplicate_external_id", "the externalId is in the file more than once"))
-
-
-def _open_minor(item: SnapshotItem) -> int:
-    """Return what is open of an item.
-
-    Raises
-    ------
-    RecordError
-    """
-    if (item.open_amount is None) == (item.open_amount_minor is None):
-        raise RecordError("amount_once", "exactly one of openAmountMinor and openAmount is required")
-    minor = item.open_amount_minor
-    if item.open_amount is not None:
-        try:
-            minor = parse_decimal(item.open_amount, item.currency)
-        except MoneyError as error:
-            raise RecordError(error.code, f"/openAmount: {error.detail}") from None
-    if not minor:
-        raise RecordError("amount_out_of_range", "of an open item something is open")
-    return minor
 
 
 def _check_totals(given: Mapping[str, tuple[int, int]], found: Mapping[str, tuple[int, int]]) -> None:

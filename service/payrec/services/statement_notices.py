@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -91,29 +92,38 @@ class StatementNoticeService:
             told = await store.told([account["id"] for account in accounts]) if accounts else set()
         if not accounts:
             return [], None
-        is_business_day = await self._calendar(scope)
+        is_business_day = await calendar_of(self._work, scope)
         found = [
             (account, period)
             for account in accounts
-            for period in due_periods(
-                account["statement_every"],
-                hours=account["hours"],
-                since=account["statements_from"],
-                now=now,
-                zone=ZoneInfo(scope.timezone),
-                is_business_day=is_business_day,
-                limit=MISSED_PERIODS_MAX,
-            )
-            # One that is of a later day has come as well: what lies between them is told as a gap.
-            if account["latest_on"] is None or account["latest_on"] < period.begins_on
+            for period in missed_periods(account, scope=scope, now=now, is_business_day=is_business_day)
             if (account["id"], period.begins_on) not in told
         ]
         return found, accounts[-1]["id"] if len(accounts) == ACCOUNTS_WATCHED_AT_ONCE else None
 
-    async def _calendar(self, scope: TenantScope) -> IsBusinessDay:
-        async with self._work.database.control(readonly=True) as connection:
-            settings = await TenantStore(connection).settings(scope.tenant_id)
-        return business_calendar(settings.get("businessCalendar"))
+
+def missed_periods(
+    account: Mapping[str, Any], *, scope: TenantScope, now: datetime, is_business_day: IsBusinessDay
+) -> list[Period]:
+    """Return the latest periods of which a watched account should have a statement and has none."""
+    found = due_periods(
+        account["statement_every"],
+        hours=account["hours"],
+        since=account["statements_from"],
+        now=now,
+        zone=ZoneInfo(scope.timezone),
+        is_business_day=is_business_day,
+        limit=MISSED_PERIODS_MAX,
+    )
+    # One that is of a later day has come as well: what lies between them is told as a gap.
+    return [p for p in found if account["latest_on"] is None or account["latest_on"] < p.begins_on]
+
+
+async def calendar_of(work: Work, scope: TenantScope) -> IsBusinessDay:
+    """Return the business days of a tenant, as its settings name them."""
+    async with work.database.control(readonly=True) as connection:
+        settings = await TenantStore(connection).settings(scope.tenant_id)
+    return business_calendar(settings.get("businessCalendar"))
 
 
 def _missing(account: Mapping[str, Any], period: Period) -> StatementMissing:

@@ -15,7 +15,7 @@ from payrec.domain.attempts import NO_WAIT, AttemptLimit, Attempts, forgiven, le
 from payrec.errors import IdentityProviderUnavailableError, RateLimitedError
 from payrec.metrics import Metrics
 from payrec.models.tokens import TokenPublic, TokenRequest
-from payrec.services.identity_provider import IdentityProviderClient
+from payrec.services.identity_provider import IdentityProviderClient, TokenGrant
 from payrec.storage.database import Database
 from payrec.storage.tokens import TokenAttemptStore
 
@@ -123,6 +123,16 @@ class TokenService:
             Too many attempts for the name, be it known or not, or from the address.
         IdentityProviderUnavailableError
         """
+        grant = await self.grant(given, address=address)
+        return TokenPublic(
+            accessToken=grant.access_token,
+            expiresIn=grant.expires_in,
+            access_token=grant.access_token,
+            expires_in=grant.expires_in,
+        )
+
+    async def grant(self, given: TokenRequest, *, address: str) -> TokenGrant:
+        """Return what a username and a password are worth, for whoever keeps the token itself; errors as above."""
         attempt = await self._attempts.begin(username=given.username, address=address)
         try:
             grant = await self._identity_provider.password_grant(given.username, given.password)
@@ -130,12 +140,7 @@ class TokenService:
             await self._attempts.take_back(attempt)
             raise
         await self._attempts.succeeded(attempt)
-        return TokenPublic(
-            accessToken=grant.access_token,
-            expiresIn=grant.expires_in,
-            access_token=grant.access_token,
-            expires_in=grant.expires_in,
-        )
+        return grant
 
 
 def _username_text(username: str) -> bytes:

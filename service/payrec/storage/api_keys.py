@@ -80,6 +80,12 @@ class ApiKeyStore:
         query = f"SELECT 'api_key:' || public_id AS actor FROM api_key WHERE {_PLACE} AND created_by = %(actor)s"  # noqa: S608 - our own text
         return [row["actor"] for row in await fetch_all(self._connection, query, {**self._place, "actor": actor})]
 
+    async def names(self, public_ids: Sequence[str]) -> dict[str, str]:
+        """Return what keys are called, those that open nothing any more among them."""
+        query = f"SELECT public_id, name FROM api_key WHERE {_PLACE} AND public_id = ANY(%(public_ids)s)"  # noqa: S608 - our own text
+        rows = await fetch_all(self._connection, query, {**self._place, "public_ids": list(public_ids)})
+        return {row["public_id"]: row["name"] for row in rows}
+
     async def get(self, key_id: UUID) -> dict[str, Any] | None:
         """Return a key's metadata."""
         query = sql.SQL("SELECT {} FROM api_key WHERE {} AND id = %(id)s").format(sql.SQL(_COLUMNS), sql.SQL(_PLACE))

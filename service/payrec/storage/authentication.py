@@ -9,7 +9,8 @@ from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_one
 
 _PLACE: Final = """
-    t.slug, t.status AS tenant_status, coalesce(t.settings->>'timezone', 'UTC') AS timezone,
+    t.slug, t.name AS tenant_name, t.status AS tenant_status,
+    coalesce(t.settings->>'timezone', 'UTC') AS timezone, coalesce(t.settings->>'locale', 'en') AS locale,
     coalesce((t.settings->'matching'->>'autoRun')::boolean, FALSE) AS auto_run,
     coalesce(t.settings->'ingestion'->>'duplicatePolicy', 'flag') = 'reject' AS reject_duplicates,
     CASE WHEN t.settings ? 'approval' THEN jsonb_strip_nulls(jsonb_build_object(

@@ -47,8 +47,11 @@ _BOUND: Final = {
 }
 """Whether books stand on a transaction, by side: it is decided about, or its day is locked."""
 _OPEN_KEYS: Final = {
-    Side.EXPECTED: ("reference_key", "end_to_end_key", "name_key", "account_key", "group_key", "tie_key"),
-    Side.INCOMING: ("reference_keys", "end_to_end_key", "name_key", "account_key", "group_key"),
+    Side.EXPECTED: (
+        *("reference_key", "end_to_end_key", "name_key", "account_key", "group_key", "tie_key"),
+        "reference_digits",
+    ),
+    Side.INCOMING: ("reference_keys", "end_to_end_key", "name_key", "account_key", "group_key", "quoted_digits"),
 }
 _OPEN_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}
 _REKEY: Final = """

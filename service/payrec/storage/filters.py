@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -90,7 +90,12 @@ def texts(query: ListQuery, **columns: tuple[str, ...]) -> list[Condition]:
     for name, searched in columns.items():
         value = getattr(query, name)
         if value is not None:
-            escaped = value.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            any_of = " OR ".join(f"{column} ILIKE %({name})s" for column in searched)
-            found.append((f"({any_of})", {name: f"%{escaped}%"}))
+            found.append(containing(name, value, searched))
     return found
+
+
+def containing(name: str, text: str, columns: Iterable[str]) -> Condition:
+    """Return that any of the columns contains a text, in whatever case; ``name`` is its parameter's."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    any_of = " OR ".join(f"{column} ILIKE %({name})s" for column in columns)
+    return f"({any_of})", {name: f"%{escaped}%"}

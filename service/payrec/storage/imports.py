@@ -178,6 +178,16 @@ class ImportStore:
         """
         return await fetch_all(self._connection, query, (limit, list(import_ids)))
 
+    async def problem_counts(self, import_ids: Sequence[UUID], *, limit: int) -> dict[UUID, int]:
+        """Return how many problems each import has; whatever is beyond the limit is not counted."""
+        query = """
+            SELECT i.id, p.count FROM unnest(%s::uuid[]) AS i (id) CROSS JOIN LATERAL (
+                SELECT count(*) FROM (SELECT FROM import_problem WHERE import_id = i.id LIMIT %s) p
+            ) p
+        """
+        rows = await fetch_all(self._connection, query, (list(import_ids), limit))
+        return {row["id"]: row["count"] for row in rows}
+
     async def problems(self, import_id: UUID, page: PageRequest) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of all problems of an import, in file order."""
         selection = Selection(

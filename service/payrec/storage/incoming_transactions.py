@@ -17,7 +17,7 @@ from payrec.storage.history_relations import at_instant, had_status, is_open
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
 from payrec.storage.period_locks import LAST_LOCKED
 from payrec.storage.reasons import reason_code
-from payrec.storage.rows import adapt, fetch_one, paired_insert
+from payrec.storage.rows import adapt, fetch_all, fetch_one, in_order, paired_insert
 from payrec.tables.allocations import RARE_STATUSES
 from payrec.tables.incoming_transactions import IncomingOpen, IncomingTransaction
 
@@ -162,6 +162,11 @@ class IncomingTransactionStore:
         begin = at_instant(*_TABLES) if as_of is not None else ""
         query = f"{begin}SELECT {COLUMNS} FROM {_JOINED} WHERE i.id = %(id)s"  # noqa: S608 - our own text
         return await fetch_one(self._connection, query, {"id": transaction_id, "as_of": as_of})
+
+    async def many(self, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return those of the incoming transactions that are stored, with their states, in the order of the ids."""
+        query = f"SELECT {COLUMNS} FROM {_JOINED} WHERE i.id = ANY(%(ids)s)"  # noqa: S608 - our own text
+        return in_order(await fetch_all(self._connection, query, {"ids": list(ids)}), ids)
 
     async def page(self, page: PageRequest, query: IncomingTransactionQuery) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of what the query asks for."""

@@ -48,6 +48,8 @@ _INDEXES: Final = {
         "by_change": "(change_id) WHERE change_id IS NOT NULL",
         # What was held back is few, and is still asked for.
         "by_deduction": f"(id) WHERE {HAS_DEDUCTION}",
+        # What waits for a person, in the order of the money at stake.
+        "by_stake": "(currency, amount_minor, score, id) WHERE status = 'proposed'",
     },
     "leg": {
         f"by_{name}": f"({name}_id) WHERE {name}_id IS NOT NULL"

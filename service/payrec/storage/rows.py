@@ -69,6 +69,12 @@ def paired_insert(
     ).encode()
 
 
+def in_order(rows: Iterable[dict[str, Any]], ids: Iterable[UUID]) -> list[dict[str, Any]]:
+    """Return the rows in the order of ids, each once; an id that no row has is left out."""
+    by_id = {row["id"]: row for row in rows}
+    return [by_id[wanted] for wanted in dict.fromkeys(ids) if wanted in by_id]
+
+
 @cache
 def json_columns(table: type[SQLModel]) -> frozenset[str]:
     """Return the names of the table's JSON columns."""

@@ -23,13 +23,15 @@ LATEST_ON: Final = """
 """
 """The SQL of the day until which the account ``a`` has statements, of those until ``{today}``."""
 
-_WATCHED: Final = f"""
+_ACCOUNTS: Final = f"""
     SELECT a.id, a.identifier, a.currency, a.statement_every,
         coalesce(a.statement_due_after_hours, {STATEMENT_DUE_HOURS_DEFAULT}) AS hours,
         coalesce(a.statements_from, a.updated_at::date) AS statements_from,
         {LATEST_ON.format(today="%(today)s")} AS latest_on
-    FROM account a WHERE a.statement_every IS NOT NULL AND a.id > %(after)s ORDER BY a.id LIMIT %(limit)s
+    FROM account a
 """  # noqa: S608 - our own text
+_WATCHED: Final = _ACCOUNTS + "WHERE a.statement_every IS NOT NULL AND a.id > %(after)s ORDER BY a.id LIMIT %(limit)s"
+_AMONG: Final = _ACCOUNTS + "WHERE a.id = ANY(%(ids)s) ORDER BY a.id"
 _TOLD: Final = "SELECT account_id, begins_on FROM statement_notice WHERE account_id = ANY(%s)"
 # In one order for everybody, so that nobody waits in a circle.
 _NOTE: Final = """
@@ -60,6 +62,10 @@ class StatementNoticeStore:
     async def watched(self, *, after: UUID, today: date, limit: int) -> list[dict[str, Any]]:
         """Return accounts whose statements are waited for, with ``latest_on``, the day until which they have come."""
         return await fetch_all(self._connection, _WATCHED, {"after": after, "today": today, "limit": limit})
+
+    async def among(self, account_ids: Collection[UUID], *, today: date) -> list[dict[str, Any]]:
+        """Return the same of given accounts; ``statement_every`` is None where nobody waits for statements."""
+        return await fetch_all(self._connection, _AMONG, {"ids": list(account_ids), "today": today})
 
     async def told(self, account_ids: Collection[UUID]) -> set[tuple[UUID, date]]:
         """Return the first days of the periods of which it was told that the accounts' statements are missing."""

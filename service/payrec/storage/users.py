@@ -52,6 +52,14 @@ class UserStore:
         query = sql.SQL("SELECT {} FROM app_user WHERE tenant_id = %s ORDER BY id").format(sql.SQL(_COLUMNS))
         return await fetch_all(self._connection, query, (tenant_id,))
 
+    async def names(self, tenant_id: UUID, user_ids: Sequence[UUID]) -> dict[UUID, str]:
+        """Return what users of a tenant are called: their display name, or the one they sign in with."""
+        query = (
+            "SELECT id, coalesce(display_name, username) AS name FROM app_user WHERE tenant_id = %s AND id = ANY(%s)"
+        )
+        rows = await fetch_all(self._connection, query, (tenant_id, list(user_ids)))
+        return {row["id"]: row["name"] for row in rows}
+
     async def concerned(
         self, tenant_id: UUID, *, usernames: Sequence[str], subjects: Sequence[str]
     ) -> list[dict[str, Any]]:

@@ -97,13 +97,13 @@ def test_keys_are_those_of_the_line(entries: list[Entry]) -> None:
             account=entry.account,
             group=entry.batch.group_key if entry.batch is not None else None,
         )
-        assert [column[at] for column in columns[:6]] == list(keys)
+        assert [column[at] for column in columns[:7]] == list(keys)
 
 
 def test_which_of_several_a_line_is_orders_it() -> None:
     digest = fingerprint(Entry(amount_minor=1, currency="EUR", booking_on=date(2026, 1, 2)))
     identities = [content_key(digest, 0), content_key(digest, 7), bank_key("A", "b", 0)]
-    ties = key_columns([Entry()] * 3, identities=identities)[6]
+    ties = key_columns([Entry()] * 3, identities=identities)[7]
     assert ties[0] == int.from_bytes(digest[:8], "big", signed=True)
     assert ties[1] == ties[0] ^ 7
     assert ties[2] == int.from_bytes(identities[2][:8], "big", signed=True)

@@ -20,6 +20,8 @@
 {{- end }}
 - name: UPLOAD_MAX_BYTES
   value: {{ .Values.upload.maxBytes | int64 | quote }}
+- name: CONSOLE_ENABLED
+  value: {{ .Values.console.enabled | quote }}
 {{- with .Values.rateLimits }}
 - name: RATE_LIMIT_PRINCIPAL_PER_SECOND
   value: {{ .principalPerSecond | int64 | quote }}

@@ -1,0 +1,100 @@
+// What every page has: announcements, the dialog of a session that is over, texts of strangers, and the switch.
+const texts = document.getElementById("console-texts");
+const MARKS_MAX = 4;
+
+/** Return one of the layout's texts, or one of an element that has `data-...` texts of its own page. */
+export function text(name, holder = texts) {
+  return holder?.dataset[name] ?? "";
+}
+
+/** Say something to everybody, also to who hears the page. */
+export function announce(message, { isAlert = false } = {}) {
+  const region = document.getElementById(isAlert ? "alert" : "live");
+  const other = document.getElementById(isAlert ? "live" : "alert");
+  other.textContent = "";
+  region.textContent = "";
+  // An empty region first: the same words twice are two announcements.
+  requestAnimationFrame(() => { region.textContent = message; });
+}
+
+let waiting = null;
+
+/** Ask to sign in again, and return when the same user has; the page stays as it is. */
+export function sessionIsBack() {
+  waiting ??= new Promise((resolve, reject) => {
+    const dialog = document.getElementById("session-over");
+    const channel = new BroadcastChannel("payrec-console");
+    const end = (settle, value) => {
+      channel.close();
+      dialog.close();
+      waiting = null;
+      settle(value);
+    };
+    channel.onmessage = ({ data }) => {
+      if (data.signedIn === document.body.dataset.user) end(resolve);
+      else if (data.signedIn) {
+        announce(text("somebodyElse"), { isAlert: true });
+        location.reload();
+      }
+    };
+    dialog.oncancel = dialog.querySelector("[data-close]").onclick = () => {
+      end(reject, Object.assign(new Error("signed out"), { status: 401, code: "signed_out" }));
+    };
+    dialog.showModal();
+  });
+  return waiting;
+}
+
+/** Return an element with a text of a file or of a client, in which nothing is hidden; as the server's filter does. */
+export function foreign(value, { length = 160 } = {}) {
+  const whole = isolated(value ?? "");
+  if ((value ?? "").length <= length) return whole;
+  const details = document.createElement("details");
+  details.className = "foreign-long";
+  const summary = document.createElement("summary");
+  const more = document.createElement("span");
+  more.className = "more";
+  more.textContent = text("allOfIt");
+  summary.append(isolated(`${Array.from(value).slice(0, length).join("")}…`), " ", more);
+  details.append(summary, whole);
+  return details;
+}
+
+function isolated(value) {
+  const bdi = document.createElement("bdi");
+  bdi.className = "foreign";
+  let plain = "";
+  let marks = 0;
+  for (const character of value) {
+    marks = /\p{Mn}|\p{Me}/u.test(character) ? marks + 1 : 0;
+    const isHidden = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/u.test(character) && !"\n\t".includes(character);
+    if (!isHidden && marks <= MARKS_MAX) {
+      plain += character;
+      continue;
+    }
+    const shown = document.createElement("span");
+    shown.className = "hidden-character";
+    shown.textContent = nameOf(character.codePointAt(0));
+    bdi.append(plain, shown);
+    plain = "";
+  }
+  bdi.append(plain);
+  return bdi;
+}
+
+function nameOf(code) {
+  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+  return code === 0x7f ? "\u2421" : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+for (const details of document.querySelectorAll("details.switch")) {
+  details.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && details.open) {
+      details.open = false;
+      details.querySelector("summary").focus();
+    }
+  });
+  details.addEventListener("focusout", (event) => {
+    if (!details.contains(event.relatedTarget)) details.open = false;
+  });
+}

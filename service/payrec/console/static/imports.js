@@ -1,0 +1,258 @@
+// A file is chosen or dropped, looked at before anything is stored, corrected where it was read wrongly, and uploaded.
+import { announce, foreign } from "./console.js";
+import { corrections, dialectWith, merged, showDialect } from "./dialect.js";
+import { newIdempotencyKey, rest } from "./rest.js";
+import { send } from "./upload.js";
+
+const LINES_SHOWN = 20;
+const PROBLEMS_SHOWN = 50;
+const UPLOAD = "/incoming-transactions/upload";
+
+const at = (id) => document.getElementById(id);
+const form = at("upload");
+const texts = at("texts").dataset;
+const locale = document.body.dataset.locale || "en";
+const numbers = new Intl.NumberFormat(locale);
+const days = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
+
+let profile = {};
+let given = {};
+let question = null;
+let format = "auto";
+let going = null;
+let uploadKey = null;
+
+const filled = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+function options() {
+  const found = { ...given };
+  for (const name of ["dataSourceId", "account", "currency"]) {
+    const value = form.elements[name].value.trim();
+    if (value && !(name in found)) found[name] = value;
+  }
+  if (Object.keys(profile).length) found.profile = JSON.stringify(profile);
+  return found;
+}
+
+function body() {
+  const data = new FormData();
+  for (const [name, value] of Object.entries(options())) data.append(name, value);
+  // Last, so that whoever reads the form as it comes knows everything of the file before.
+  data.append("file", form.elements.file.files[0]);
+  return data;
+}
+
+async function sent(path, key, told) {
+  going = new AbortController();
+  at("refused").hidden = true;
+  at("question").hidden = true;
+  at("progress").hidden = false;
+  at("stop").hidden = false;
+  for (const button of document.querySelectorAll(".upload .button")) button.disabled = button.id !== "stop";
+  announce(told);
+  at("progress-text").textContent = told;
+  at("progress-bar").value = 0;
+  try {
+    return await send(path, body(), {
+      idempotencyKey: key,
+      signal: going.signal,
+      progress: (share) => {
+        at("progress-bar").value = share * 100;
+        at("progress-text").textContent = share < 1 ? filled(texts.percent, { percent: Math.floor(share * 100) }) : texts.waiting;
+        if (share === 1) at("progress-bar").removeAttribute("value");
+      },
+    });
+  } finally {
+    going = null;
+    at("progress").hidden = true;
+    at("stop").hidden = true;
+    for (const button of document.querySelectorAll(".upload .button")) button.disabled = false;
+  }
+}
+
+async function preview() {
+  const file = form.elements.file.files[0];
+  if (!file) return;
+  if (file.size > Number(form.dataset.bytesMax)) return refuse(texts.tooLarge);
+  if (file.size === 0) return refuse(texts.empty);
+  uploadKey = null;
+  try {
+    const answer = await sent(`${UPLOAD}/preview`, null, texts.reading);
+    show(answer.body);
+  } catch (problem) {
+    at("preview").hidden = true;
+    refused(problem);
+  }
+}
+
+async function upload() {
+  // The same file with the same options again is one action, however often it is tried.
+  uploadKey ??= newIdempotencyKey();
+  try {
+    const answer = await sent(UPLOAD, uploadKey, texts.sending);
+    announce(texts.sent);
+    location.assign(`${form.dataset.imports}/${answer.body.id}`);
+  } catch (problem) {
+    if (problem.status) uploadKey = null;
+    refused(problem);
+  }
+}
+
+function refused(problem) {
+  if (problem.code === "stopped" || problem.code === "signed_out") return announce(texts.stopped);
+  if (problem.status === 0 || problem.status === undefined) return refuse(texts.lost);
+  if (problem.more?.question) ask(problem.more.question);
+  const fields = (problem.more?.errors ?? []).map((error) => `${error.pointer}: ${error.detail}`);
+  refuse(problem.detail || problem.title || problem.code, fields);
+  if (problem.more?.question) at("question").focus();
+  return undefined;
+}
+
+function refuse(message, fields = []) {
+  at("refused-text").replaceChildren(foreign(message, { length: 500 }));
+  at("refused-fields").replaceChildren(...fields.map((field) => {
+    const item = document.createElement("li");
+    item.append(foreign(field, { length: 300 }));
+    return item;
+  }));
+  at("refused").hidden = false;
+  at("refused").focus();
+}
+
+function ask(asked) {
+  question = asked;
+  at("question-text").textContent = asked.text;
+  at("question-answers").replaceChildren(...asked.alternatives.map((alternative, number) => {
+    const label = document.createElement("label");
+    const choice = document.createElement("input");
+    Object.assign(choice, { type: "radio", name: "alternative", value: String(number), checked: number === 0 });
+    const said = typeof alternative.value === "string" ? [foreign(alternative.value), " · "] : [];
+    label.append(choice, " ", ...said, foreign(alternative.example, { length: 300 }));
+    return label;
+  }));
+  at("question-other").hidden = !asked.others || asked.option === "profile";
+  at("question").hidden = false;
+}
+
+function answer() {
+  const other = at("other").value.trim();
+  const chosen = document.querySelector("[name=alternative]:checked");
+  const value = other || (chosen && question.alternatives[Number(chosen.value)].value);
+  at("other").value = "";
+  if (value === null || value === undefined) return;
+  if (question.option === "profile") profile = merged(profile, value);
+  else given = { ...given, [question.option]: value };
+  preview();
+}
+
+function show(read) {
+  format = read.format;
+  const facts = {
+    name: read.file.name,
+    format: read.formatVersion?.startsWith(read.format) ? read.formatVersion : [read.format, read.formatVersion].filter(Boolean).join(" "),
+    encoding: read.encoding ?? "",
+    ...Object.fromEntries(Object.entries(read.counts).map(([name, count]) => [name, numbers.format(count)])),
+  };
+  for (const place of document.querySelectorAll("[data-fact]")) place.replaceChildren(foreign(facts[place.dataset.fact]));
+  showDialect(read.dialect);
+  showProblems(read.problems);
+  showLines(read);
+  at("preview").hidden = false;
+  at("preview").focus();
+  announce(texts.previewed);
+}
+
+function showProblems(problems) {
+  at("preview-problems").hidden = !problems.length;
+  at("preview-problems").querySelector("tbody").replaceChildren(...problems.slice(0, PROBLEMS_SHOWN).map((problem) => {
+    const badge = document.createElement("span");
+    badge.className = { error: "badge badge-bad", warning: "badge badge-warn" }[problem.severity] ?? "badge";
+    badge.textContent = texts[problem.severity];
+    return row([String(problem.line ?? ""), badge, foreign(problem.detail, { length: 300 })], [0]);
+  }));
+}
+
+function showLines(read) {
+  const lines = read.statements.flatMap((statement) => statement.entries);
+  const shown = lines.slice(0, LINES_SHOWN);
+  at("preview-lines").querySelector("tbody").replaceChildren(...shown.map((line) => row([
+    String(line.line ?? line.index + 1),
+    line.bookingDate ? days.format(new Date(`${line.bookingDate}T00:00:00Z`)) : "",
+    money(line),
+    foreign(line.counterpartyName),
+    foreign(line.remittance),
+  ], [0, 2])));
+  const count = read.statements.reduce((sum, statement) => sum + statement.transactionCount, 0);
+  at("preview-more").hidden = count <= shown.length;
+  at("preview-more").textContent = filled(texts.shown, { shown: numbers.format(shown.length), count: numbers.format(count) });
+}
+
+function money({ amountMinor, currency, direction }) {
+  const digits = new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
+  const format = new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  const text = String(amountMinor).padStart(digits + 1, "0");
+  // As a string, because an amount may have more digits than a number.
+  const decimal = digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text;
+  return `${format.format(direction === "debit" ? `-${decimal}` : decimal)}\u00a0${currency}`;
+}
+
+function row(cells, numeric) {
+  const made = document.createElement("tr");
+  for (const [place, cell] of cells.entries()) {
+    const column = document.createElement("td");
+    if (numeric.includes(place)) column.className = "amount";
+    column.append(cell);
+    made.append(column);
+  }
+  return made;
+}
+
+async function saveProfile() {
+  const name = at("profile-name").value.trim();
+  if (!name) return at("profile-name").focus();
+  const source = { name, kind: "upload", format, profile: dialectWith(corrections()) };
+  try {
+    const { body: saved } = await rest("POST", "/data-sources", { body: source });
+    form.elements.dataSourceId.add(new Option(saved.name, saved.id));
+    at("profile-saved").textContent = texts.saved;
+  } catch (problem) {
+    refused(problem);
+  }
+  return undefined;
+}
+
+function begin() {
+  profile = {};
+  given = {};
+  at("preview").hidden = true;
+  preview();
+}
+
+form.addEventListener("submit", (event) => { event.preventDefault(); begin(); });
+form.elements.file.addEventListener("change", () => { at("preview").hidden = true; at("refused").hidden = true; at("question").hidden = true; });
+at("stop").addEventListener("click", () => going?.abort());
+at("answer").addEventListener("click", answer);
+at("send").addEventListener("click", upload);
+at("discard").addEventListener("click", () => { at("preview").hidden = true; form.elements.file.focus(); });
+at("save-profile")?.addEventListener("click", saveProfile);
+at("dialect").addEventListener("submit", (event) => {
+  event.preventDefault();
+  profile = merged(profile, corrections());
+  preview();
+});
+
+const drop = at("drop");
+for (const name of ["dragenter", "dragover"]) {
+  drop.addEventListener(name, (event) => { event.preventDefault(); drop.classList.add("is-over"); });
+}
+for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("is-over"));
+drop.addEventListener("drop", (event) => {
+  event.preventDefault();
+  if (!event.dataTransfer.files.length) return;
+  const one = new DataTransfer();
+  one.items.add(event.dataTransfer.files[0]);
+  form.elements.file.files = one.files;
+  begin();
+});
+// A file that misses the place would be opened in the place of the page.
+for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault());

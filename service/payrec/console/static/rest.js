@@ -1,0 +1,132 @@
+// The way from a page to the REST interface: the session's cookie goes along, and the server makes a request of it that
+// is like every other client's. One user action has one Idempotency-Key, so whatever is tried again is done once.
+import { announce, sessionIsBack, text } from "./console.js";
+
+const ANSWER_MS = 30_000;
+const ATTEMPTS_MAX = 6;
+const WAIT_MS_MAX = 8_000;
+
+/** What the server refused, or why there was no answer (status 0, code "network" or "timed_out"). */
+export class Problem extends Error {
+  constructor({ status, code, title, detail, ...more }) {
+    super(detail || title || code);
+    Object.assign(this, { status, code, title, detail, more });
+  }
+}
+
+/** Return a key for one action of the user; give it along when the action is tried again by hand. */
+export function newIdempotencyKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/**
+ * Ask the REST interface in the page's environment. `body` is sent as JSON unless it is a FormData or a Blob.
+ * Returns {status, headers, body}; `body` is the parsed JSON, or text, or null.
+ */
+export async function rest(method, path, { body, headers = {}, idempotencyKey, signal, answerMs = ANSWER_MS, attempts = ATTEMPTS_MAX } = {}) {
+  const isRaw = body instanceof FormData || body instanceof Blob;
+  const sent = { ...headers };
+  if (body !== undefined && !isRaw) {
+    sent["Content-Type"] = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+  }
+  const changes = method !== "GET";
+  if (changes && method !== "PUT" && method !== "DELETE") sent["Idempotency-Key"] = idempotencyKey || newIdempotencyKey();
+  const response = await insistently(`/console/${document.body.dataset.environment}/rest${path}`, {
+    method,
+    headers: sent,
+    body: body === undefined ? undefined : isRaw ? body : JSON.stringify(body),
+  }, { signal, answerMs, attempts });
+  return { status: response.status, headers: response.headers, body: await parsed(response) };
+}
+
+/** Return the HTML text of a fragment that the console itself serves; `path` begins with /console/. */
+export async function fragment(path, { signal, answerMs = ANSWER_MS, attempts = ATTEMPTS_MAX } = {}) {
+  const response = await insistently(path, { method: "GET", headers: {} }, { signal, answerMs, attempts });
+  return response.text();
+}
+
+/** Put a fragment that the server has made where an element's content is; nothing in it runs. */
+export function place(element, html) {
+  const parsedPage = new DOMParser().parseFromString(html, "text/html");
+  element.replaceChildren(...document.adoptNode(parsedPage.body).childNodes);
+}
+
+async function insistently(url, options, { signal, answerMs, attempts }) {
+  let wasLost = false;
+  for (let attempt = 1; ; attempt += 1) {
+    let response = null;
+    let cause = "network";
+    try {
+      const limit = AbortSignal.timeout(answerMs);
+      response = await fetch(url, {
+        ...options,
+        headers: { ...options.headers, "X-Payrec-Console": "1" },
+        credentials: "same-origin",
+        redirect: "error",
+        cache: "no-store",
+        signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      cause = error.name === "TimeoutError" ? "timed_out" : "network";
+    }
+    if (response !== null) {
+      if (wasLost) announce(text("networkBack"));
+      wasLost = false;
+      if (response.ok) return response;
+      const problem = await problemOf(response);
+      if (response.status === 401) {
+        await sessionIsBack();
+        continue;
+      }
+      const isBusy = [429, 502, 503, 504].includes(response.status) || problem.code === "idempotency_in_progress";
+      if (!isBusy || attempt >= attempts) throw problem;
+      await pause(secondsOf(response.headers.get("Retry-After")) * 1000 || backOff(attempt), signal);
+      continue;
+    }
+    if (attempt >= attempts) {
+      throw new Problem({ status: 0, code: cause, title: text(cause === "network" ? "networkFailed" : "timedOut") });
+    }
+    if (!wasLost) announce(text("networkLost"), { isAlert: true });
+    wasLost = true;
+    await untilOnline(backOff(attempt), signal);
+  }
+}
+
+function backOff(attempt) {
+  return Math.min(WAIT_MS_MAX, 500 * 2 ** (attempt - 1));
+}
+
+function secondsOf(header) {
+  const seconds = Number(header);
+  return Number.isFinite(seconds) ? Math.min(seconds, WAIT_MS_MAX / 1000) : 0;
+}
+
+function pause(ms, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });
+  });
+}
+
+async function untilOnline(ms, signal) {
+  await Promise.race([
+    pause(ms, signal),
+    new Promise((resolve) => window.addEventListener("online", resolve, { once: true })),
+  ]);
+}
+
+async function parsed(response) {
+  if (response.status === 204) return null;
+  const kind = response.headers.get("Content-Type") || "";
+  return kind.includes("json") ? response.json() : response.text();
+}
+
+async function problemOf(response) {
+  try {
+    return new Problem({ status: response.status, ...(await response.json()) });
+  } catch {
+    return new Problem({ status: response.status, code: "unknown", title: response.statusText });
+  }
+}

@@ -1,0 +1,279 @@
+// The review queue: one match after the other, the next one ready before it is asked for.
+import { announce } from "./console.js";
+import { Decisions } from "./review_decisions.js";
+import { say } from "./review_texts.js";
+import { fragment, place } from "./rest.js";
+
+const AHEAD = 2;
+const KEPT_MAX = 30;
+const KEPT_MS = 60_000;
+
+const page = document.getElementById("review");
+const item = document.getElementById("item");
+const end = document.getElementById("item-end");
+const list = document.getElementById("queue");
+const foot = document.getElementById("queue-foot");
+const environment = document.body.dataset.environment;
+const placeKey = `payrec-review-${document.body.dataset.user}-${environment}-${page.dataset.status}`;
+const kept = new Map();
+let mayBeBefore = Boolean(page.dataset.wasAsked);
+let showing = page.dataset.current || null;
+let asked = 0;
+
+const rows = () => [...list.querySelectorAll(".queue-row")];
+const rowOf = (id) => list.querySelector(`.queue-row[data-id="${CSS.escape(id)}"]`);
+const article = () => item.querySelector("article");
+
+/** Return the HTML of a fragment of a match, asked for once as long as it is new. */
+function load(path) {
+  const known = kept.get(path);
+  if (known && performance.now() - known.at < KEPT_MS) return known.html;
+  const html = fragment(path);
+  html.catch(() => kept.delete(path));
+  kept.set(path, { at: performance.now(), html });
+  if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value);
+  return html;
+}
+
+const itemPath = (id) => `${page.dataset.place}/items/${id}`;
+
+async function show(id) {
+  const number = (asked += 1);
+  let html;
+  try {
+    html = await load(itemPath(id));
+  } catch (problem) {
+    announce(say("failed", { why: problem.message }), { isAlert: true });
+    return false;
+  }
+  if (number !== asked) return false;
+  const hadFocus = item.contains(document.activeElement) || end.contains(document.activeElement);
+  place(item, html);
+  end.hidden = true;
+  showing = id;
+  remember(id);
+  if (hadFocus) item.querySelector("#item-title")?.focus();
+  shown();
+  return true;
+}
+
+function showEnd() {
+  asked += 1;
+  showing = null;
+  item.replaceChildren();
+  end.hidden = false;
+  const title = end.querySelector("h2");
+  title.id = "item-title";
+  title.focus();
+  shown();
+}
+
+/** Do what follows when a match is there to be looked at. */
+function shown() {
+  decisions.changed();
+  for (const link of list.querySelectorAll("a[aria-current]")) link.removeAttribute("aria-current");
+  const row = showing && rowOf(showing);
+  if (row) {
+    row.querySelector("a").setAttribute("aria-current", "true");
+    row.scrollIntoView({ block: "nearest" });
+  }
+  if (showing) showChoices(showing);
+  ahead();
+}
+
+async function showChoices(id) {
+  try {
+    const html = await load(`${itemPath(id)}/choices`);
+    const holder = showing === id && item.querySelector("[data-choices]");
+    if (holder) place(holder, html);
+  } catch {
+    const holder = showing === id && item.querySelector("[data-choices]");
+    if (holder) holder.textContent = say("choices_failed");
+  }
+}
+
+async function ahead() {
+  const all = rows();
+  const at = all.findIndex((row) => row.dataset.id === showing);
+  const next = all.slice(at + 1, at + 1 + AHEAD);
+  await Promise.allSettled(next.map((row) => load(itemPath(row.dataset.id))));
+  if (next.length) load(`${itemPath(next[0].dataset.id)}/choices`).catch(() => {});
+  if (next.length < AHEAD) await more();
+}
+
+/** Remember where somebody is: in the address for this page, and for who comes back by the navigation. */
+function remember(id) {
+  const address = new URL(location.href);
+  address.searchParams.set("match", id);
+  address.searchParams.delete("direction");
+  history.replaceState(null, "", address);
+  sessionStorage.setItem(placeKey, address.search);
+}
+
+let loading = null;
+
+/** Get more of the queue behind what is listed; false where there is nothing. */
+function more() {
+  const link = foot.querySelector("[data-more]");
+  if (!link) return Promise.resolve(false);
+  loading ??= listed(new URL(link.href).search, (found, hasMore) => {
+    list.append(...found);
+    if (!hasMore) foot.textContent = say("end");
+    else if (found.length) {
+      const address = new URL(link.href);
+      address.searchParams.set("match", found.at(-1).dataset.id);
+      link.href = address;
+    }
+    return found.length > 0;
+  }).finally(() => { loading = null; });
+  return loading;
+}
+
+/** Get what stands before what is listed. */
+async function before() {
+  const first = rows()[0];
+  if (!mayBeBefore || !first) return false;
+  const address = new URL(location.href);
+  address.searchParams.set("match", first.dataset.id);
+  address.searchParams.set("direction", "before");
+  return listed(address.search, (found, hasMore) => {
+    mayBeBefore = hasMore;
+    list.prepend(...found);
+    return found.length > 0;
+  });
+}
+
+async function listed(search, take) {
+  try {
+    const holder = document.createElement("ol");
+    place(holder, await fragment(`${page.dataset.place}/queue${search}`));
+    const hasMore = holder.querySelector(".queue-more")?.dataset.hasMore === "yes";
+    return take([...holder.querySelectorAll(".queue-row")].filter((row) => !rowOf(row.dataset.id)), hasMore);
+  } catch (problem) {
+    announce(`${say("queue_failed")} ${problem.message}`, { isAlert: true });
+    return false;
+  }
+}
+
+async function go(step) {
+  const all = rows();
+  const at = all.findIndex((row) => row.dataset.id === showing);
+  const target = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step];
+  if (target) return show(target.dataset.id);
+  if (step > 0 ? await more() : await before()) return go(step);
+  if (step > 0) announce(say("end"));
+  return false;
+}
+
+/** Go on after a decision: the match leaves the queue, and what competed with it is looked at anew. */
+async function leave(id, told) {
+  const gone = article()?.dataset.id === id ? article().dataset.transactions.trim().split(" ") : [];
+  for (const [path, { html }] of kept) {
+    html.then((text) => { if (gone.some((name) => name && text.includes(name))) kept.delete(path); }, () => {});
+  }
+  const row = rowOf(id);
+  const following = row?.nextElementSibling?.dataset.id ?? ((await more()) ? row?.nextElementSibling?.dataset.id : null);
+  row?.remove();
+  if (showing !== id) return announce(told);
+  if (following && (await show(following))) {
+    performance.measure("decision-to-next", "decision");
+    announce(`${told} ${say("next_is", { what: item.querySelector("#item-title")?.textContent ?? "" })}`);
+  } else if (!following) {
+    showEnd();
+    announce(`${told} ${say("end")}`);
+  }
+}
+
+const decisions = new Decisions({
+  page,
+  item,
+  article,
+  leave,
+  refresh: async (id) => {
+    kept.delete(itemPath(id));
+    if (showing === id) await show(id);
+  },
+  look: (id) => fragment(itemPath(id)),
+  placeKey,
+});
+
+const ACTIONS = {
+  next: () => go(1),
+  previous: () => go(-1),
+  accept: () => decisions.accept(),
+  reject: () => decisions.reject(),
+  split: () => decisions.split(),
+  undo: () => decisions.undo(),
+  "accept-selected": () => decisions.bulk("accept"),
+  "reject-selected": () => decisions.bulk("reject"),
+  clear: () => decisions.clear(),
+};
+const KEYS = { j: "next", k: "previous", a: "accept", r: "reject", s: "split", u: "undo" };
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-do]");
+  if (button && ACTIONS[button.dataset.do]) return ACTIONS[button.dataset.do]();
+  const opener = event.target.closest("[data-open]");
+  if (opener) return document.getElementById(opener.dataset.open).showModal();
+  const choice = event.target.closest("[data-pick]")?.closest(".choice");
+  if (choice) return decisions.pick(choice);
+  const more_ = event.target.closest("[data-more]");
+  const link = event.target.closest("#queue a");
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return undefined;
+  if (more_) {
+    event.preventDefault();
+    return more();
+  }
+  if (link) {
+    event.preventDefault();
+    return show(link.closest(".queue-row").dataset.id);
+  }
+  if (event.target.closest("[data-top]")) sessionStorage.removeItem(placeKey);
+  return undefined;
+});
+
+list.addEventListener("change", ({ target }) => decisions.select(target.closest(".queue-row"), target.checked));
+document.getElementById("select-all")?.addEventListener("change", ({ target }) => {
+  for (const row of rows()) decisions.select(row, target.checked);
+});
+
+const keysOn = document.getElementById("keys-on");
+keysOn.checked = localStorage.getItem("payrec-review-keys") !== "off";
+keysOn.addEventListener("change", () => localStorage.setItem("payrec-review-keys", keysOn.checked ? "on" : "off"));
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog, [contenteditable]")) return;
+  const isList = event.target.closest("#queue-scroll");
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  // Elsewhere these scroll the page, which everybody needs who has no mouse.
+  if (step && isList) {
+    event.preventDefault();
+    go(step);
+    return;
+  }
+  if (!keysOn.checked || event.repeat) return;
+  const key = event.key.toLowerCase();
+  if (key === "?") document.getElementById("keys-dialog").showModal();
+  else if (key === "x" && showing) decisions.toggle(rowOf(showing));
+  else if (/^[1-9]$/.test(key)) decisions.pick(item.querySelectorAll(".choice")[Number(key) - 1]);
+  else if (KEYS[key]) ACTIONS[KEYS[key]]();
+  else return;
+  event.preventDefault();
+});
+
+const watcher = new IntersectionObserver(async (seen) => {
+  if (!seen.at(-1).isIntersecting || !(await more())) return;
+  // Only a change is told: what is still in sight after the rows came is looked at once more.
+  watcher.unobserve(foot);
+  watcher.observe(foot);
+}, { root: document.getElementById("queue-scroll"), rootMargin: "400px" });
+watcher.observe(foot);
+
+page.dataset.isReady = "yes";
+const stored = sessionStorage.getItem(placeKey);
+if (!location.search && stored) location.replace(page.dataset.place + stored);
+else if (showing) {
+  remember(showing);
+  shown();
+} else if (page.dataset.wasAsked) decisions.changed();

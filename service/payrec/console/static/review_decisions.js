@@ -1,0 +1,343 @@
+// Decisions of the review page: each goes through the REST interface, with the version that was looked at.
+import { announce } from "./console.js";
+import { counted, minorOf, money, say, totals, typedOf } from "./review_texts.js";
+import { newIdempotencyKey, rest } from "./rest.js";
+
+const UNDONE_MAX = 50;
+
+export class Decisions {
+  #view;
+  #selected = new Map();
+  #busy = false;
+  #keys = new Map();
+
+  constructor(view) {
+    this.#view = view;
+    document.getElementById("split-rows")?.addEventListener("input", () => this.#splitTotal());
+  }
+
+  /** Show what can be done with what is shown now. */
+  changed() {
+    const shown = this.#view.article();
+    const waits = shown?.dataset.status === this.#view.page.dataset.status;
+    for (const name of ["accept", "reject", "split"]) {
+      const button = document.querySelector(`[data-do="${name}"]`);
+      if (button) button.disabled = !waits;
+    }
+    const undo = document.querySelector('[data-do="undo"]');
+    if (undo) undo.disabled = this.#made().length === 0;
+    return waits && this.#view.page.dataset.mayDecide === "yes";
+  }
+
+  async accept() {
+    if (!this.changed()) return;
+    const { id, version } = this.#view.article().dataset;
+    const verb = this.#view.page.dataset.status === "proposed" ? "accept" : "approve";
+    await this.#decide(id, () => this.#post(`/matches/${id}/${verb}`, {}, version), verb === "approve" ? "approved" : "accepted");
+  }
+
+  async reject() {
+    if (!this.changed()) return;
+    const { id, version } = this.#view.article().dataset;
+    const given = await this.#reason({ title: say("reject_title"), what: this.#title(), go: say("reject_go") });
+    if (given === null) return;
+    await this.#decide(id, () => this.#post(`/matches/${id}/reject`, given ? { reason: given } : {}, version), "rejected");
+  }
+
+  /** Match what would fit instead; a proposal of its own is accepted as it is. */
+  async pick(choice) {
+    if (this.#view.page.dataset.status !== "proposed" || !this.changed()) return;
+    if (!choice || choice.dataset.canPick !== "yes") {
+      announce(say("no_choice"));
+      return;
+    }
+    const { expected, incoming, match, minor, currency, exponent, isExact } = choice.dataset;
+    const amount = money(BigInt(minor), currency, Number(exponent));
+    const text = match ? "pick_text_proposed" : isExact === "yes" ? "pick_text" : "pick_text_rest";
+    const given = await this.#reason({
+      title: say("pick_title"), what: say(text, { amount }), go: say("pick_go"), isRequired: !match,
+    });
+    if (given === null) return;
+    const { id } = this.#view.article().dataset;
+    const leg = { expectedTransactionId: expected, incomingTransactionId: incoming, amountMinor: Number(minor) };
+    await this.#decide(id, async () => {
+      if (!match) return this.#post("/matches", { legs: [leg], reason: given });
+      const { headers } = await rest("GET", `/matches/${match}`);
+      return rest("POST", `/matches/${match}/accept`, {
+        body: given ? { reason: given } : {}, headers: { "If-Match": headers.get("ETag") },
+      });
+    }, "picked");
+  }
+
+  /** Take the last decision of this window back. */
+  async undo() {
+    const made = this.#made();
+    const last = made.at(-1);
+    if (!last) {
+      announce(say("nothing_to_undo"));
+      return;
+    }
+    await this.#once(async () => {
+      const verb = { accepted: "reverse", pending: "reject" }[last.kind];
+      if (verb) await this.#post(`/matches/${last.id}/${verb}`, { reason: say("undo_reason") });
+      // Whatever was taken back is not proposed again, unless that is forgotten as well.
+      await rest("DELETE", `/matching/rejections/${last.id}`);
+      this.#keep(made.slice(0, -1));
+      announce(say(verb ? "undone" : "undone_rejection"));
+    }, (problem) => {
+      // What somebody else has taken back already is no longer ours to undo.
+      if (problem.status === 404 || problem.status === 409) this.#keep(made.slice(0, -1));
+      this.#failed(problem);
+    });
+    this.changed();
+  }
+
+  toggle(row) {
+    const box = row?.querySelector("[data-select]");
+    if (box) this.select(row, !box.checked);
+  }
+
+  select(row, isSelected) {
+    const box = row?.querySelector("[data-select]");
+    if (!box) return;
+    box.checked = isSelected;
+    const { id, minor, currency, exponent } = row.dataset;
+    if (isSelected) this.#selected.set(id, { minor: BigInt(minor), currency, exponent: Number(exponent) });
+    else this.#selected.delete(id);
+    this.#tellSelected();
+  }
+
+  clear() {
+    this.#selected.clear();
+    for (const box of document.querySelectorAll("[data-select]:checked, #select-all:checked")) box.checked = false;
+    this.#tellSelected();
+  }
+
+  /** Accept or reject all that is selected, each by itself. */
+  async bulk(verb) {
+    const ids = [...this.#selected.keys()];
+    if (!ids.length) return;
+    const what = counted("selected", ids.length, { totals: totals(this.#selected.values()) });
+    const given = await this.#reason({
+      title: say(`${verb}_selected_title`), what, go: verb === "accept" ? say("accept_selected_go") : say("reject_go"),
+    });
+    if (given === null) return;
+    await this.#once(async () => {
+      const { body } = await this.#post(`/matches/${verb}`, given ? { ids, reason: given } : { ids });
+      const done = body.results.filter((result) => result.status === 200);
+      const refused = body.results.filter((result) => result.status !== 200);
+      for (const { id } of done) this.#did(id, verb === "accept" ? "accepted" : "rejected");
+      const told = [counted("bulk_done", done.length)];
+      if (refused.length) told.push(counted("bulk_refused", refused.length, { why: refused[0].problem?.title ?? "" }));
+      this.clear();
+      // Each leaves by itself, the one that is shown last: then there is one way on.
+      const shown = this.#view.article()?.dataset.id;
+      for (const id of ids.filter((one) => one !== shown)) document.querySelector(`.queue-row[data-id="${id}"]`)?.remove();
+      if (ids.includes(shown)) await this.#view.leave(shown, told.join(" "));
+      else announce(told.join(" "));
+      if (refused.length) this.#outcome(told.join(" "));
+    });
+    this.changed();
+  }
+
+  /** Match other amounts: of the match's own pairs, and of what else would fit. */
+  async split() {
+    if (this.#view.page.dataset.status !== "proposed" || !this.changed()) return;
+    const shown = this.#view.article();
+    if (shown.dataset.canSplit !== "yes") {
+      announce(say("split_not"));
+      return;
+    }
+    const dialog = document.getElementById("split-dialog");
+    const exponent = Number(shown.dataset.exponent);
+    const pairs = [...shown.querySelectorAll(".leg")].map((leg) => leg.dataset);
+    const others = [...shown.querySelectorAll('.choice[data-can-pick="yes"]')].map((choice) => ({ ...choice.dataset, minor: "0", choice }));
+    document.getElementById("split-rows").replaceChildren(...[...pairs, ...others].map((pair) => this.#splitRow(pair, exponent)));
+    this.#splitTotal();
+    const error = document.getElementById("split-error");
+    error.hidden = true;
+    const form = dialog.querySelector("form");
+    form.reason.value = "";
+    form.onsubmit = (event) => {
+      if (event.submitter?.value !== "go") return;
+      event.preventDefault();
+      this.#splitGo(shown.dataset.id, exponent, form.reason.value).then(
+        () => dialog.close(), (problem) => { error.textContent = problem.message; error.hidden = false; },
+      );
+    };
+    dialog.showModal();
+  }
+
+  #splitRow(pair, exponent) {
+    const row = document.getElementById("split-row").content.firstElementChild.cloneNode(true);
+    const names = { line: pair.incoming, item: pair.expected };
+    for (const [side, id] of Object.entries(names)) {
+      const of = this.#view.item.querySelector(`[data-transaction="${CSS.escape(id)}"] h4`) ?? pair.choice?.querySelector(".choice-head");
+      const cell = row.querySelector(`[data-${side}]`);
+      cell.id = `split-${side}-${id}-${pair.choice ? "other" : "own"}`;
+      for (const part of of?.querySelectorAll("a, .amount") ?? []) {
+        const copy = document.createElement("span");
+        copy.className = part.className;
+        copy.append(...[...part.childNodes].map((node) => node.cloneNode(true)));
+        cell.append(copy);
+      }
+    }
+    Object.assign(row.dataset, { expected: pair.expected, incoming: pair.incoming });
+    const input = row.querySelector("[data-amount]");
+    input.value = typedOf(pair.minor, exponent);
+    input.setAttribute("aria-labelledby", [...row.querySelectorAll("[data-line], [data-item]")].map((cell) => cell.id).join(" "));
+    return row;
+  }
+
+  #splitLegs(exponent) {
+    return [...document.querySelectorAll("#split-rows tr")].map((row) => ({
+      expectedTransactionId: row.dataset.expected,
+      incomingTransactionId: row.dataset.incoming,
+      minor: minorOf(row.querySelector("[data-amount]").value, exponent),
+    }));
+  }
+
+  #splitTotal() {
+    const shown = this.#view.article();
+    const exponent = Number(shown.dataset.exponent);
+    const taken = new Map();
+    for (const { incomingTransactionId, minor } of this.#splitLegs(exponent)) {
+      taken.set(incomingTransactionId, (taken.get(incomingTransactionId) ?? 0n) + (minor ?? 0n));
+    }
+    const told = [...taken].map(([id, minor]) => {
+      const open = this.#view.item.querySelector(`[data-transaction="${CSS.escape(id)}"]`)?.dataset.open;
+      if (open === undefined) return null;
+      const left = BigInt(open) - minor;
+      const amount = money(left < 0n ? -left : left, shown.dataset.currency, exponent);
+      return say(left < 0n ? "split_over" : "split_left", { amount });
+    });
+    document.getElementById("split-total").textContent = told.filter(Boolean).join(" · ");
+  }
+
+  async #splitGo(id, exponent, reason) {
+    const given = this.#splitLegs(exponent);
+    if (given.some(({ minor }) => minor === null)) throw new Error(say("split_amount"));
+    const legs = given.filter(({ minor }) => minor > 0n).map(({ minor, ...leg }) => ({ ...leg, amountMinor: Number(minor) }));
+    if (!legs.length) throw new Error(say("split_nothing"));
+    performance.mark("decision");
+    const { body } = await this.#post("/matches", { legs, reason });
+    this.#did(body.id, body.status === "accepted" ? "accepted" : "pending");
+    await this.#view.leave(id, say(body.status === "accepted" ? "split_done" : "pending"));
+  }
+
+  async #decide(id, send, told) {
+    await this.#once(async () => {
+      performance.mark("decision");
+      const { body } = await send();
+      const isPending = body.status === "pending_approval";
+      this.#did(body.id, { accepted: "accepted", pending_approval: "pending", rejected: "rejected" }[body.status]);
+      await this.#view.leave(id, say(isPending ? "pending" : told));
+    }, (problem) => this.#refused(id, problem));
+  }
+
+  /** Tell who was first where somebody else has decided, and go on; otherwise tell what is wrong, and stay. */
+  async #refused(id, problem) {
+    if (problem.status !== 409 && problem.status !== 412) return this.#failed(problem);
+    const seen = new DOMParser().parseFromString(await this.#view.look(id), "text/html");
+    const now = seen.querySelector("article");
+    if (now.dataset.status === this.#view.page.dataset.status) {
+      if (problem.status === 409) return this.#failed(problem, "gone");
+      await this.#view.refresh(id);
+      return announce(say("changed"), { isAlert: true });
+    }
+    const said = say("second_was_later");
+    this.#outcome(said, ...document.adoptNode(now).querySelector(".notice").childNodes);
+    return this.#view.leave(id, document.getElementById("outcome").textContent);
+  }
+
+  #failed(problem, text = "failed") {
+    const told = say(text, { why: problem.message });
+    this.#outcome(told);
+    announce(told, { isAlert: true });
+  }
+
+  #outcome(...told) {
+    const notice = document.createElement("p");
+    notice.className = "notice";
+    notice.append(told[0], " ", ...told.slice(1));
+    document.getElementById("outcome").replaceChildren(notice);
+  }
+
+  /** Do one thing at a time: two decisions on their way would leave it open which is the last. */
+  async #once(act, otherwise = (problem) => this.#failed(problem)) {
+    if (this.#busy) {
+      announce(say("busy"));
+      return;
+    }
+    this.#busy = true;
+    document.getElementById("outcome").replaceChildren();
+    this.#view.page.setAttribute("aria-busy", "true");
+    try {
+      await act();
+    } catch (problem) {
+      if (problem.status === undefined) throw problem;
+      await otherwise(problem);
+    } finally {
+      this.#busy = false;
+      this.#view.page.removeAttribute("aria-busy");
+    }
+  }
+
+  /** Send a change. What got no answer is sent again with the same key, however often the user tries. */
+  async #post(path, body, version) {
+    const action = `${path} ${JSON.stringify(body)}`;
+    const idempotencyKey = this.#keys.get(action) ?? newIdempotencyKey();
+    this.#keys.set(action, idempotencyKey);
+    try {
+      const answer = await rest("POST", path, { body, idempotencyKey, headers: version ? { "If-Match": `"${version}"` } : {} });
+      this.#keys.delete(action);
+      return answer;
+    } catch (problem) {
+      if (problem.status) this.#keys.delete(action);
+      throw problem;
+    }
+  }
+
+  #made() {
+    return JSON.parse(sessionStorage.getItem(`${this.#view.placeKey}-made`) ?? "[]");
+  }
+
+  #keep(made) {
+    sessionStorage.setItem(`${this.#view.placeKey}-made`, JSON.stringify(made.slice(-UNDONE_MAX)));
+  }
+
+  #did(id, kind) {
+    this.#keep([...this.#made(), { id, kind }]);
+  }
+
+  #title() {
+    return document.getElementById("item-title")?.textContent.trim() ?? "";
+  }
+
+  #tellSelected() {
+    const holder = document.getElementById("selection");
+    holder.hidden = !this.#selected.size;
+    document.getElementById("selection-total").textContent = this.#selected.size
+      ? counted("selected", this.#selected.size, { totals: totals(this.#selected.values()) })
+      : "";
+  }
+
+  /** Ask for a reason; null where the user has thought better of it. */
+  #reason({ title, what, go, isRequired = false }) {
+    if (this.#busy) {
+      announce(say("busy"));
+      return Promise.resolve(null);
+    }
+    const dialog = document.getElementById("reason-dialog");
+    const input = dialog.querySelector("[name=reason]");
+    document.getElementById("reason-title").textContent = title;
+    document.getElementById("reason-what").textContent = what;
+    document.getElementById("reason-go").textContent = go;
+    Object.assign(input, { value: "", required: isRequired });
+    dialog.returnValue = "";
+    return new Promise((resolve) => {
+      dialog.addEventListener("close", () => resolve(dialog.returnValue === "go" ? input.value.trim() : null), { once: true });
+      dialog.showModal();
+    });
+  }
+}

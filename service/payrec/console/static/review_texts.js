@@ -1,0 +1,50 @@
+// What the review page says, and amounts as the tenant's locale writes them.
+const texts = document.getElementById("review-texts");
+const page = document.getElementById("review");
+const plural = new Intl.PluralRules("en");
+const whole = new Intl.NumberFormat(document.body.dataset.locale || "en");
+
+/** Return one of the page's texts with its parameters filled in. */
+export function say(name, parameters = {}) {
+  const key = name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+  return (texts.dataset[key] ?? name).replace(/\{(\w+)\}/g, (whole_, parameter) => parameters[parameter] ?? whole_);
+}
+
+/** Return a text that counts. */
+export function counted(name, count, parameters = {}) {
+  return say(`${name}_${plural.select(count)}`, { count: whole.format(count), ...parameters });
+}
+
+/** Return minor units, a BigInt, with the currency's code. */
+export function money(minor, currency, exponent) {
+  const unit = 10n ** BigInt(exponent);
+  const size = minor < 0n ? -minor : minor;
+  const fraction = exponent ? page.dataset.decimal + String(size % unit).padStart(exponent, "0") : "";
+  return `${minor < 0n ? "−" : ""}${whole.format(size / unit)}${fraction}\u00a0${currency}`;
+}
+
+/** Read an amount as the locale writes it: minor units, 0 for nothing, null for what is no amount. */
+export function minorOf(typed, exponent) {
+  const { decimal, group } = page.dataset;
+  const plain = typed.replace(/[\s\u00a0\u202f'’]/g, "").split(group).join("");
+  const [units, fraction = "", ...more] = plain.split(decimal);
+  if (!plain) return 0n;
+  if (more.length || !/^[0-9]{1,16}$/.test(units) || !/^[0-9]*$/.test(fraction) || fraction.length > exponent) return null;
+  return BigInt(units + fraction.padEnd(exponent, "0"));
+}
+
+/** Return minor units as they are typed. */
+export function typedOf(minor, exponent) {
+  const digits = String(minor).padStart(exponent + 1, "0");
+  return exponent ? digits.slice(0, -exponent) + page.dataset.decimal + digits.slice(-exponent) : digits;
+}
+
+/** Return totals of selected matches by currency, the most of them first. */
+export function totals(selected) {
+  const sums = new Map();
+  for (const { minor, currency, exponent } of selected) {
+    const before = sums.get(currency) ?? { minor: 0n, exponent };
+    sums.set(currency, { minor: before.minor + minor, exponent });
+  }
+  return [...sums].map(([currency, { minor, exponent }]) => money(minor, currency, exponent)).join(" + ");
+}

@@ -1,0 +1,381 @@
+// The page of what is open: choosing on both sides and matching by hand, candidates, more rows, and setting aside.
+import { announce, text } from "./console.js";
+import { gap, matchOf, money, sums } from "./manual_match.js";
+import { fragment, newIdempotencyKey, place, rest } from "./rest.js";
+
+const page = document.getElementById("unmatched");
+const bar = document.getElementById("match-bar");
+const outcome = document.getElementById("outcome");
+const locale = document.body.dataset.locale;
+const chosen = new Map();
+let undo = null;
+
+/** Return what a row says of itself; a candidate says the same as the row that it stands for. */
+function said(element) {
+  const { id, side, direction, currency, exponent, open, version } = element.dataset;
+  return { id, side, direction, currency, exponent: Number(exponent), open: BigInt(open), version };
+}
+
+function rowOf(side, id) {
+  return document.getElementById(`${side}-${id}`);
+}
+
+function fault(name, message) {
+  const told = document.getElementById(`fault-${name}`);
+  told.textContent = message;
+  told.hidden = !message;
+  const field = document.querySelector(`[aria-describedby~="fault-${name}"]`);
+  if (field) field.toggleAttribute("aria-invalid", Boolean(message));
+}
+
+// Choosing ----------------------------------------------------------------------------------------------------------
+
+function choose(row, isChosen) {
+  if (isChosen) chosen.set(row.id, row);
+  else chosen.delete(row.id);
+  const element = rowOf(row.side, row.id);
+  const box = element?.querySelector(".line-choice");
+  if (box) box.checked = isChosen;
+  element?.classList.toggle("is-chosen", isChosen);
+  drawBar();
+}
+
+function clear() {
+  for (const row of [...chosen.values()]) choose(row, false);
+}
+
+function drawBar() {
+  if (!bar) return;
+  const rows = [...chosen.values()];
+  bar.hidden = rows.length === 0;
+  for (const name of ["match", "reason", "adjustment"]) fault(name, "");
+  const body = document.getElementById("match-sums");
+  body.replaceChildren();
+  const told = [];
+  for (const sum of sums(rows)) {
+    const line = document.createElement("tr");
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = sum.currency;
+    line.append(head);
+    const amounts = ["lines", "items", "difference"].map((name) => money(sum[name], sum.currency, sum.exponent, locale));
+    for (const amount of amounts) {
+      const cell = document.createElement("td");
+      cell.className = "amount";
+      cell.textContent = amount;
+      line.append(cell);
+    }
+    body.append(line);
+    told.push(text("chosen", bar).replace("{lines}", amounts[0]).replace("{items}", amounts[1]).replace("{difference}", amounts[2]));
+  }
+  const missing = new Set(rows.map((row) => row.currency)).size === 1 ? gap(rows) : 0n;
+  drawAdjustments(missing);
+  document.getElementById("match-told").textContent = told.join(" ");
+}
+
+function drawAdjustments(missing) {
+  const select = document.getElementById("match-adjustment");
+  const kind = missing > 0n ? "short" : missing < 0n ? "over" : "";
+  select.disabled = !kind;
+  for (const option of select.options) {
+    const isFor = !option.dataset.of || option.dataset.of === kind;
+    option.hidden = option.disabled = !isFor;
+  }
+  if (select.selectedOptions[0]?.disabled ?? true) select.value = "";
+}
+
+// Matching ----------------------------------------------------------------------------------------------------------
+
+let sending = null;
+
+async function match(event) {
+  event.preventDefault();
+  if (sending) return;
+  const rows = [...chosen.values()];
+  const made = matchOf(rows, document.getElementById("match-adjustment").value);
+  fault("match", made.fault ? text(`fault${made.fault[0].toUpperCase()}${made.fault.slice(1)}`, bar) : "");
+  const reason = document.getElementById("match-reason");
+  fault("reason", reason.value.trim() ? "" : text("faultReason", bar));
+  if (made.fault) return;
+  if (!reason.value.trim()) {
+    reason.focus();
+    return;
+  }
+  const body = { legs: made.legs, adjustments: made.adjustments, reason: reason.value.trim() };
+  sending = newIdempotencyKey();
+  document.getElementById("match-send").setAttribute("aria-disabled", "true");
+  try {
+    const { body: stored } = await rest("POST", "/matches", { body, idempotencyKey: sending });
+    reason.value = "";
+    const places = takeAway(rows);
+    clear();
+    const isWaiting = stored.status === "pending_approval";
+    tell(text(isWaiting ? "waits" : "done", bar), {
+      link: stored.id,
+      undo: async () => {
+        const why = { reason: text("undoReason", bar) };
+        await rest("POST", `/matches/${stored.id}/${isWaiting ? "reject" : "reverse"}`, { body: why });
+        putBack(places);
+        tell(text("undone", bar));
+      },
+    });
+  } catch (problem) {
+    refused(problem, "match");
+  } finally {
+    sending = null;
+    document.getElementById("match-send").removeAttribute("aria-disabled");
+  }
+}
+
+/** Say what the server has refused, beside the field that it names, or else below all of them. */
+function refused(problem, other) {
+  const errors = problem.more?.errors ?? [];
+  const details = errors.map((error) => error.detail);
+  const name = errors.some((error) => error.pointer.startsWith("/adjustments")) && other === "match" ? "adjustment" : other;
+  fault(name, [problem.detail || problem.title || problem.message, ...details].filter(Boolean).join(" "));
+}
+
+function takeAway(rows) {
+  const places = [];
+  for (const { id, side } of rows) {
+    const element = rowOf(side, id);
+    if (!element) continue;
+    document.getElementById(`beside-${id}`)?.remove();
+    places.push({ element, parent: element.parentElement, next: element.nextElementSibling });
+    element.remove();
+  }
+  drawEmpty();
+  return places;
+}
+
+function putBack(places) {
+  for (const { element, parent, next } of places.reverse()) {
+    parent.insertBefore(element, next?.parentElement === parent ? next : null);
+  }
+  // Its version has grown meanwhile; without one, what is done to it next is done whatever it is.
+  for (const { element } of places) delete element.dataset.version;
+  drawEmpty();
+}
+
+function drawEmpty() {
+  for (const list of page.querySelectorAll("[data-list]")) {
+    const empty = page.querySelector(`[data-empty="${list.dataset.list}"]`);
+    empty.hidden = list.querySelector(".line") !== null || page.querySelector(`[data-more="${list.dataset.list}"]`) !== null;
+  }
+}
+
+function tell(message, { link, undo: action = null } = {}) {
+  document.getElementById("outcome-text").textContent = message;
+  const anchor = document.getElementById("outcome-link");
+  anchor.hidden = !link;
+  if (link) anchor.href = `/console/${document.body.dataset.environment}/matches/${link}`;
+  undo = action;
+  const button = document.getElementById("undo");
+  button.hidden = !action;
+  outcome.hidden = false;
+  outcome.focus();
+  announce(message);
+}
+
+async function undoLast() {
+  const action = undo;
+  undo = null;
+  if (!action) return;
+  document.getElementById("undo").hidden = true;
+  try {
+    await action();
+  } catch (problem) {
+    tell(problem.detail || problem.title || problem.message);
+  }
+}
+
+// Candidates and more rows ------------------------------------------------------------------------------------------
+
+async function toggleCandidates(link) {
+  const row = link.closest(".line");
+  const open = document.getElementById(`beside-${row.dataset.id}`);
+  if (open) {
+    open.remove();
+    link.setAttribute("aria-expanded", "false");
+    return;
+  }
+  const beside = document.createElement("div");
+  beside.id = `beside-${row.dataset.id}`;
+  beside.className = "beside";
+  beside.textContent = text("loading", page);
+  row.append(beside);
+  link.setAttribute("aria-expanded", "true");
+  try {
+    place(beside, await fragment(link.pathname + link.search));
+    for (const button of beside.querySelectorAll("[data-choose-candidate]")) button.hidden = false;
+  } catch {
+    beside.textContent = text("failed", page);
+  }
+}
+
+async function more(link) {
+  const side = link.dataset.more;
+  if (link.getAttribute("aria-disabled") === "true") return;
+  const hadFocus = link === document.activeElement;
+  link.setAttribute("aria-disabled", "true");
+  link.textContent = text("loading", page);
+  try {
+    const holder = document.createElement("div");
+    place(holder, await fragment(link.pathname + link.search));
+    const list = holder.querySelector(`[data-list="${side}"]`);
+    const next = holder.querySelector(`[data-more="${side}"]`);
+    const rows = rowsOf(list);
+    for (const row of rows) ready(row);
+    page.querySelector(`[data-list="${side}"]`).append(...list.children);
+    if (hadFocus) focusRow(rows[0]);
+    if (next) link.parentElement.replaceChildren(next);
+    else link.parentElement.remove();
+    watch(next);
+  } catch (problem) {
+    link.textContent = text("again", page);
+    link.removeAttribute("aria-disabled");
+    announce(problem.detail || problem.title || text("failed", page), { isAlert: true });
+  }
+}
+
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) more(entry.target);
+}, { rootMargin: "400px" });
+
+/** Load more when the end of a list comes near, but not before somebody has scrolled at all. */
+function watch(link) {
+  if (link && page.dataset.scrolled) seen.observe(link);
+}
+
+function ready(row) {
+  for (const button of row.querySelectorAll("[data-set-aside]")) button.hidden = false;
+  const box = row.querySelector(".line-choice");
+  if (box) box.checked = chosen.has(row.dataset.id);
+}
+
+// Setting aside -----------------------------------------------------------------------------------------------------
+
+const dialog = document.getElementById("aside");
+const form = document.getElementById("aside-form");
+let aside = null;
+
+function askAside(row) {
+  aside = said(row);
+  form.reset();
+  drawAside();
+  for (const name of ["aside", "category", "aside-reason"]) fault(name, "");
+  const party = row.querySelector(".line-party").cloneNode(true);
+  party.removeAttribute("id");
+  document.getElementById("aside-line").replaceChildren(party, ` ${row.querySelector(".line-amount").textContent.trim()}`);
+  dialog.showModal();
+}
+
+function drawAside() {
+  document.getElementById("aside-classified").hidden = form.elements.what.value !== "classify";
+}
+
+async function setAside(event) {
+  event.preventDefault();
+  const what = form.elements.what.value;
+  const reason = form.elements.reason.value.trim();
+  const category = form.elements.category.value.trim();
+  const isWord = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(category);
+  fault("aside-reason", what === "ignore" && !reason ? text("faultReason", form) : "");
+  fault("category", what === "classify" && !isWord ? text("faultCategory", form) : "");
+  if (what === "ignore" ? !reason : !isWord) {
+    form.elements[what === "ignore" ? "reason" : "category"].focus();
+    return;
+  }
+  const body = what === "ignore" ? { reason } : { category };
+  if (what === "classify") {
+    const posting = form.elements.postingCode.value.trim();
+    if (reason) body.reason = reason;
+    if (posting) body.postingCode = posting;
+  }
+  const { id, side, version } = aside;
+  try {
+    await rest("POST", `/incoming-transactions/${id}/${what}`, { body, headers: version ? { "If-Match": `"${version}"` } : {} });
+    dialog.close();
+    chosen.delete(id);
+    const places = takeAway([{ id, side }]);
+    drawBar();
+    tell(text("done", form), {
+      undo: async () => {
+        await rest("POST", `/incoming-transactions/${id}/restore`, { body: {} });
+        putBack(places);
+        tell(text("undone", form));
+      },
+    });
+  } catch (problem) {
+    refused(problem, "aside");
+  }
+}
+
+// Events ------------------------------------------------------------------------------------------------------------
+
+function focusRow(row) {
+  (row?.querySelector(".line-choice") ?? row?.querySelector(".line-main"))?.focus();
+}
+
+function rowsOf(list) {
+  return list ? [...list.querySelectorAll(".lines > .line")] : [];
+}
+
+/** Go to the row above or below, or to the one beside on the other side. */
+function moveFocus(row, key) {
+  const { side } = row.dataset;
+  const own = rowsOf(row.closest("[data-list]"));
+  const at = own.indexOf(row);
+  let target = null;
+  if (key === "ArrowDown") target = own[at + 1];
+  else if (key === "ArrowUp") target = own[at - 1];
+  else if (side === (key === "ArrowLeft" ? "expected" : "incoming")) {
+    const others = rowsOf(page.querySelector(`[data-list="${side === "incoming" ? "expected" : "incoming"}"]`));
+    target = others[Math.min(at, others.length - 1)];
+  }
+  if (target) focusRow(target);
+  return Boolean(target);
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input:not([type=checkbox]), select, textarea")) return;
+  const row = event.target.closest(".line");
+  if (row && event.key.startsWith("Arrow") && moveFocus(row, event.key)) event.preventDefault();
+  else if (row && event.key === "c") row.querySelector("[data-candidates]")?.click();
+  else if (row && event.key === "m" && bar && !bar.hidden) {
+    event.preventDefault();
+    document.getElementById("match-reason").focus();
+  } else if (event.key === "Escape" && chosen.size && !dialog?.open) clear();
+}
+
+page.addEventListener("change", (event) => {
+  if (event.target.matches(".line-choice")) choose(said(event.target.closest(".line")), event.target.checked);
+});
+page.addEventListener("click", (event) => {
+  const target = event.target.closest("[data-candidates], [data-more], [data-set-aside], [data-choose-candidate]");
+  if (!target || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  if (target.matches("[data-candidates]")) toggleCandidates(target);
+  else if (target.matches("[data-more]")) more(target);
+  else if (target.matches("[data-set-aside]")) askAside(target.closest(".line"));
+  else {
+    choose(said(target.closest(".line")), true);
+    choose(said(target.closest(".candidate")), true);
+    document.getElementById("match-reason").focus();
+  }
+});
+document.addEventListener("keydown", onKey);
+window.addEventListener("scroll", () => {
+  page.dataset.scrolled = "1";
+  for (const link of page.querySelectorAll("[data-more]")) watch(link);
+}, { once: true, passive: true });
+bar?.addEventListener("submit", match);
+bar?.addEventListener("input", () => {
+  for (const name of ["match", "reason", "adjustment"]) fault(name, "");
+});
+document.getElementById("match-clear")?.addEventListener("click", clear);
+document.getElementById("undo")?.addEventListener("click", undoLast);
+form?.addEventListener("submit", setAside);
+form?.addEventListener("change", drawAside);
+document.getElementById("aside-cancel")?.addEventListener("click", () => dialog.close());
+for (const row of page.querySelectorAll(".line")) ready(row);

@@ -1,0 +1,179 @@
+"""The console's way to the gate: a session cookie becomes the headers that every other client sends itself.
+
+``/console/{environment}/rest/...`` goes on as the request to the REST interface that it is. A browser sends the cookie
+with whatever it is made to send, so such a request has to prove that a page of the console has sent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from payrec.config import Config
+from payrec.constants.console import COOKIES_MAX
+from payrec.domain.principal import ENVIRONMENTS
+from payrec.errors import CrossSiteRequestError, NotFoundError
+from payrec.factory import Factory
+from payrec.gate.routes import Access, Route
+from payrec.gate.streams import Watch
+
+CONSOLE: Final = "/console"
+"""Where the console is; nothing else may begin so."""
+
+PROOF: Final = "x-payrec-console"
+"""Header of what a script of the console sends: no other site can make a browser send it without being asked first."""
+
+_SESSION: Final = "payrec_session"
+_SIGN_IN: Final = "payrec_sign_in"
+_SAFE: Final = frozenset({"GET", "HEAD"})
+_REPLACED: Final = frozenset({b"authorization", b"x-api-key", b"x-tenant-id", b"x-environment", b"cookie"})
+
+Header = tuple[bytes, bytes]
+
+
+class Cookies:
+    """The console's cookies. Outside development they are bound to this host and to TLS (``__Host-``)."""
+
+    def __init__(self, config: Config) -> None:
+        self._prefix = "" if config.is_development else "__Host-"
+        self._attributes = "; Path=/; HttpOnly" + ("" if config.is_development else "; Secure")
+
+    def session_of(self, scope: Scope) -> list[str]:
+        """Return the pieces of the session that the browser sent."""
+        sent = _sent(scope)
+        names = [self._session_name(number) for number in range(COOKIES_MAX)]
+        found = [sent.get(name, "") for name in names]
+        return found[: found.index("")] if "" in found else found
+
+    def sign_in_of(self, scope: Scope) -> str:
+        """Return the sign-in that is under way, empty where there is none."""
+        return _sent(scope).get(self._prefix + _SIGN_IN, "")
+
+    def session(self, pieces: list[str]) -> list[Header]:
+        """Return the headers that make the browser carry a session, and nothing of an earlier one."""
+        kept = [self._set(self._session_name(i), piece, "Strict") for i, piece in enumerate(pieces)]
+        return kept + [self._drop(self._session_name(i), "Strict") for i in range(len(pieces), COOKIES_MAX)]
+
+    def sign_in(self, sealed: str) -> list[Header]:
+        """Return the header that makes the browser carry a sign-in.
+
+        It comes back from the provider's site, and a strict cookie would not come with it.
+        """
+        name = self._prefix + _SIGN_IN
+        return [self._set(name, sealed, "Lax") if sealed else self._drop(name, "Lax")]
+
+    def _session_name(self, number: int) -> str:
+        return self._prefix + _SESSION + (f"_{number}" if number else "")
+
+    def _set(self, name: str, value: str, same_site: str) -> Header:
+        return b"set-cookie", f"{name}={value}{self._attributes}; SameSite={same_site}".encode()
+
+    def _drop(self, name: str, same_site: str) -> Header:
+        return b"set-cookie", f"{name}=; Max-Age=0{self._attributes}; SameSite={same_site}".encode()
+
+
+class ConsoleDoor:
+    """Lets requests to the console in."""
+
+    def __init__(self, factory: Factory) -> None:
+        self._factory = factory
+        self._config = factory.context.config
+        self._cookies = Cookies(self._config)
+
+    async def entered(self, scope: Scope, headers: Mapping[str, str], watch: Watch) -> Scope:
+        """Return the request as the gate goes on with it; one that is not for the console as it was.
+
+        Raises
+        ------
+        NotFoundError
+            The console is not served, or there is no such environment.
+        CrossSiteRequestError
+        """
+        path = scope["path"]
+        if path != CONSOLE and not path.startswith(CONSOLE + "/"):
+            return scope
+        state = scope["state"]
+        if not self._config.console_enabled:
+            raise NotFoundError("there is nothing at this path")
+        state["is_page"] = PROOF not in headers
+        environment, _, rest = path.removeprefix(CONSOLE + "/").partition("/")
+        if environment not in ENVIRONMENTS:
+            return scope
+        state["is_entered"] = True
+        sent = await self._credentials(scope, environment, watch)
+        if not rest.startswith("rest/"):
+            return {**scope, "headers": sent}
+        state["is_page"], state["is_rest"] = False, True
+        check_same_site(scope["method"], headers, self._config)
+        target = "/" + rest.removeprefix("rest/")
+        return {**scope, "headers": sent, "path": target, "raw_path": target.encode()}
+
+    async def _credentials(self, scope: Scope, environment: str, watch: Watch) -> list[Header]:
+        """Return the headers with the session's credentials instead of all that the client sent of the kind."""
+        kept: list[Header] = [(name, value) for name, value in scope["headers"] if name not in _REPLACED]
+        sessions = self._factory.console_sessions
+        session = sessions.open(self._cookies.session_of(scope))
+        if session is None:
+            return kept
+        prolonged = await sessions.prolonged(session)
+        if prolonged is not None:
+            session = prolonged
+            watch.add(self._cookies.session(sessions.seal(session)))
+        return [
+            *kept,
+            (b"authorization", f"Bearer {session.access_token}".encode()),
+            (b"x-tenant-id", str(session.tenant_id).encode()),
+            (b"x-environment", environment.encode()),
+        ]
+
+
+def check_passable(route: Route, state: Mapping[str, Any]) -> None:
+    """Let only what the REST interface asks credentials for be asked for by way of the console.
+
+    And let nobody come to a page with other credentials than the session's.
+
+    Raises
+    ------
+    NotFoundError
+    """
+    is_elsewhere = state.get("is_rest", False) and (not route.in_schema or route.access is Access.PUBLIC)
+    if is_elsewhere or (route.access is Access.SESSION and "is_entered" not in state):
+        raise NotFoundError("there is nothing at this path")
+
+
+def check_same_site(method: str, headers: Mapping[str, str], config: Config, *, by_script: bool = True) -> None:
+    """Make sure that a page of the console has sent this request.
+
+    The browser says so itself (Sec-Fetch-Site) where the connection is one that it trusts; otherwise the origin has to
+    be ours. A script proves itself by a header besides, which is all that is asked of it for reading.
+
+    Raises
+    ------
+    CrossSiteRequestError
+    """
+    if by_script and headers.get(PROOF) != "1":
+        raise CrossSiteRequestError("the header X-Payrec-Console is missing")
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        if site != "same-origin":
+            raise CrossSiteRequestError
+    elif origin is not None:
+        ours = {headers.get("host", ""), urlsplit(config.base_url).netloc}
+        if urlsplit(origin).netloc not in ours:
+            raise CrossSiteRequestError
+    elif method not in _SAFE:
+        raise CrossSiteRequestError("neither Sec-Fetch-Site nor Origin says where the request comes from")
+
+
+def _sent(scope: Scope) -> dict[str, str]:
+    """Return the cookies of a request; a proxy may have split them over several headers (RFC 9113, 8.2.3)."""
+    lines: Iterable[bytes] = (value for name, value in scope["headers"] if name == b"cookie")
+    try:
+        parsed = SimpleCookie(b"; ".join(lines).decode("latin-1"))
+    except CookieError:
+        return {}
+    return {name: morsel.value for name, morsel in parsed.items()}

@@ -1,0 +1,254 @@
+"""Sessions of the console: an access token, sealed for the browser that carries it. Nothing of them is stored here."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import json
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from payrec.constants.console import (
+    COOKIE_BYTES_MAX,
+    COOKIES_MAX,
+    SESSION_LIFETIME_MAX,
+    SESSION_RENEWALS_KEPT,
+    SESSION_RENEWED_BEFORE,
+    SIGN_IN_LIFETIME,
+)
+from payrec.domain.caller import Clock
+from payrec.domain.principal import ENVIRONMENTS, Environment
+from payrec.errors import (
+    ConfigurationError,
+    HeaderTooLargeError,
+    IdentityProviderUnavailableError,
+    InvalidCredentialsError,
+)
+from payrec.services.authentication import Authenticator, Credentials
+from payrec.services.identity_provider import IdentityProviderClient, TokenGrant
+from payrec.services.secret_box import SecretBox
+
+_SESSION: Final = b"session"
+_SIGN_IN: Final = b"sign-in"
+_PLAIN_BYTES_MAX: Final = 64 * 1024
+_VERIFIER_BYTES: Final = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleSession:
+    """Who is signed in, and for how long."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str | None = field(repr=False)
+    expires_at: datetime
+    """The end of the access token."""
+    ends_at: datetime
+    """The end of the session, which no renewal moves."""
+    tenant_id: UUID
+    user_id: UUID
+    environments: tuple[Environment, ...]
+    """Those that the user could enter when the session began, the most serious one first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """A sign-in that is under way at the identity provider (RFC 6749, section 4.1; RFC 7636)."""
+
+    state: str
+    verifier: str = field(repr=False)
+    next: str
+    expires_at: datetime
+
+    @property
+    def challenge(self) -> str:
+        """What the provider is told of the verifier."""
+        return _text(hashlib.sha256(self.verifier.encode()).digest())
+
+
+class ConsoleSessions:
+    """Begins, seals, opens and prolongs sessions. One for the process, because it remembers renewals."""
+
+    def __init__(
+        self,
+        *,
+        box: SecretBox,
+        authenticator: Authenticator,
+        identity_provider: IdentityProviderClient,
+        clock: Clock,
+        token_bytes: Callable[[int], bytes],
+    ) -> None:
+        self._box = box
+        self._authenticator = authenticator
+        self._identity_provider = identity_provider
+        self._clock = clock
+        self._token_bytes = token_bytes
+        self._renewals: OrderedDict[bytes, asyncio.Task[TokenGrant | None]] = OrderedDict()
+
+    async def begin(self, grant: TokenGrant, *, request_id: str) -> ConsoleSession:
+        """Return the session of somebody who has just signed in.
+
+        Raises
+        ------
+        UnauthenticatedError
+            The token is not good, or its user is not known.
+        UserDisabledError, TenantSuspendedError, IdentityProviderUnavailableError
+        """
+        credentials = Credentials(authorization=f"Bearer {grant.access_token}")
+        identified = await self._authenticator.identify(credentials, request_id=request_id)
+        principal = identified.principal
+        if principal.kind != "user" or principal.tenant_id is None or principal.id is None:
+            raise InvalidCredentialsError
+        now = self._clock.now()
+        return ConsoleSession(
+            access_token=grant.access_token,
+            refresh_token=grant.refresh_token,
+            expires_at=_after(now, grant.expires_in),
+            ends_at=now + SESSION_LIFETIME_MAX,
+            tenant_id=principal.tenant_id,
+            user_id=principal.id,
+            environments=tuple(e for e in _ORDER if e in identified.environments),
+        )
+
+    def seal(self, session: ConsoleSession) -> list[str]:
+        """Return what the browser shall carry, in pieces of one cookie each.
+
+        Raises
+        ------
+        HeaderTooLargeError
+            The tokens do not fit, not even without the refresh token.
+        """
+        for carried in (session, replace(session, refresh_token=None)):
+            text = self._sealed(_SESSION, _session_members(carried))
+            pieces = [text[i : i + COOKIE_BYTES_MAX] for i in range(0, len(text), COOKIE_BYTES_MAX)]
+            if len(pieces) <= COOKIES_MAX:
+                return pieces
+        raise HeaderTooLargeError(
+            f"the provider's tokens take more than {COOKIES_MAX} cookies of {COOKIE_BYTES_MAX} bytes"
+        )
+
+    def open(self, pieces: list[str]) -> ConsoleSession | None:
+        """Return the session that a browser carries; None where it is over, of another key, or none of ours."""
+        found = self._opened(_SESSION, "".join(pieces)) if len(pieces) <= COOKIES_MAX else None
+        if found is None:
+            return None
+        session = ConsoleSession(
+            access_token=found["a"],
+            refresh_token=found["r"],
+            expires_at=datetime.fromtimestamp(found["e"], UTC),
+            ends_at=datetime.fromtimestamp(found["s"], UTC),
+            tenant_id=UUID(found["t"]),
+            user_id=UUID(found["u"]),
+            environments=tuple(found["n"]),
+        )
+        now = self._clock.now()
+        is_over = session.ends_at <= now or (session.expires_at <= now and session.refresh_token is None)
+        return None if is_over else session
+
+    async def prolonged(self, session: ConsoleSession) -> ConsoleSession | None:
+        """Return the session with a new token where its own is about to end, None where nothing had to be done.
+
+        A provider that cannot be reached, or that has given out the next token to another process, does not end a
+        session whose token is still good; what is over is refused like any expired token.
+        """
+        now = self._clock.now()
+        if session.refresh_token is None or session.expires_at - SESSION_RENEWED_BEFORE > now:
+            return None
+        grant = await self._renewed(session.refresh_token)
+        if grant is None:
+            return None
+        return replace(
+            session,
+            access_token=grant.access_token,
+            refresh_token=grant.refresh_token or session.refresh_token,
+            expires_at=_after(now, grant.expires_in),
+        )
+
+    def begin_sign_in(self, *, next_path: str) -> SignIn:
+        """Return a sign-in at the identity provider, which ends at ``next_path``."""
+        return SignIn(
+            state=_text(self._token_bytes(_VERIFIER_BYTES)),
+            verifier=_text(self._token_bytes(_VERIFIER_BYTES)),
+            next=next_path,
+            expires_at=self._clock.now() + SIGN_IN_LIFETIME,
+        )
+
+    def seal_sign_in(self, sign_in: SignIn) -> str:
+        """Return what the browser carries to the provider and back."""
+        members = {"s": sign_in.state, "v": sign_in.verifier, "n": sign_in.next, "e": sign_in.expires_at.timestamp()}
+        return self._sealed(_SIGN_IN, members)
+
+    def open_sign_in(self, text: str) -> SignIn | None:
+        """Return the sign-in that a browser comes back with; None where it took too long or is none of ours."""
+        found = self._opened(_SIGN_IN, text)
+        if found is None:
+            return None
+        expires_at = datetime.fromtimestamp(found["e"], UTC)
+        made = SignIn(state=found["s"], verifier=found["v"], next=found["n"], expires_at=expires_at)
+        return made if expires_at > self._clock.now() else None
+
+    async def _renewed(self, refresh_token: str) -> TokenGrant | None:
+        """Use a refresh token once, however many requests come with it: providers may take each only once."""
+        key = hashlib.sha256(refresh_token.encode()).digest()
+        known = self._renewals.get(key)
+        if known is None:
+            known = self._renewals[key] = asyncio.create_task(self._refresh(refresh_token))
+            while len(self._renewals) > SESSION_RENEWALS_KEPT:
+                self._renewals.popitem(last=False)
+        try:
+            return await asyncio.shield(known)
+        except IdentityProviderUnavailableError:
+            self._renewals.pop(key, None)  # the provider may be there again for the next request
+            return None
+
+    async def _refresh(self, refresh_token: str) -> TokenGrant | None:
+        try:
+            return await self._identity_provider.refresh_grant(refresh_token)
+        except InvalidCredentialsError:
+            return None
+
+    def _sealed(self, owner: bytes, members: dict[str, Any]) -> str:
+        # A token is base64 text, of which a quarter goes when it is packed.
+        plain = zlib.compress(json.dumps(members, separators=(",", ":")).encode(), 9)
+        return _text(self._box.seal(plain, owner=owner))
+
+    def _opened(self, owner: bytes, text: str) -> dict[str, Any] | None:
+        try:
+            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            plain = self._box.open(sealed, owner=owner)
+        except (binascii.Error, ValueError, ConfigurationError):
+            return None
+        found: dict[str, Any] = json.loads(zlib.decompressobj().decompress(plain, _PLAIN_BYTES_MAX))
+        return found
+
+
+_ORDER: Final[tuple[Environment, ...]] = ("production", *(e for e in ENVIRONMENTS if e != "production"))
+
+
+def _session_members(session: ConsoleSession) -> dict[str, Any]:
+    return {
+        "a": session.access_token,
+        "r": session.refresh_token,
+        "e": session.expires_at.timestamp(),
+        "s": session.ends_at.timestamp(),
+        "t": str(session.tenant_id),
+        "u": str(session.user_id),
+        "n": session.environments,
+    }
+
+
+def _after(now: datetime, seconds: int) -> datetime:
+    return datetime.fromtimestamp(min(now.timestamp() + seconds, _SECONDS_MAX), UTC)
+
+
+_SECONDS_MAX: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

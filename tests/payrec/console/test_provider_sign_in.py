@@ -1,0 +1,198 @@
+"""Signing in at an identity provider: codes with PKCE, and what comes back without them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
+
+import httpx2
+import pytest
+
+from payrec.embedded.postgres import EmbeddedDatabase
+from support.browser import opened
+from support.idp import FakeProvider, fake_provider, rsa_key, sign
+from support.providers import Person, add_to_payrec, claims_of, person
+from support.service import Service, free_port, make_config, running
+
+pytestmark = pytest.mark.anyio
+PKCE: dict[str, Any] = {"code_challenge_methods_supported": ["plain", "S256"]}
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider() as started:
+        # Another site than the service's, which is at 127.0.0.1: cookies tell them apart by name.
+        started.describe(
+            **PKCE, authorization_endpoint=started.url.replace("127.0.0.1", "localhost") + "/authorise?a=b"
+        )
+        yield started
+
+
+@asynccontextmanager
+async def served(database: EmbeddedDatabase, provider: FakeProvider, **settings: Any) -> AsyncIterator[Service]:
+    port = free_port()
+    given = {
+        "port": port,
+        "public_base_url": f"http://127.0.0.1:{port}",
+        "idp_issuer_url": provider.url,
+        "idp_client_secret": "of-the-client-32-characters-long",
+        **settings,
+    }
+    async with running(make_config(database, **given), worker=False) as service:
+        yield service
+
+
+async def enrolled(service: Service) -> Person:
+    """Return somebody whom the provider and payrec know."""
+    body = {"name": "Acme", "slug": f"acme-{uuid4().hex[:8]}", "environments": ["production", "test"]}
+    made = await service.http.post(f"{service.base_url}/tenants", json=body)
+    assert made.status_code == 201, made.text
+    somebody = person(made.json()["id"], "admin", environments=("production", "test"))
+    known = replace(somebody, subject=str(uuid4()))
+    await add_to_payrec(service, known)
+    return known
+
+
+def grant(provider: FakeProvider, service: Service, somebody: Person, **more: Any) -> str:
+    """Make the provider give out a token, and return it."""
+    token = sign(rsa_key("first"), claims_of(service, somebody))
+    provider.answer("/token", {"access_token": token, "token_type": "Bearer", "expires_in": 300, **more})
+    return token
+
+
+async def begin(client: httpx2.AsyncClient, service: Service, next_path: str = "/console") -> dict[str, str]:
+    """Press the button, and return what the provider is asked."""
+    answer = await client.post("/console/authorise", data={"next": next_path}, headers={"Origin": service.base_url})
+    assert answer.status_code == 200, answer.text
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith("payrec_sign_in=")
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax")
+    location = answer.text.partition("url=")[2].partition('"')[0].replace("&amp;", "&")
+    assert urlsplit(location).path == "/authorise"
+    return {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
+
+
+async def test_a_code_and_its_verifier_become_a_session(database: EmbeddedDatabase, provider: FakeProvider) -> None:
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service), refresh_token="of-refreshing")
+        shown = await client.get("/console/sign-in?next=/console/test/overview")
+        assert "Sign in with your organisation&#39;s account" in shown.text
+        asked = await begin(client, service, "/console/test/overview")
+        assert asked["a"] == "b"
+        assert asked["response_type"] == "code"
+        assert asked["redirect_uri"] == f"{service.base_url}/console/callback"
+        assert asked["code_challenge_method"] == "S256"
+        answer = await client.get("/console/callback", params={"code": "of-once", "state": asked["state"]})
+        assert answer.status_code == 200, answer.text
+        assert 'content="0; url=/console/test/overview"' in answer.text
+        form = provider.forms[-1]
+        assert (form["grant_type"], form["code"]) == (["authorization_code"], ["of-once"])
+        digest = hashlib.sha256(form["code_verifier"][0].encode()).digest()
+        assert base64.urlsafe_b64encode(digest).decode().rstrip("=") == asked["code_challenge"]
+        assert (await client.get("/console/test/overview")).status_code == 200
+        assert "payrec_sign_in" not in client.cookies, "it serves once"
+
+
+async def test_a_session_is_prolonged_while_somebody_works(database: EmbeddedDatabase, provider: FakeProvider) -> None:
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        somebody = await enrolled(service)
+        grant(provider, service, somebody, refresh_token="first", expires_in=30)
+        asked = await begin(client, service)
+        await client.get("/console/callback", params={"code": "c", "state": asked["state"]})
+        before = client.cookies["payrec_session"]
+        grant(provider, service, somebody, refresh_token="second")
+        assert (await client.get("/console/production/overview")).status_code == 200
+        assert provider.forms[-1]["refresh_token"] == ["first"]
+        assert client.cookies["payrec_session"] != before
+        count = len(provider.forms)
+        assert (await client.get("/console/production/overview")).status_code == 200
+        assert len(provider.forms) == count, "the new token is good for a while"
+
+
+@pytest.mark.parametrize("kind", ["other state", "no state", "no cookie", "cookie of another"])
+async def test_a_code_that_was_not_asked_for_here_is_no_session(
+    database: EmbeddedDatabase, provider: FakeProvider, kind: str
+) -> None:
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service))
+        asked = await begin(client, service)
+        state = {"other state": "x", "no state": ""}.get(kind, asked["state"])
+        if kind == "no cookie":
+            client.cookies.clear()
+        if kind == "cookie of another":
+            await begin(client, service)
+        answer = await client.get("/console/callback", params={"code": "c", "state": state})
+        assert (answer.status_code, "cross_site_request" in answer.text) == (403, True)
+        assert provider.requests["/token"] == 0
+        assert "payrec_session" not in client.cookies
+
+
+async def test_a_provider_that_refuses_leads_back_to_the_sign_in(
+    database: EmbeddedDatabase, provider: FakeProvider
+) -> None:
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        asked = await begin(client, service, "/console/test/overview")
+        answer = await client.get("/console/callback", params={"error": "access_denied", "state": asked["state"]})
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "/console/sign-in?next=%2Fconsole%2Ftest%2Foverview"
+        provider.answer("/token", {"error": "invalid_grant"}, 400)
+        asked = await begin(client, service)
+        answer = await client.get("/console/callback", params={"code": "used", "state": asked["state"]})
+        assert (answer.status_code, "You could not be signed in" in answer.text) == (401, True)
+        assert "payrec_session" not in client.cookies
+
+
+@pytest.mark.parametrize(
+    ("metadata", "settings"),
+    [
+        ({"code_challenge_methods_supported": ["plain"]}, {}),
+        ({"code_challenge_methods_supported": None}, {}),
+        (PKCE, {"public_base_url": ""}),
+    ],
+)
+async def test_without_pkce_or_an_address_of_its_own_there_is_no_button(
+    database: EmbeddedDatabase, provider: FakeProvider, metadata: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    provider.describe(**metadata, authorization_endpoint=f"{provider.url}/authorise")
+    async with (
+        served(database, provider, **settings) as service,
+        httpx2.AsyncClient(base_url=service.base_url) as client,
+    ):
+        shown = await client.get("/console/sign-in")
+        assert "organisation" not in shown.text
+        assert 'name="password"' in shown.text, "development has the form"
+        answer = await client.post("/console/authorise", data={"next": "/"}, headers={"Origin": service.base_url})
+        assert answer.status_code == 404
+
+
+async def test_a_console_that_is_switched_off_is_nowhere(database: EmbeddedDatabase, provider: FakeProvider) -> None:
+    async with served(database, provider, console_enabled=False) as service:
+        for path in ("/console", "/console/sign-in", "/console/production/overview", "/console/production/rest/jobs"):
+            answer = await service.http.get(service.base_url + path)
+            assert answer.status_code == 404
+
+
+async def test_a_browser_goes_to_the_provider_s_site_and_back(
+    database: EmbeddedDatabase, provider: FakeProvider, browser: Any
+) -> None:
+    async with served(database, provider) as service, opened(browser, service.base_url) as context:
+        grant(provider, service, await enrolled(service))
+
+        async def authorise(route: Any) -> None:
+            asked = parse_qs(urlsplit(route.request.url).query)
+            back = f"{asked['redirect_uri'][0]}?code=c&amp;state={asked['state'][0]}"
+            await route.fulfill(content_type="text/html", body=f'<title>Theirs</title><a href="{back}">Go on</a>')
+
+        page = await context.new_page()
+        await page.route("**/authorise?a=b*", authorise)
+        await page.goto("/console/test/overview")
+        await page.get_by_role("button", name="Sign in with your organisation's account").click()
+        await page.get_by_role("link", name="Go on", exact=True).click()
+        await page.wait_for_url("**/console/test/overview")
+        await page.get_by_role("heading", name="Overview").wait_for()
