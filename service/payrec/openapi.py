@@ -10,6 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from payrec import __version__
 from payrec.gate.routes import ROUTES, Access, Body, Reach, Route
 from payrec.models.common import Problem
+from payrec.openapi_examples import EXAMPLES
 
 DESCRIPTION: Final = (
     "Multi-tenant payment reconciliation: what was expected, what really moved, which belong together and why. "
@@ -20,9 +21,10 @@ _PROBLEM: Final = {"application/problem+json": {"schema": {"$ref": "#/components
 _TENANT_ID: Final = {
     "name": "X-Tenant-Id",
     "in": "header",
-    "schema": {"type": "string", "format": "uuid"},
-    "description": "Id of the caller's tenant.",
+    "schema": {"type": "string"},
+    "description": "Id of the caller's tenant, a UUID.",
 }
+"""Without a format: clients that are generated make an object of a UUID, which no header can be."""
 _ENVIRONMENT: Final = {
     "name": "X-Environment",
     "in": "header",
@@ -87,9 +89,21 @@ def document(app: FastAPI) -> dict[str, Any]:
         for route in ROUTES:
             operation = made["paths"].get(route.path, {}).get(route.method.lower())
             if operation is not None:
+                _name_patch(operation, route, schemas)
                 _describe(operation, route)
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def _name_patch(operation: dict[str, Any], route: Route, schemas: dict[str, Any]) -> None:
+    """Make a component of a merge patch that has no model: under two media types it would be two things without one."""
+    if "application/merge-patch+json" not in route.media_types:
+        return
+    content = operation["requestBody"]["content"]["application/json"]
+    if "$ref" not in content["schema"]:
+        name = content["schema"]["title"]
+        schemas[name] = content["schema"]
+        content["schema"] = {"$ref": f"#/components/schemas/{name}"}
 
 
 def _describe(operation: dict[str, Any], route: Route) -> None:
@@ -103,6 +117,8 @@ def _describe(operation: dict[str, Any], route: Route) -> None:
         parameters.append(_IDEMPOTENCY)
     if route.body is not Body.NONE:
         content = operation["requestBody"]["content"]
+        if (example := EXAMPLES.get((route.method, route.path))) is not None:
+            content["application/json"]["example"] = example
         for media_type in route.media_types:
             content.setdefault(media_type, content["application/json"])
     if route.permissions:

@@ -14,7 +14,7 @@
      +-- ForbiddenError               403 insufficient_permission
      |    +-- UserDisabledError, TenantSuspendedError, TenantMismatchError,
      |        EnvironmentMismatchError, EnvironmentSuspendedError, JwtRequiredError,
-     |        SecondApproverRequiredError
+     |        SecondApproverRequiredError, CrossSiteRequestError
      +-- NotFoundError                404 not_found
      +-- MethodNotAllowedError        405 method_not_allowed (Allow)
      +-- ConflictError                409 invalid_state
@@ -45,6 +45,7 @@ The codes and the statuses are the interface's: nothing here may be renamed. An 
 from __future__ import annotations
 
 from payrec.errors.access import (
+    CrossSiteRequestError,
     EnvironmentMismatchError,
     EnvironmentSuspendedError,
     ExpiredCredentialsError,
@@ -131,6 +132,7 @@ __all__ = [
     "ConfigurationError",
     "ConflictError",
     "ControlTotalsMismatchError",
+    "CrossSiteRequestError",
     "DataSourceFailedError",
     "DataSourceNameTakenError",
     "DuplicateContentError",

@@ -11,6 +11,7 @@ class UnauthenticatedError(PayrecError):
     status = 401
     code = "invalid_credentials"
     title = "The credentials are not valid"
+    remedy = "Check that the whole token or key is sent, and that it is of this installation. Then get a new one."
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(detail, headers={"WWW-Authenticate": 'Bearer realm="payrec"'})
@@ -21,6 +22,7 @@ class MissingCredentialsError(UnauthenticatedError):
 
     code = "missing_credentials"
     title = "Credentials are required"
+    remedy = "Send ``Authorization: Bearer`` with a token or an API key, or ``X-Api-Key`` with a key."
 
 
 class InvalidCredentialsError(UnauthenticatedError):
@@ -32,6 +34,7 @@ class ExpiredCredentialsError(UnauthenticatedError):
 
     code = "expired_credentials"
     title = "The credentials have expired"
+    remedy = "Get a new token at ``POST /auth/token``, or use another key, and send the request again."
 
 
 class RevokedCredentialsError(UnauthenticatedError):
@@ -39,6 +42,7 @@ class RevokedCredentialsError(UnauthenticatedError):
 
     code = "revoked_credentials"
     title = "The credentials have been revoked"
+    remedy = "Use another key; a revoked one never comes back."
 
 
 class UnknownUserError(UnauthenticatedError):
@@ -46,6 +50,7 @@ class UnknownUserError(UnauthenticatedError):
 
     code = "unknown_user"
     title = "The user is not known"
+    remedy = "Have the user made in this tenant (``payrec users``), or ask for a token of the right tenant."
 
 
 class ForbiddenError(PayrecError):
@@ -54,6 +59,15 @@ class ForbiddenError(PayrecError):
     status = 403
     code = "insufficient_permission"
     title = "The permission is missing"
+    remedy = "Ask an administrator of the tenant for the permission that the operation names, or use a key that has it."
+
+
+class CrossSiteRequestError(ForbiddenError):
+    """A request with the console's session that did not come from one of its pages."""
+
+    code = "cross_site_request"
+    title = "The request does not come from a page of the console"
+    remedy = "Open the page again and repeat there; a program uses the REST interface with its own token or key."
 
 
 class UserDisabledError(ForbiddenError):
@@ -61,6 +75,7 @@ class UserDisabledError(ForbiddenError):
 
     code = "user_disabled"
     title = "The user is disabled"
+    remedy = "Ask an administrator of the tenant to enable the user."
 
 
 class TenantSuspendedError(ForbiddenError):
@@ -68,6 +83,7 @@ class TenantSuspendedError(ForbiddenError):
 
     code = "tenant_suspended"
     title = "The tenant is suspended"
+    remedy = "Ask whoever runs the installation; the data are kept."
 
 
 class TenantMismatchError(ForbiddenError):
@@ -75,6 +91,7 @@ class TenantMismatchError(ForbiddenError):
 
     code = "tenant_mismatch"
     title = "The tenant is not the principal's"
+    remedy = "Send the id of the credential's own tenant in ``X-Tenant-Id``."
 
 
 class EnvironmentMismatchError(ForbiddenError):
@@ -82,6 +99,7 @@ class EnvironmentMismatchError(ForbiddenError):
 
     code = "environment_mismatch"
     title = "The environment is not open to the principal"
+    remedy = "Name an environment that the tenant has and the credential is for. A key is for one."
 
 
 class EnvironmentSuspendedError(ForbiddenError):
@@ -89,6 +107,7 @@ class EnvironmentSuspendedError(ForbiddenError):
 
     code = "environment_suspended"
     title = "The environment is suspended"
+    remedy = "Ask whoever runs the installation, or work in another environment."
 
 
 class JwtRequiredError(ForbiddenError):
@@ -96,6 +115,7 @@ class JwtRequiredError(ForbiddenError):
 
     code = "jwt_required"
     title = "An API key cannot be used here"
+    remedy = "Use a person's token instead of the key."
 
 
 class SecondApproverRequiredError(ForbiddenError):
@@ -103,6 +123,7 @@ class SecondApproverRequiredError(ForbiddenError):
 
     code = "second_approver_required"
     title = "Another person has to approve it"
+    remedy = "Let another user of the tenant approve it, with a token of their own."
 
 
 class RateLimitedError(PayrecError):
@@ -111,6 +132,7 @@ class RateLimitedError(PayrecError):
     status = 429
     code = "rate_limited"
     title = "Too many requests"
+    remedy = "Wait for as many seconds as ``Retry-After`` says, then send the request again."
 
     def __init__(self, detail: str | None = None, *, retry_after_seconds: int) -> None:
         super().__init__(detail, headers={"Retry-After": str(retry_after_seconds)})

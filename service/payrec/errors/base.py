@@ -17,11 +17,13 @@ class FieldError:
 
 
 class PayrecError(Exception):
-    """The root: a stable code, an HTTP status, a title for people, and extra members of the problem."""
+    """Something failed that nobody has foreseen. It is the root of all that is raised on purpose, too."""
 
     status: ClassVar[int] = 500
     code: str = "internal_error"
     title: str = "Internal error"
+    remedy: ClassVar[str] = "Report it with its ``requestId``: the log has the cause under it."
+    """What whoever gets the problem can do. A class without one of its own has that of its parent."""
 
     def __init__(
         self,

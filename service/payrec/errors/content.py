@@ -15,12 +15,14 @@ class BadRequestError(PayrecError):
     status = 400
     code = "malformed_body"
     title = "The body is not valid"
+    remedy = "Send one JSON document (RFC 8259, UTF-8, no member twice), or the form that the operation describes."
 
 
 class MissingHeaderError(BadRequestError):
     """A tenant header that every endpoint of a tenant needs is absent."""
 
     title = "A required header is missing"
+    remedy = "Send ``X-Tenant-Id`` with the tenant's id, and ``X-Environment`` with one of its environments, each once."
 
     def __init__(self, header: str, code: str) -> None:
         super().__init__(f"the header {header} is required")
@@ -31,6 +33,7 @@ class InvalidHeaderError(BadRequestError):
     """A tenant header is there but cannot be what it must be."""
 
     title = "A header is malformed"
+    remedy = "``X-Tenant-Id`` is a UUID, ``X-Environment`` development, staging, production or test; each comes once."
 
     def __init__(self, header: str, code: str, detail: str) -> None:
         super().__init__(f"the header {header} {detail}")
@@ -42,6 +45,7 @@ class InvalidCursorError(BadRequestError):
 
     code = "invalid_cursor"
     title = "The cursor is not valid for this list"
+    remedy = "Begin the list anew, without ``cursor``. Keep filters, order and environment as they are while paging."
 
 
 class InvalidIdempotencyKeyError(BadRequestError):
@@ -49,6 +53,7 @@ class InvalidIdempotencyKeyError(BadRequestError):
 
     code = "invalid_idempotency_key"
     title = "The Idempotency-Key is malformed"
+    remedy = "Send one key of 1 to 255 visible ASCII characters; a UUID will do."
 
 
 class PayloadTooLargeError(PayrecError):
@@ -57,6 +62,7 @@ class PayloadTooLargeError(PayrecError):
     status = 413
     code = "payload_too_large"
     title = "The body is too large"
+    remedy = "Send less at once: split the list or the file."
 
 
 class UnsupportedMediaTypeError(PayrecError):
@@ -65,6 +71,7 @@ class UnsupportedMediaTypeError(PayrecError):
     status = 415
     code = "unsupported_media_type"
     title = "The media type is not supported"
+    remedy = "Send the ``Content-Type`` that the operation describes; a JSON body is ``application/json``."
 
 
 class UnprocessableError(PayrecError):
@@ -73,6 +80,7 @@ class UnprocessableError(PayrecError):
     status = 422
     code = "validation_failed"
     title = "Request validation failed"
+    remedy = "Mend what ``errors`` names; ``pointer`` leads to each field. The same request will not pass later either."
 
 
 class ValidationFailedError(UnprocessableError):
@@ -90,6 +98,7 @@ class AmountOutOfRangeError(UnprocessableError):
 
     code = "amount_out_of_range"
     title = "The amount is out of range"
+    remedy = "Send an amount of the range that ``detail`` tells, in minor units or as a decimal string."
 
 
 class AmountExceedsOpenError(UnprocessableError):
@@ -97,6 +106,7 @@ class AmountExceedsOpenError(UnprocessableError):
 
     code = "amount_exceeds_open"
     title = "The amount exceeds what is open"
+    remedy = "Read what is open of both transactions (``openAmountMinor``), and allocate no more than that."
 
 
 class AsOfOutOfRangeError(UnprocessableError):
@@ -104,6 +114,7 @@ class AsOfOutOfRangeError(UnprocessableError):
 
     code = "as_of_out_of_range"
     title = "The state at this instant cannot be told"
+    remedy = "Ask for an instant that is past, and not older than history is kept."
 
 
 class ControlTotalsMismatchError(UnprocessableError):
@@ -111,6 +122,7 @@ class ControlTotalsMismatchError(UnprocessableError):
 
     code = "control_totals_mismatch"
     title = "The control totals do not add up"
+    remedy = "Compare the file with its sender's count and sums; nothing of it was stored. Send it whole."
 
 
 class UrlNotAllowedError(UnprocessableError):
@@ -118,6 +130,7 @@ class UrlNotAllowedError(UnprocessableError):
 
     code = "url_not_allowed"
     title = "The address is not allowed"
+    remedy = "Use an https address with a public name, or have its network allowed by whoever runs the installation."
 
 
 class DataSourceFailedError(UnprocessableError):
@@ -125,6 +138,7 @@ class DataSourceFailedError(UnprocessableError):
 
     code = "data_source_failed"
     title = "The data source cannot be read"
+    remedy = "Mend what ``reason`` names at the data source, or at its server, and synchronise again."
 
 
 class IdempotencyKeyReusedError(UnprocessableError):
@@ -132,6 +146,7 @@ class IdempotencyKeyReusedError(UnprocessableError):
 
     code = "idempotency_key_reused"
     title = "The Idempotency-Key was used with another body"
+    remedy = "Use a new key for a new request; the key belongs to the first body for a day."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +189,7 @@ class UnreadableFileError(UnprocessableError):
 
     code = "unreadable_file"
     title = "The file cannot be read"
+    remedy = "Answer ``question`` with one of its alternatives, if it is there; otherwise export another format."
 
     def __init__(
         self,
@@ -200,3 +216,4 @@ class HeaderTooLargeError(PayrecError):
     status = 431
     code = "header_too_large"
     title = "The header block is too large"
+    remedy = "Send fewer or shorter headers; cookies are not needed."

@@ -11,6 +11,7 @@ class UnavailableError(PayrecError):
     status = 503
     code = "service_unavailable"
     title = "The service is temporarily unavailable"
+    remedy = "Wait for as many seconds as ``Retry-After`` says, then repeat it, with the same ``Idempotency-Key``."
 
     def __init__(self, detail: str | None = None, *, retry_after_seconds: int = 5) -> None:
         super().__init__(detail, headers={"Retry-After": str(retry_after_seconds)})
@@ -21,6 +22,7 @@ class IdentityProviderUnavailableError(UnavailableError):
 
     code = "identity_provider_unavailable"
     title = "The identity provider is unavailable"
+    remedy = "Try again after ``Retry-After``; API keys work meanwhile."
 
 
 class StorageFullError(UnavailableError):
@@ -29,6 +31,7 @@ class StorageFullError(UnavailableError):
     status = 507
     code = "insufficient_storage"
     title = "There is no room left"
+    remedy = "Try again later, and tell whoever runs the installation that a disk is full."
 
     def __init__(self, detail: str = "the disk is full", *, retry_after_seconds: int = 60) -> None:
         super().__init__(detail, retry_after_seconds=retry_after_seconds)
@@ -39,6 +42,7 @@ class TenantProvisioningError(UnavailableError):
 
     code = "tenant_provisioning"
     title = "The environment is still being provisioned"
+    remedy = "Try again after ``Retry-After``: making an environment takes seconds."
 
 
 class ProvisioningDeniedError(PayrecError):

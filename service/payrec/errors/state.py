@@ -13,6 +13,7 @@ class NotFoundError(PayrecError):
     status = 404
     code = "not_found"
     title = "Not found"
+    remedy = "Check path, id, tenant and environment. What belongs to others is answered like what is not there."
 
 
 class MethodNotAllowedError(PayrecError):
@@ -21,6 +22,7 @@ class MethodNotAllowedError(PayrecError):
     status = 405
     code = "method_not_allowed"
     title = "The method is not allowed"
+    remedy = "Use one of the methods that ``Allow`` lists."
 
     def __init__(self, allowed: Sequence[str]) -> None:
         super().__init__(headers={"Allow": ", ".join(sorted(allowed))})
@@ -32,6 +34,7 @@ class ConflictError(PayrecError):
     status = 409
     code = "invalid_state"
     title = "The state does not allow this"
+    remedy = "Read the resource again: ``detail`` says what its state does not allow."
 
 
 class IdempotencyInProgressError(ConflictError):
@@ -39,6 +42,7 @@ class IdempotencyInProgressError(ConflictError):
 
     code = "idempotency_in_progress"
     title = "A request with this Idempotency-Key is still running"
+    remedy = "Wait a second, and repeat it with the same key: the answer will be that of the first."
 
 
 class DataSourceNameTakenError(ConflictError):
@@ -58,6 +62,7 @@ class PeriodLockedError(ConflictError):
 
     code = "period_locked"
     title = "The period is locked"
+    remedy = "Use a day from ``firstOpenOn`` on, or have the period reopened by who may."
 
 
 class PeriodIncompleteError(ConflictError):
@@ -65,6 +70,7 @@ class PeriodIncompleteError(ConflictError):
 
     code = "period_incomplete"
     title = "The period is incomplete"
+    remedy = "Settle what ``incomplete`` lists, or lock it with ``override``."
 
 
 class AlreadyMatchedError(ConflictError):
@@ -72,6 +78,7 @@ class AlreadyMatchedError(ConflictError):
 
     code = "already_matched"
     title = "The amounts have been matched elsewhere"
+    remedy = "Read both transactions again; if something is open still, run matching or match what is left."
 
 
 class StaleProposalError(ConflictError):
@@ -79,6 +86,7 @@ class StaleProposalError(ConflictError):
 
     code = "stale_proposal"
     title = "The proposal is out of date"
+    remedy = "Read the transactions that ``changed`` names, and run matching again for a new proposal."
 
 
 class DuplicateExternalIdError(ConflictError):
@@ -86,6 +94,7 @@ class DuplicateExternalIdError(ConflictError):
 
     code = "duplicate_external_id"
     title = "The externalId exists already"
+    remedy = "Read the one that ``existingId`` names; change it, or send another ``externalId``."
 
 
 class ReferenceTakenError(ConflictError):
@@ -105,6 +114,7 @@ class SlugTakenError(ConflictError):
 
     code = "slug_taken"
     title = "The slug is taken"
+    remedy = "Choose another slug."
 
 
 class SchemaNotOwnedError(ConflictError):
@@ -146,6 +156,7 @@ class UsernameTakenError(ConflictError):
 
     code = "username_taken"
     title = "The username is taken"
+    remedy = "Choose another username, or name the user that is there."
 
 
 class MatchRunInProgressError(ConflictError):
@@ -153,6 +164,7 @@ class MatchRunInProgressError(ConflictError):
 
     code = "match_run_in_progress"
     title = "A matching run is in progress"
+    remedy = "Wait for the job that ``jobId`` names; what was added meanwhile is in the next run."
 
 
 class JobCancelledError(ConflictError):
@@ -160,6 +172,7 @@ class JobCancelledError(ConflictError):
 
     code = "cancelled"
     title = "The job was cancelled"
+    remedy = "Start the job again if it is still wanted; nothing of it is kept."
 
 
 class VersionMismatchError(PayrecError):
@@ -168,3 +181,4 @@ class VersionMismatchError(PayrecError):
     status = 412
     code = "version_mismatch"
     title = "The resource has another version"
+    remedy = "Read the resource again, make the change to what it is now, and send its new ``ETag`` in ``If-Match``."

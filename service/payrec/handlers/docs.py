@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from payrec import errors
-from payrec.errors import NotFoundError, PayrecError
+from payrec.errors import NotFoundError
+from payrec.problems import explanation
 
 router = APIRouter(include_in_schema=False)
 
@@ -29,15 +29,7 @@ async def docs(_request: Request) -> HTMLResponse:
 @router.get("/problems/{name}")
 async def problem_type(name: str) -> Response:
     """Tell what a problem type means (RFC 9457, section 3.1.1)."""
-    kind = _problem_types().get(name.replace("-", "_"))
-    if kind is None:
+    text = explanation(name.replace("-", "_"))
+    if text is None:
         raise NotFoundError
-    text = (kind.__doc__ or kind.title).strip()
-    return PlainTextResponse(f"{kind.code} ({kind.status}): {kind.title}\n\n{text}\n")
-
-
-def _problem_types() -> dict[str, type[PayrecError]]:
-    kinds = (k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, PayrecError))
-    found = {kind.code: kind for kind in kinds}
-    found |= dict.fromkeys(("missing_tenant_header", "missing_environment_header"), errors.MissingHeaderError)
-    return found | dict.fromkeys(("invalid_tenant_header", "invalid_environment_header"), errors.InvalidHeaderError)
+    return PlainTextResponse(text)

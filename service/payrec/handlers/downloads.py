@@ -35,7 +35,7 @@ def respond_download(
     pieces: AsyncIterator[bytes], *, name: str, media_type: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Answer with a file, in the memory of one piece."""
-    named = {"Content-Disposition": attachment(name), "X-Content-Type-Options": "nosniff"}
+    named = {"Content-Disposition": attachment(name)}
     return StreamingResponse(pieces, media_type=media_type, headers={**named, **(headers or {})})
 
 

@@ -107,7 +107,10 @@ async def get_settings(context: Context, tenant_id: ResourceId) -> Response:
 async def patch_settings(
     context: Context,
     tenant_id: ResourceId,
-    patch: Annotated[dict[str, Any], Body(description="A merge patch (RFC 7396): null goes back to the default.")],
+    patch: Annotated[
+        dict[str, Any],
+        Body(title="SettingsPatch", description="A merge patch (RFC 7396): null goes back to the default."),
+    ],
     if_match: IfMatch = None,
 ) -> Response:
     """Merge a patch into the settings."""

@@ -43,4 +43,4 @@ async def token(context: Context) -> Response:
     client = context.request.client
     service = context.factory.create_token_service()
     granted = await service.exchange(given, address=client.host if client is not None else "")
-    return respond(granted, headers={"Cache-Control": "no-store"})
+    return respond(granted)

@@ -40,8 +40,8 @@ class ApiKeyPublic(Public):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Location, and that nobody may keep the answer."""
-        return {"Location": f"{self.collection}/{self.id}", "Cache-Control": "no-store"}
+        """Location."""
+        return {"Location": f"{self.collection}/{self.id}"}
 
 
 class ApiKeyCreated(ApiKeyPublic):

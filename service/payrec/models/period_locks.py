@@ -85,6 +85,17 @@ class WaitingMatch(Public):
     currency: str
 
 
+class PeriodReadiness(Public):
+    """What is incomplete of a period before it is locked: how much of each kind, and the first of it."""
+
+    open_line_count: int
+    open_lines: list[OpenLine]
+    statement_gap_count: int
+    statement_gaps: list[StatementGap]
+    pending_approval_count: int
+    pending_approvals: list[WaitingMatch]
+
+
 class PeriodLockQuery(ListQuery):
     """Filters of the locks."""
 

@@ -81,11 +81,6 @@ class WebhookWithSecret(WebhookPublic):
 
     secret: str | None = Field(default=None, exclude_if=lambda v: v is None)
 
-    @property
-    def headers(self) -> dict[str, str]:
-        """Location, ETag, and that nobody may keep the answer."""
-        return {**super().headers, "Cache-Control": "no-store"}
-
 
 class WebhookQuery(ListQuery):
     """Filters of the endpoints."""

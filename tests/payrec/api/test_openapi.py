@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import schemathesis
 
 from payrec.gate.routes import ROUTES, Access, Body, Reach, Route
+from payrec.openapi_examples import EXAMPLES
+from payrec.problems import catalogue, kinds_by_code
 from support.service import Service, Tenant
 from support.wire import add_key, add_user, ask, code
 
@@ -24,6 +28,7 @@ SECURITY = {
 }
 
 
+CATALOGUE = Path(__file__).parents[3] / "service" / "errors.md"
 AUTHENTICATED = [route for route in DESCRIBED if route.access is not Access.PUBLIC]
 FILES = {
     "/imports/{import_id}/errors": {"application/json", "text/csv"},
@@ -190,6 +195,16 @@ async def test_a_body_is_described_in_every_media_type_that_the_gate_lets_throug
     assert set(body["content"]) == set(route.media_types)
 
 
+@pytest.mark.parametrize(("method", "path"), EXAMPLES)
+async def test_an_example_is_what_its_schema_takes(document: dict[str, Any], method: str, path: str) -> None:
+    content = document["paths"][path][method.lower()]["requestBody"]["content"]["application/json"]
+    schema = {**content["schema"], "components": document["components"]}
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    validator.validate(content["example"])
+    unknown = {**content["example"], "nobodyKnowsThis": 1}
+    assert not validator.is_valid(unknown)
+
+
 async def test_the_documentation_is_served_without_credentials(service: Service) -> None:
     page = await service.http.get(f"{service.base_url}/api/docs")
     assert page.status_code == 200
@@ -197,9 +212,21 @@ async def test_the_documentation_is_served_without_credentials(service: Service)
     assert "/api/openapi.json" in page.text
 
 
-async def test_every_problem_type_that_is_answered_has_a_page(service: Service) -> None:
-    problem = (await service.http.get(f"{service.base_url}/nowhere")).json()
-    page = await service.http.get(f"{service.base_url}{problem['type']}")
-    assert page.status_code == 200
-    assert problem["code"] in page.text
-    assert problem["title"] in page.text
+async def test_every_code_of_the_document_has_a_page_that_says_what_to_do(
+    service: Service, document: dict[str, Any]
+) -> None:
+    responses = [r for item in document["paths"].values() for o in item.values() for r in o["responses"].items()]
+    told = {code for status, r in responses if status >= "400" for code in r["description"].split(", ")}
+    # What is refused before a route is known, or told of jobs, is in no operation.
+    assert told <= kinds_by_code().keys()
+    for name, (kind, *_) in kinds_by_code().items():
+        page = await service.http.get(f"{service.base_url}/problems/{name.replace('_', '-')}")
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+        assert name in page.text
+        assert kind.title in page.text
+        assert "remedy" in vars(kind), name
+        assert kind.remedy in page.text
+
+
+def test_the_catalogue_of_errors_is_current() -> None:
+    assert CATALOGUE.read_text(encoding="utf-8") == catalogue()

@@ -178,6 +178,18 @@ async def test_every_answer_names_the_version_of_the_interface(service: Service,
             assert len(answer.headers.get_list("x-request-id")) == 1
 
 
+async def test_no_answer_is_kept_by_a_cache_or_taken_for_something_else(service: Service, acme: Tenant) -> None:
+    for path in ("/api/health", "/api/docs", "/api/openapi.json", "/problems/not-found", "/jobs", "/nowhere"):
+        for tenant_headers in ({}, acme.headers()):
+            answer = await service.http.get(service.base_url + path, headers=tenant_headers)
+            assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+            assert answer.headers.get_list("cache-control") == ["no-store"]
+    for body in (b"\x16\x03\x01 hello\r\n\r\n", request_head("GET", "/jobs", {"X-Pad": "x" * 17_000})):
+        refused = await send_raw(service, body)
+        assert refused.headers["x-content-type-options"] == "nosniff"
+        assert refused.headers["cache-control"] == "no-store"
+
+
 async def test_head_is_get_without_a_body(acme: Tenant) -> None:
     await acme.post("/expected-transactions", {"direction": "credit", "amountMinor": 1, "currency": "EUR"})
     for path in ("/expected-transactions", f"/tenants/{acme.id}", "/api/health"):

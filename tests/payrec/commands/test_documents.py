@@ -63,7 +63,20 @@ def test_the_pins_have_hashes_and_name_no_index() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["demo", "dev", "serve", "worker", "migrate", "tenants", "users", "keys", "openapi", "parse", "verify-match"],
+    [
+        "demo",
+        "dev",
+        "serve",
+        "worker",
+        "migrate",
+        "tenants",
+        "users",
+        "keys",
+        "openapi",
+        "problems",
+        "parse",
+        "verify-match",
+    ],
 )
 def test_every_command_of_the_readme_exists(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"`{name}`" in README or f"`payrec {name}`" in README
