@@ -119,7 +119,8 @@ class TenantResourceEnvironments(ResourceUnits):
     async def drop_environment(self, tenant_id: UUID, environment: str) -> None:
         """Revoke the environment's keys, rename its schema to a tombstone, forget it; dropping follows later.
 
-        Another's schema of that name stays, and one with tables that payrec did not make. An environment that is not there is no error.
+        Another's schema of that name stays, and one with tables that payrec did not make. An environment that is not
+        there is no error.
         """
         await self._entomb(tenant_id, environment)
 
