@@ -36,6 +36,7 @@ pytestmark = pytest.mark.anyio
 TABLE = """
 public      GET     /api/health
 public      GET     /api/docs
+public      GET     /api/docs/{file}
 public      GET     /api/openapi.json
 public      GET     /problems/{name}
 public      GET     /idp/.well-known/openid-configuration

@@ -37,3 +37,6 @@ GZIP_BYTES_MIN: Final = 1_024
 
 STATIC_MAX_AGE: Final = timedelta(days=365)
 """How long a browser may keep a file whose address tells its content."""
+
+VIEWER_MAX_AGE: Final = timedelta(hours=1)
+"""How long a browser may keep the files of the documentation's viewer, whose addresses stay when they change."""

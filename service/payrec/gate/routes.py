@@ -202,6 +202,7 @@ _MANAGE: Final = Permission.TENANTS_MANAGE
 ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/api/health", access=Access.PUBLIC),
     _route("GET", "/api/docs", access=Access.PUBLIC),
+    _route("GET", "/api/docs/{file}", access=Access.PUBLIC),
     _route("GET", "/api/openapi.json", access=Access.PUBLIC),
     _route("GET", "/problems/{name}", access=Access.PUBLIC),
     _route("GET", "/idp/.well-known/openid-configuration", access=Access.PUBLIC),

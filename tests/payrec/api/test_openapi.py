@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,11 @@ async def test_the_documentation_is_served_without_credentials(service: Service)
     page = await service.http.get(f"{service.base_url}/api/docs")
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
-    assert "/api/openapi.json" in page.text
+    assert 'href="openapi.json"' in page.text
+    for name in re.findall(r'(?:href|src)="(docs/[^"]+)"', page.text):
+        file = await service.http.get(f"{service.base_url}/api/{name}")
+        assert (file.status_code, file.headers["x-content-type-options"]) == (200, "nosniff")
+    assert (await service.http.get(f"{service.base_url}/api/docs/start.py")).status_code == 404
 
 
 async def test_every_code_of_the_document_has_a_page_that_says_what_to_do(
