@@ -173,11 +173,15 @@ session     GET     /console/{environment}/expected/{transaction_id} read
 session     GET     /console/{environment}/imports               read
 session     GET     /console/{environment}/imports/timeline      read
 session     GET     /console/{environment}/imports/{import_id}   read
+session     GET     /console/{environment}/imports/{import_id}/findings.csv read
+session     GET     /console/{environment}/imports/{import_id}/file read
 session     GET     /console/{environment}/imports/{import_id}/lines read
 session     GET     /console/{environment}/month-end             read
 session     GET     /console/{environment}/month-end/readiness   read
 session     GET     /console/{environment}/month-end/{account_id} read
 session     GET     /console/{environment}/month-end/{account_id}/statement read
+session     GET     /console/{environment}/month-end/{account_id}/statement.csv read
+session     GET     /console/{environment}/month-end/{account_id}/lines.csv read
 """
 """Who is let in: method, path, and the permissions of which one is enough."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -63,6 +66,16 @@ def realm_of_environment() -> Realm:
     )
 
 
+def realm_description(**environment: str) -> dict[str, Any]:
+    """Return deploy/keycloak/realm.json as Keycloak imports it: with what the environment says, or the defaults."""
+    path = Path(__file__).resolve().parents[2] / "deploy" / "keycloak" / "realm.json"
+
+    def value(found: re.Match[str]) -> str:
+        return environment.get(found[1], found[2] if found[2] is not None else found[0])
+
+    return dict(json.loads(re.sub(r"\$\{(\w+)(?::([^}]*))?\}", value, path.read_text(encoding="utf-8"))))
+
+
 class Keycloak:
     """The administration of one realm. What a test adds is taken away at the end."""
 
@@ -93,6 +106,10 @@ class Keycloak:
     async def user(self, subject: str) -> dict[str, Any]:
         """Return what Keycloak knows of a user."""
         return dict((await self._ask("GET", f"/users/{subject}")).json())
+
+    async def disable(self, subject: str) -> None:
+        """Disable a user."""
+        await self._ask("PUT", f"/users/{subject}", json={**await self.user(subject), "enabled": False})
 
     async def is_locked_out(self, subject: str) -> bool:
         """Tell whether too many logins of a user have failed."""

@@ -11,16 +11,18 @@ from uuid import UUID
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
-from payrec.console.rendering import page
+from payrec.console.rendering import download, page
 from payrec.constants.accounts import TIMELINE_DAYS
 from payrec.domain.statement_timelines import Timeline
 from payrec.formats.csv.profile import COLUMN_ROLES
 from payrec.handlers.context import Context, ResourceId, query_of
+from payrec.handlers.downloads import FILE_MEDIA_TYPE, digest_headers
 from payrec.models.accounts import AccountPublic, AccountQuery
 from payrec.models.common import Date, ListQuery
 from payrec.models.data_sources import DataSourceQuery
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblemQuery
 from payrec.models.incoming_transactions import IncomingTransactionQuery
+from payrec.services.csv_text import CSV_MEDIA_TYPE
 from payrec.services.imports import PROBLEMS_COUNTED_MAX
 
 IMPORTS_SHOWN: Final = 25
@@ -122,6 +124,21 @@ async def get(context: Context, import_id: ResourceId, query: ProblemList) -> Re
     problems = await service.errors(context.caller, import_id, query)
     job = await context.factory.create_job_service().get(context.caller, str(found.job_id))
     return page(context, "import.html", row=import_row(found, len(problems.data)), job=job, problems=problems)
+
+
+@router.get("/imports/{import_id}/findings.csv")
+async def findings(context: Context, import_id: ResourceId) -> Response:
+    """Return all findings of a file as CSV."""
+    found = await context.factory.create_import_service().errors_csv(context.caller, import_id)
+    return download(found, name=f"{import_id}-findings.csv", media_type=CSV_MEDIA_TYPE)
+
+
+@router.get("/imports/{import_id}/file")
+async def file(context: Context, import_id: ResourceId) -> Response:
+    """Return a file as it came."""
+    found, chunks = await context.factory.create_import_service().content(context.caller, import_id)
+    headers = {"Content-Length": str(found.bytes), **digest_headers(found.sha256)}
+    return download(chunks, name=found.name, media_type=FILE_MEDIA_TYPE, headers=headers)
 
 
 @router.get("/imports/{import_id}/lines")

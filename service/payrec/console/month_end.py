@@ -11,13 +11,14 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from payrec.console.rendering import page
+from payrec.console.rendering import download, page
 from payrec.domain.scope import today
 from payrec.handlers.context import Context, RequestContext, ResourceId, query_of
 from payrec.models.accounts import AccountQuery
 from payrec.models.common import Date, ListQuery
 from payrec.models.period_locks import PeriodLockQuery
 from payrec.models.reconciliations import ReconciliationLineQuery, ReconciliationPart, ReconciliationQuery
+from payrec.services.csv_text import CSV_MEDIA_TYPE
 
 ACCOUNTS_SHOWN: Final = 50
 """Accounts whose statements are on a page; each is asked for by itself."""
@@ -55,8 +56,15 @@ class CutOffQuery(BaseModel):
     cut_off: Date
 
 
+class PartQuery(CutOffQuery):
+    """The lines of which part, all of them."""
+
+    part: ReconciliationPart
+
+
 MonthEnd = Annotated[MonthEndQuery, Depends(query_of(MonthEndQuery))]
 CutOff = Annotated[CutOffQuery, Depends(query_of(CutOffQuery))]
+Part = Annotated[PartQuery, Depends(query_of(PartQuery))]
 PartLines = Annotated[ReconciliationLineQuery, Depends(query_of(ReconciliationLineQuery))]
 
 router = APIRouter(prefix="/console/{environment}", include_in_schema=False)
@@ -88,6 +96,24 @@ async def statement(context: Context, account_id: ResourceId, query: CutOff) -> 
     service = context.factory.create_statement_timeline_service()
     [timeline] = await service.until(context.caller, [found.account_id], query.cut_off)
     return page(context, "month_end_statement.html", statement=found, timeline=timeline, parts=PARTS)
+
+
+@router.get("/month-end/{account_id}/statement.csv")
+async def statement_csv(context: Context, account_id: ResourceId, query: CutOff) -> Response:
+    """Return the statement of one account as CSV."""
+    service = context.factory.create_reconciliation_service()
+    wanted = ReconciliationQuery.model_validate({"cutOff": query.cut_off})
+    found, lines = await service.statement_csv(context.caller, account_id, wanted)
+    return download(lines, name=f"{found.identifier}-{query.cut_off}.csv", media_type=CSV_MEDIA_TYPE)
+
+
+@router.get("/month-end/{account_id}/lines.csv")
+async def lines_csv(context: Context, account_id: ResourceId, query: Part) -> Response:
+    """Return all lines of one part of an account's statement as CSV."""
+    service = context.factory.create_reconciliation_service()
+    wanted = ReconciliationLineQuery.model_validate({"cutOff": query.cut_off, "part": query.part})
+    account, lines = await service.lines_csv(context.caller, account_id, wanted)
+    return download(lines, name=f"{account}-{query.cut_off}-{query.part}.csv", media_type=CSV_MEDIA_TYPE)
 
 
 @router.get("/month-end/{account_id}")

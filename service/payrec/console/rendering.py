@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from importlib.resources import files
@@ -26,6 +26,7 @@ from payrec.domain.caller import Caller
 from payrec.errors import NotFoundError, PayrecError, UnauthenticatedError
 from payrec.gate.console import CONSOLE
 from payrec.handlers.context import RequestContext
+from payrec.handlers.downloads import respond_download
 from payrec.problems import problem_response
 
 POLICY: Final = "; ".join(
@@ -168,6 +169,19 @@ def page(context: RequestContext, template: str, status: int = 200, **values: An
     """Return a page of the environment that a request is in; what a handler of the console ends with."""
     pages: Pages = context.request.app.state.pages
     return pages.page(context, template, status, values)
+
+
+def download(
+    pieces: AsyncIterator[bytes], *, name: str, media_type: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer a link with a file, which goes to the disk and is never shown: what is in it, strangers have written.
+
+    A link cannot send X-Payrec-Console, and a download needs it no more than a page does. It changes nothing; what
+    another site asks for comes without the strict cookie; and a neighbour within our site, whose requests have it,
+    gets nothing to read or to show: the answer is an attachment of a type that is not guessed at, and for our own
+    origin alone. So files have addresses among the pages, and everything below ``rest/`` goes on asking for the header.
+    """
+    return respond_download(pieces, name=name, media_type=media_type, headers={**HEADERS, **(headers or {})})
 
 
 def redirect(location: str) -> Response:

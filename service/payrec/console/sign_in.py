@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from payrec.console.rendering import Pages, local, page_url, redirect, sign_in_url, takes_gzip
-from payrec.errors import CrossSiteRequestError, NotFoundError, PayrecError
+from payrec.errors import CrossSiteRequestError, IdentityProviderUnavailableError, NotFoundError, PayrecError
 from payrec.gate.console import CONSOLE, Cookies, check_same_site
 from payrec.handlers.bodies import form_or_json
 from payrec.handlers.context import Context, RequestContext
@@ -82,8 +82,7 @@ async def authorise(context: Context) -> Response:
         "code_challenge_method": "S256",
     }
     # A page of ours goes on to the provider: a form may end at this site alone, and so may what it is redirected to.
-    location = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
-    answer = _pages(context).bare(context.request, "hop.html", next=location)
+    answer = _pages(context).bare(context.request, "hop.html", next=_asking(endpoint, asked))
     return _with(answer, Cookies(config).sign_in(sessions.seal_sign_in(begun)))
 
 
@@ -95,6 +94,8 @@ async def callback(context: Context) -> Response:
     begun = context.factory.console_sessions.open_sign_in(cookies.sign_in_of(context.request.scope))
     if begun is None or not hmac.compare_digest(begun.state.encode(), query.get("state", "").encode()):
         raise CrossSiteRequestError("the sign-in was not begun here, or took too long")
+    if not await context.factory.identity_provider.has_answered(query.get("iss")):
+        raise CrossSiteRequestError("the answer is not that of the identity provider")
     if "code" not in query:
         return _with(redirect(sign_in_url(begun.next)), cookies.sign_in(""))
     # The browser has come from another site: only a page of ours goes on with the strict cookie that it gets here.
@@ -111,9 +112,19 @@ async def callback(context: Context) -> Response:
 
 @router.post(CONSOLE + "/sign-out")
 async def sign_out(context: Context) -> Response:
-    """End the session in this browser; the identity provider has one of its own."""
+    """End the session in this browser, and the one at the identity provider where it has begun there.
+
+    Otherwise the next one at this screen would press the button of the sign-in, and be in without a password.
+    """
     _check_origin(context)
-    return _with(redirect(f"{CONSOLE}/sign-in"), Cookies(context.factory.context.config).session([]))
+    location = await _end_session_url(context)
+    # A page of ours goes on to the provider, as at the sign-in.
+    answer = (
+        redirect(f"{CONSOLE}/sign-in")
+        if location is None
+        else _pages(context).bare(context.request, "hop.html", next=location)
+    )
+    return _with(answer, Cookies(context.factory.context.config).session([]))
 
 
 @router.get(CONSOLE + "/signed-in")
@@ -168,6 +179,28 @@ def _check_origin(context: RequestContext) -> None:
 
 def _redirect_uri(context: RequestContext) -> str:
     return f"{context.factory.context.config.base_url}{CONSOLE}/callback"
+
+
+async def _end_session_url(context: RequestContext) -> str | None:
+    """Return where the session at the provider ends (OpenID Connect RP-Initiated Logout 1.0, section 2).
+
+    None where there is none, or the provider cannot be asked: the session here ends all the same.
+    """
+    session, config, provider = _session(context), context.factory.context.config, context.factory.identity_provider
+    if session is None or session.id_token is None or not config.public_base_url:
+        return None
+    try:
+        endpoint = await provider.end_session_endpoint()
+    except IdentityProviderUnavailableError:
+        endpoint = None
+    if endpoint is None:
+        return None
+    asked = {"client_id": provider.client_id, "post_logout_redirect_uri": f"{config.base_url}{CONSOLE}/sign-in"}
+    return _asking(endpoint, asked | ({"id_token_hint": session.id_token} if session.id_token else {}))
+
+
+def _asking(endpoint: str, asked: dict[str, str]) -> str:
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
 
 def _pages(context: RequestContext) -> Pages:

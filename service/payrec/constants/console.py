@@ -11,6 +11,10 @@ COOKIE_BYTES_MAX: Final = 3_800
 COOKIES_MAX: Final = 3
 """Cookies that a session may take; with them, a request's headers stay below HEADER_BYTES_MAX."""
 
+ID_TOKEN_LENGTH_MAX: Final = 3_000
+"""Characters of an ID token that is sent along when somebody signs out at the provider: servers and proxies commonly
+take addresses of 4,096 bytes."""
+
 SESSION_LIFETIME_MAX: Final = timedelta(hours=12)
 """How long somebody stays signed in at most, however often the session is prolonged."""
 

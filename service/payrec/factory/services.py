@@ -29,7 +29,7 @@ from payrec.services.expected_changes import ExpectedChangeService
 from payrec.services.expected_transactions import ExpectedTransactionService
 from payrec.services.exports import ExportService
 from payrec.services.fx_rates import FxRateService
-from payrec.services.identity_provider import IdentityProviderClient, ProviderDiscovery
+from payrec.services.identity_provider import IdentityProviderClient
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.imports import ImportService
 from payrec.services.incoming_bulk import IncomingBulkService
@@ -49,6 +49,7 @@ from payrec.services.match_verification import MatchVerificationService
 from payrec.services.matches import MatchService
 from payrec.services.period_locks import PeriodLockService
 from payrec.services.postings import PostingService
+from payrec.services.provider_discovery import ProviderDiscovery
 from payrec.services.reconciliations import ReconciliationService
 from payrec.services.remittance_advices import RemittanceAdviceService
 from payrec.services.reports import ReportService

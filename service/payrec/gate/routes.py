@@ -340,11 +340,15 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/console/{environment}/imports", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/imports/timeline", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/imports/{import_id}", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/imports/{import_id}/findings.csv", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/imports/{import_id}/file", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/imports/{import_id}/lines", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/month-end", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/month-end/readiness", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/month-end/{account_id}", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/month-end/{account_id}/statement", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/month-end/{account_id}/statement.csv", _READ, access=Access.SESSION),
+    _route("GET", "/console/{environment}/month-end/{account_id}/lines.csv", _READ, access=Access.SESSION),
 )
 
 

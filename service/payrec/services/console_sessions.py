@@ -18,6 +18,7 @@ from uuid import UUID
 from payrec.constants.console import (
     COOKIE_BYTES_MAX,
     COOKIES_MAX,
+    ID_TOKEN_LENGTH_MAX,
     SESSION_LIFETIME_MAX,
     SESSION_RENEWALS_KEPT,
     SESSION_RENEWED_BEFORE,
@@ -55,6 +56,9 @@ class ConsoleSession:
     user_id: UUID
     environments: tuple[Environment, ...]
     """Those that the user could enter when the session began, the most serious one first."""
+    id_token: str | None = field(default=None, repr=False)
+    """By which the provider knows its own session at the sign-out, and asks nothing. Empty where it did not fit, None
+    where there is no such session, because a password was given here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +118,7 @@ class ConsoleSessions:
             tenant_id=principal.tenant_id,
             user_id=principal.id,
             environments=tuple(e for e in _ORDER if e in identified.environments),
+            id_token=_short(grant.id_token),
         )
 
     def seal(self, session: ConsoleSession) -> list[str]:
@@ -124,7 +129,9 @@ class ConsoleSessions:
         HeaderTooLargeError
             The tokens do not fit, not even without the refresh token.
         """
-        for carried in (session, replace(session, refresh_token=None)):
+        # What is missed least goes first: without an ID token the provider asks whether to sign out.
+        lighter = replace(session, id_token=session.id_token and "")
+        for carried in (session, lighter, replace(lighter, refresh_token=None)):
             text = self._sealed(_SESSION, _session_members(carried))
             pieces = [text[i : i + COOKIE_BYTES_MAX] for i in range(0, len(text), COOKIE_BYTES_MAX)]
             if len(pieces) <= COOKIES_MAX:
@@ -146,6 +153,7 @@ class ConsoleSessions:
             tenant_id=UUID(found["t"]),
             user_id=UUID(found["u"]),
             environments=tuple(found["n"]),
+            id_token=found.get("i"),  # a release before this one sealed none
         )
         now = self._clock.now()
         is_over = session.ends_at <= now or (session.expires_at <= now and session.refresh_token is None)
@@ -168,6 +176,7 @@ class ConsoleSessions:
             access_token=grant.access_token,
             refresh_token=grant.refresh_token or session.refresh_token,
             expires_at=_after(now, grant.expires_in),
+            id_token=_short(grant.id_token) or session.id_token,
         )
 
     def begin_sign_in(self, *, next_path: str) -> SignIn:
@@ -240,7 +249,13 @@ def _session_members(session: ConsoleSession) -> dict[str, Any]:
         "t": str(session.tenant_id),
         "u": str(session.user_id),
         "n": session.environments,
+        "i": session.id_token,
     }
+
+
+def _short(id_token: str | None) -> str | None:
+    """Return an ID token that goes into an address, empty instead of a longer one."""
+    return "" if id_token is not None and len(id_token) > ID_TOKEN_LENGTH_MAX else id_token
 
 
 def _after(now: datetime, seconds: int) -> datetime:

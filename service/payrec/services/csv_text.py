@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
 from payrec.constants import PROBLEMS_READ_AT_ONCE
-from payrec.storage.listing import BY_CREATION, PageRequest
+from payrec.storage.listing import BY_CREATION, PageRequest, SortKey
 
 CSV_MEDIA_TYPE: Final = "text/csv"
 
@@ -34,22 +35,27 @@ def csv_rows(rows: Iterable[Iterable[Cell]]) -> str:
 async def csv_pages(
     columns: Mapping[str, str],
     page: Callable[[PageRequest], Awaitable[tuple[Sequence[Mapping[str, Any]], bool]]],
+    *,
+    sort: SortKey = BY_CREATION["createdAt"],
 ) -> AsyncIterator[bytes]:
     """Yield rows that are read while they are sent, as lines below the headings that ``columns`` have of them.
 
-    ``page`` returns the rows of a request, in the order of their ids, and whether more follow.
+    ``page`` returns the rows of a request, in the order of ``sort`` and their ids, and whether more follow.
     """
     rows: Sequence[Mapping[str, Any]] = ()
     lines, after, more = csv_rows([columns]), None, True
     while more:
-        rows, more = await page(PageRequest(limit=PROBLEMS_READ_AT_ONCE, sort=BY_CREATION["createdAt"], after=after))
+        rows, more = await page(PageRequest(limit=PROBLEMS_READ_AT_ONCE, sort=sort, after=after))
         lines += csv_rows([_cell(row[name]) for name in columns.values()] for row in rows)
         yield lines.encode()
-        lines, after = "", {"id": rows[-1]["id"], "value": None} if rows else None
+        lines, after = "", None
+        if more:
+            last = rows[-1]
+            after = {"id": _cell(last["id"]), "value": None if sort.name is None else last[sort.name]}
 
 
 def _cell(value: Any) -> Cell:
-    return str(value) if isinstance(value, UUID) else value
+    return str(value) if isinstance(value, UUID | date) else value
 
 
 def _harmless(cell: Cell) -> Cell:

@@ -1,4 +1,4 @@
-"""The identity provider as a client sees it: discovery and the grants that end in an access token.
+"""The identity provider as a client sees it: the grants that end in an access token, and what leads to them.
 
 Nothing here keeps a token: every grant gets an OAuth client of its own, so neither tokens nor cookies of one user can
 come near the request of another. They share one transport, and with it the connections.
@@ -8,161 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx2
-import structlog
 
 # Authlib ships no type information, so what comes from it is checked at run time, in _inspect.
 from authlib.integrations.httpx_client import AsyncOAuth2Client  # type: ignore[import-untyped]
 
-from payrec.constants import (
-    ACCESS_TOKEN_LENGTH_MAX,
-    PROVIDER_METADATA_COOL_DOWN,
-    PROVIDER_METADATA_FRESH,
-    PROVIDER_RESPONSE_BYTES_MAX,
-    PROVIDER_TIMEOUT_SECONDS,
-)
+from payrec.constants import ACCESS_TOKEN_LENGTH_MAX, PROVIDER_RESPONSE_BYTES_MAX, PROVIDER_TIMEOUT_SECONDS
 from payrec.errors import ConfigurationError, IdentityProviderUnavailableError, InvalidCredentialsError
+from payrec.services.provider_discovery import FAILURES, UNPACKED, ProviderDiscovery, unavailable
 from payrec.services.strict_json import strict_json
 
 _CLIENT_IS_REFUSED: Final = frozenset({"invalid_client", "unauthorized_client"})
-_FAILURES: Final = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, TimeoutError, ValueError)
 _PASSING: Final = (httpx2.NetworkError, httpx2.TimeoutException, httpx2.HTTPStatusError, TimeoutError)
 _PASSING_STATUSES: Final = frozenset(
     {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT}
 )
-_HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}
-
-logger = structlog.get_logger(__name__)
-
-
-def unavailable(reason: str, **facts: str) -> IdentityProviderUnavailableError:
-    """Log why the provider cannot be used, and return the error, which does not tell it."""
-    logger.warning("identity_provider_unavailable", reason=reason, **facts)
-    return IdentityProviderUnavailableError()
-
-
-async def fetch_json(
-    http: httpx2.AsyncClient, url: str, *, timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS
-) -> dict[str, Any]:
-    """Read a JSON object from the identity provider: 200, not redirected, whole in time, at most 1 MiB, not compressed.
-
-    :raises IdentityProviderUnavailableError: when it is anything else
-    """
-    body = bytearray()
-    try:
-        async with (
-            asyncio.timeout(timeout_seconds),
-            http.stream("GET", url, headers=_HEADERS, follow_redirects=False, timeout=timeout_seconds) as response,
-        ):
-            if response.status_code != HTTPStatus.OK:
-                raise unavailable("status", url=url, status=str(response.status_code))
-            # Raw bytes: a compressed answer, which we did not ask for, must not grow in our memory.
-            async for part in response.aiter_raw():
-                body += part
-                if len(body) > PROVIDER_RESPONSE_BYTES_MAX:
-                    raise unavailable("too_large", url=url)
-        return strict_json(bytes(body))
-    except _FAILURES as error:
-        raise unavailable(type(error).__name__, url=url) from error
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderMetadata:
-    """What is used of OpenID Connect Discovery 1.0, section 3."""
-
-    jwks_uri: str
-    token_endpoint: str
-    authorization_endpoint: str | None = None
-    """Where people sign in, of a provider that takes S256 challenges (RFC 7636); None of every other one."""
-
-
-class ProviderDiscovery:
-    """The provider's ``/.well-known/openid-configuration``, read when first needed, then once an hour.
-
-    When it cannot be read again, the addresses that were read before stay in use.
-    """
-
-    def __init__(
-        self,
-        *,
-        issuer: str,
-        http: httpx2.AsyncClient,
-        clock: Callable[[], datetime],
-        timeout_seconds: float = PROVIDER_TIMEOUT_SECONDS,
-    ) -> None:
-        self._issuer = issuer
-        self._url = issuer.rstrip("/") + "/.well-known/openid-configuration"
-        self._http = http
-        self._clock = clock
-        self._timeout_seconds = timeout_seconds
-        self._lock = asyncio.Lock()
-        self._metadata: ProviderMetadata | None = None
-        self._read_at: datetime | None = None
-        self._tried_at: datetime | None = None
-
-    async def metadata(self) -> ProviderMetadata:
-        """Return the addresses of the provider.
-
-        :raises IdentityProviderUnavailableError: when they were never read, and cannot be now
-        """
-        if self._metadata is not None and self._within(self._read_at, PROVIDER_METADATA_FRESH):
-            return self._metadata
-        async with self._lock:  # one asks, the others wait for its answer
-            if not self._within(self._tried_at, PROVIDER_METADATA_COOL_DOWN):
-                await self._read()
-        if self._metadata is None:
-            raise IdentityProviderUnavailableError
-        return self._metadata
-
-    async def _read(self) -> None:
-        try:
-            document = await fetch_json(self._http, self._url, timeout_seconds=self._timeout_seconds)
-            self._metadata = self._checked(document)
-            self._read_at = self._clock()
-        except IdentityProviderUnavailableError:
-            if self._metadata is None:
-                raise
-        finally:
-            self._tried_at = self._clock()
-
-    def _checked(self, document: dict[str, Any]) -> ProviderMetadata:
-        # Section 4.3: the issuer has to be exactly the one that was asked, or one provider could pose as another.
-        if document.get("issuer") != self._issuer:
-            raise unavailable("other_issuer", url=self._url)
-        methods = document.get("code_challenge_methods_supported")
-        takes_codes = isinstance(methods, list) and "S256" in methods and "authorization_endpoint" in document
-        return ProviderMetadata(
-            jwks_uri=self._address(document, "jwks_uri"),
-            token_endpoint=self._address(document, "token_endpoint"),
-            authorization_endpoint=self._address(document, "authorization_endpoint") if takes_codes else None,
-        )
-
-    def _address(self, document: dict[str, Any], name: str) -> str:
-        address = document.get(name)
-        allowed = {"https"} if self._issuer.startswith("https:") else {"https", "http"}
-        if not isinstance(address, str) or urlsplit(address).scheme not in allowed:
-            raise unavailable("metadata", url=self._url, member=name)
-        return address
-
-    def _within(self, instant: datetime | None, period: timedelta) -> bool:
-        return instant is not None and timedelta(0) <= self._clock() - instant < period
 
 
 @dataclass(frozen=True, slots=True)
 class TokenGrant:
-    """An access token and the seconds that it lives. There is no ID token, and none of a password's refresh token."""
+    """An access token and the seconds that it lives."""
 
     access_token: str = field(repr=False)
     expires_in: int
     refresh_token: str | None = field(default=None, repr=False)
     """Only of an authorisation code and of a refresh token: what begins a session of the console, or prolongs it."""
+    id_token: str | None = field(default=None, repr=False)
+    """Of the same two, empty where the provider gave none; nobody is identified by it, and it is not verified."""
 
 
 class IdentityProviderClient:
@@ -208,7 +85,7 @@ class IdentityProviderClient:
         if not username or not password or not _is_encodable(username + password):
             raise InvalidCredentialsError
         granted = await self._granted(again=True, grant_type="password", username=username, password=password)
-        return replace(granted, refresh_token=None)
+        return replace(granted, refresh_token=None, id_token=None)
 
     async def code_grant(self, code: str, *, verifier: str, redirect_uri: str) -> TokenGrant:
         """Return what an authorisation code is worth, with its PKCE verifier; a code is asked about once.
@@ -241,6 +118,28 @@ class IdentityProviderClient:
             return None
         return (await self._discovery.metadata()).authorization_endpoint
 
+    async def end_session_endpoint(self) -> str | None:
+        """Return where people sign out at the provider; None where it offers that not.
+
+        :raises IdentityProviderUnavailableError: it cannot be asked
+        """
+        if self._discovery is None:
+            return None
+        return (await self._discovery.metadata()).end_session_endpoint
+
+    async def has_answered(self, issuer: str | None) -> bool:
+        """Tell whether the answer to a sign-in is the provider's, by the ``iss`` that came with it (RFC 9207, 2.4).
+
+        Otherwise a provider that somebody was lured to could have its code, or that of another one, exchanged at ours.
+        One that says nothing is believed only where the provider does not promise to say it.
+
+        :raises IdentityProviderUnavailableError: it cannot be asked
+        """
+        if self._discovery is None:
+            return False
+        known = await self._discovery.metadata()
+        return not known.names_issuer if issuer is None else issuer == known.issuer
+
     @property
     def client_id(self) -> str:
         """Who we are at the provider."""
@@ -256,7 +155,7 @@ class IdentityProviderClient:
         # From None throughout: the cause holds the request, and with it the password.
         except httpx2.HTTPStatusError as error:
             raise unavailable("token_status", url=url, status=str(error.response.status_code)) from None
-        except (*_FAILURES, TypeError, OverflowError) as error:  # the last two: Authlib, on a strange expires_at
+        except (*FAILURES, TypeError, OverflowError) as error:  # the last two: Authlib, on a strange expires_at
             raise unavailable(type(error).__name__, url=url) from None
 
     async def aclose(self) -> None:
@@ -269,7 +168,7 @@ class IdentityProviderClient:
             client_secret=self._client_secret,
             token_endpoint_auth_method="client_secret_basic",  # noqa: S106 - the name of a method
             transport=_BoundedTransport(self._transport),
-            headers=_HEADERS,
+            headers=UNPACKED,
             timeout=self._timeout_seconds,
             follow_redirects=False,
             trust_env=False,  # the transport is given, and ~/.netrc must not add credentials
@@ -277,11 +176,12 @@ class IdentityProviderClient:
         client.register_compliance_hook("access_token_response", _inspect)
         async with asyncio.timeout(self._timeout_seconds), client:
             token = await client.fetch_token(url, **form)
-        refresh_token = token.get("refresh_token")
+        refresh_token, id_token = token.get("refresh_token"), token.get("id_token")
         return TokenGrant(
             access_token=token["access_token"],
             expires_in=token["expires_in"],
             refresh_token=refresh_token if isinstance(refresh_token, str) else None,
+            id_token=id_token if isinstance(id_token, str) and id_token.isascii() else "",
         )
 
     async def _endpoint(self) -> str:

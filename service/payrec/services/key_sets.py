@@ -25,7 +25,7 @@ from payrec.constants import (
 )
 from payrec.errors import IdentityProviderUnavailableError
 from payrec.services.claims import name_of
-from payrec.services.identity_provider import ProviderDiscovery, fetch_json, unavailable
+from payrec.services.provider_discovery import ProviderDiscovery, fetch_json, unavailable
 
 _PUBLIC_MEMBERS: Final = frozenset({"kty", "kid", "use", "key_ops", "alg", "n", "e", "crv", "x", "y"})
 

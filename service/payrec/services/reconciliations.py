@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -22,17 +22,22 @@ from payrec.models.reconciliations import (
     ReconciliationStatement,
     StatementPart,
 )
+from payrec.services.csv_text import csv_pages
 from payrec.services.paging import Pager
 from payrec.services.validation import identifier
 from payrec.services.work import Work
 from payrec.storage.accounts import AccountStore
 from payrec.storage.adding_up import prepare_adding_up
 from payrec.storage.history import HistoryStore
+from payrec.storage.listing import PageRequest
 from payrec.storage.period_locks import PeriodLockStore
 from payrec.storage.reconciliations import PARTS, SORTS, ReconciliationStore
 
 Sums = dict[str, tuple[int, int]]
 """How many lines have a share of each part, and the sum of these."""
+
+_OF_ALL: Final = {"account": "account", "cutOff": "cut_off", "lockedAt": "locked_at", "currency": "currency"}
+"""What each line of a CSV begins with: headings and names."""
 
 
 class ReconciliationService:
@@ -110,6 +115,76 @@ class ReconciliationService:
             rows, more = await store.page(listing.request, query)
         data = [_line(row, query, account["currency"]) for row in rows]
         return listing.page(ReconciliationLine, rows, data=data, more=more)
+
+    async def statement_csv(
+        self, caller: Caller, account_id: str, query: ReconciliationQuery
+    ) -> tuple[ReconciliationStatement, AsyncIterator[bytes]]:
+        """Return a statement and the CSV of its figures, called as the interface calls them; one unknown is left empty.
+
+        Raises
+        ------
+        AsOfOutOfRangeError, NotFoundError, ValidationFailedError
+            As ``statement``.
+        """
+        found = await self.statement(caller, account_id, query)
+        of_all = {
+            "account": found.identifier,
+            "cut_off": found.cut_off,
+            "locked_at": None if found.locked_at is None else found.locked_at.isoformat(),
+            "currency": found.currency,
+        }
+        parts: dict[str, StatementPart] = {part: getattr(found, column) for part, column in PARTS.items()}
+        pending = parts.pop("pending")
+        figures: list[tuple[str, int | None, int | None]] = [
+            ("openingBalance", None, found.opening_balance_minor),
+            *((part, of_part.count, of_part.sum_minor) for part, of_part in parts.items()),
+            ("balance", None, found.balance_minor),
+            ("statementBalance", None, found.statement_balance_minor),
+            ("difference", None, found.difference_minor),
+            ("bookBalance", None, found.book_balance_minor),
+            ("bookDifference", None, found.book_difference_minor),
+            ("pending", pending.count, pending.sum_minor),
+        ]
+        rows = [{**of_all, "figure": name, "lines": count, "minor": minor} for name, count, minor in figures]
+
+        async def whole(_: PageRequest) -> tuple[Sequence[dict[str, Any]], bool]:
+            return rows, False
+
+        return found, csv_pages(_OF_ALL | {"figure": "figure", "lines": "lines", "amountMinor": "minor"}, whole)
+
+    async def lines_csv(
+        self, caller: Caller, account_id: str, query: ReconciliationLineQuery
+    ) -> tuple[str, AsyncIterator[bytes]]:
+        """Return an account's identifier and the CSV of all lines of a part, which are read while they are sent.
+
+        Raises
+        ------
+        AsOfOutOfRangeError, NotFoundError, ValidationFailedError
+            As ``statement``.
+        """
+        wanted, cut_off = identifier(account_id), self._cut_off(caller, query)
+        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, _, locked_at, _):
+            of_all = {
+                "account": account["identifier"],
+                "cut_off": cut_off,
+                "locked_at": None if locked_at is None else locked_at.isoformat(),
+                "currency": account["currency"],
+                "part": query.part,
+            }
+
+        async def page(request: PageRequest) -> tuple[Sequence[dict[str, Any]], bool]:
+            async with self._opened(caller, wanted, cut_off, query.as_of) as (_, store, *_):
+                rows, more = await store.page(request, query)
+            return [{**row, **of_all} for row in rows], more
+
+        columns = {
+            "part": "part",
+            "incomingTransactionId": "id",
+            "bookingDate": "booking_on",
+            "shareMinor": "share_minor",
+            "movedMinor": "moved_minor",
+        }
+        return account["identifier"], csv_pages(_OF_ALL | columns, page, sort=SORTS["bookingDate"])
 
     def _cut_off(self, caller: Caller, query: ReconciliationQuery | ReconciliationLineQuery) -> date:
         return query.cut_off or today(caller.tenant, query.as_of or self._work.clock.now())

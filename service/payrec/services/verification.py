@@ -19,8 +19,8 @@ from joserfc.util import urlsafe_b64decode
 from payrec.constants import ACCESS_TOKEN_LENGTH_MAX, PROVIDER_TIMEOUT_SECONDS
 from payrec.errors import ConfigurationError, ExpiredCredentialsError, InvalidCredentialsError
 from payrec.services.claims import Claims, name_of, read_claims
-from payrec.services.identity_provider import ProviderDiscovery
 from payrec.services.key_sets import KeyCache, Keys, VerificationKey
+from payrec.services.provider_discovery import ProviderDiscovery
 from payrec.services.strict_json import strict_json
 
 ALGORITHMS: Final = ("RS256", "PS256", "ES256")

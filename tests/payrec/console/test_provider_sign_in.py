@@ -14,6 +14,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from payrec.constants.console import ID_TOKEN_LENGTH_MAX
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.browser import opened
 from support.idp import FakeProvider, fake_provider, rsa_key, sign
@@ -27,11 +28,14 @@ PKCE: dict[str, Any] = {"code_challenge_methods_supported": ["plain", "S256"]}
 @pytest.fixture
 def provider() -> Iterator[FakeProvider]:
     with fake_provider() as started:
-        # Another site than the service's, which is at 127.0.0.1: cookies tell them apart by name.
-        started.describe(
-            **PKCE, authorization_endpoint=started.url.replace("127.0.0.1", "localhost") + "/authorise?a=b"
-        )
+        describe(started)
         yield started
+
+
+def describe(provider: FakeProvider, **more: Any) -> None:
+    """Let the provider offer codes, at another site than the service's, which is at 127.0.0.1."""
+    theirs = provider.url.replace("127.0.0.1", "localhost")
+    provider.describe(**PKCE, authorization_endpoint=f"{theirs}/authorise?a=b", **more)
 
 
 @asynccontextmanager
@@ -146,6 +150,90 @@ async def test_a_provider_that_refuses_leads_back_to_the_sign_in(
         answer = await client.get("/console/callback", params={"code": "used", "state": asked["state"]})
         assert (answer.status_code, "You could not be signed in" in answer.text) == (401, True)
         assert "payrec_session" not in client.cookies
+
+
+@pytest.mark.parametrize(
+    ("promised", "kind", "status"),
+    [
+        (True, "ours", 200),
+        (True, "none", 403),
+        (True, "other", 403),
+        (None, "none", 200),
+        (None, "ours", 200),
+        (None, "other", 403),
+    ],
+)
+async def test_an_answer_that_names_another_provider_is_none(
+    database: EmbeddedDatabase, provider: FakeProvider, promised: Any, kind: str, status: int
+) -> None:
+    """RFC 9207: one that promises to name itself does so in each answer, also in one that refuses."""
+    describe(provider, authorization_response_iss_parameter_supported=promised)
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service))
+        said = {"none": {}, "ours": {"iss": provider.url}, "other": {"iss": provider.url + "/"}}[kind]
+        asked = await begin(client, service)
+        refused = await client.get("/console/callback", params={"error": "e", "state": asked["state"], **said})
+        assert refused.status_code == (303 if status == 200 else 403)
+        asked = await begin(client, service)
+        answer = await client.get("/console/callback", params={"code": "c", "state": asked["state"], **said})
+        assert answer.status_code == status
+        assert ("payrec_session" in client.cookies) == (status == 200)
+        assert provider.requests["/token"] == (status == 200)
+
+
+async def sign_out(client: httpx2.AsyncClient, service: Service) -> httpx2.Response:
+    answer = await client.post("/console/sign-out", headers={"Origin": service.base_url})
+    assert "payrec_session" not in client.cookies
+    return answer
+
+
+@pytest.mark.parametrize("id_token", ["of.the.person", "x" * (ID_TOKEN_LENGTH_MAX + 1), None])
+async def test_signing_out_leads_to_the_provider_s_own(
+    database: EmbeddedDatabase, provider: FakeProvider, id_token: str | None
+) -> None:
+    """With what it knows its session by; without it, the provider asks the person."""
+    describe(provider, end_session_endpoint=provider.url + "/leave?a=b")
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service), **({} if id_token is None else {"id_token": id_token}))
+        asked = await begin(client, service)
+        await client.get("/console/callback", params={"code": "c", "state": asked["state"]})
+        answer = await sign_out(client, service)
+        assert answer.status_code == 200
+        location = urlsplit(answer.text.partition("url=")[2].partition('"')[0].replace("&amp;", "&"))
+        assert location.path == "/leave"
+        hint = {"id_token_hint": ["of.the.person"]} if id_token == "of.the.person" else {}
+        assert parse_qs(location.query) == {
+            "a": ["b"],
+            "client_id": ["payrec"],
+            "post_logout_redirect_uri": [f"{service.base_url}/console/sign-in"],
+            **hint,
+        }
+
+
+@pytest.mark.parametrize("endpoint", [None, "ftp://127.0.0.1/leave", 7])
+async def test_a_provider_without_a_sign_out_is_not_asked(
+    database: EmbeddedDatabase, provider: FakeProvider, endpoint: Any
+) -> None:
+    describe(provider, end_session_endpoint=endpoint)
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service), id_token="of.the.person")
+        asked = await begin(client, service)
+        await client.get("/console/callback", params={"code": "c", "state": asked["state"]})
+        answer = await sign_out(client, service)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in")
+
+
+async def test_who_gave_a_password_here_has_no_session_there(
+    database: EmbeddedDatabase, provider: FakeProvider
+) -> None:
+    describe(provider, end_session_endpoint=provider.url + "/leave")
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service), id_token="of.the.person")
+        form = {"username": "a", "password": "b"}
+        answer = await client.post("/console/sign-in", data=form, headers={"Origin": service.base_url})
+        assert (answer.status_code, "payrec_session" in client.cookies) == (303, True)
+        answer = await sign_out(client, service)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in")
 
 
 @pytest.mark.parametrize(

@@ -367,3 +367,7 @@ async def test_tokens_are_split_over_cookies_and_too_large_ones_are_refused() ->
     assert reopened.refresh_token is None
     with pytest.raises(HeaderTooLargeError):
         sessions.seal(_session(access_token=secrets.token_urlsafe(12_000)))
+    crowd = {"access_token": secrets.token_urlsafe(6_000), "id_token": secrets.token_urlsafe(3_000)}
+    crowded = sessions.open(sessions.seal(_session(**crowd)))
+    assert crowded is not None
+    assert (crowded.refresh_token, crowded.id_token) == ("once", ""), "it goes before the refresh token"

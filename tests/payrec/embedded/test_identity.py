@@ -23,7 +23,8 @@ from payrec.embedded.identity import create_embedded_router
 from payrec.embedded.idp_keys import SigningKeys, seal, unseal
 from payrec.embedded.passwords import PasswordHasher
 from payrec.errors import ConfigurationError, InvalidCredentialsError
-from payrec.services.identity_provider import IdentityProviderClient, ProviderDiscovery
+from payrec.services.identity_provider import IdentityProviderClient
+from payrec.services.provider_discovery import ProviderDiscovery
 from payrec.services.verification import JwksVerifier
 from payrec.storage.idp import IdpAccount, StoredSigningKey
 from support.idp import AUDIENCE, NOW, TENANT, USER, Clock, rsa_key

@@ -18,7 +18,8 @@ from payrec.errors import (
     InvalidCredentialsError,
     PayrecError,
 )
-from payrec.services.identity_provider import IdentityProviderClient, ProviderDiscovery, TokenGrant
+from payrec.services.identity_provider import IdentityProviderClient, TokenGrant
+from payrec.services.provider_discovery import ProviderDiscovery
 from payrec.services.strict_json import strict_json
 from support.idp import Clock, FakeProvider, Reply, fake_provider, tls
 

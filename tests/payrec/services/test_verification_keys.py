@@ -10,8 +10,8 @@ import pytest
 
 from payrec.errors import IdentityProviderUnavailableError, InvalidCredentialsError
 from payrec.services.claims import Claims
-from payrec.services.identity_provider import ProviderDiscovery
 from payrec.services.key_sets import read_keys
+from payrec.services.provider_discovery import ProviderDiscovery
 from payrec.services.verification import JwksVerifier
 from support.idp import (
     Clock,
