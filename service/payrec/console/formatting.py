@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from payrec.constants.console import FOREIGN_LENGTH, FOREIGN_LENGTH_MAX
 from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.money import parse_decimal
 
 _NO_BREAK: Final = "\u00a0"
 _DIGITS_MAX: Final = 100
@@ -75,6 +76,21 @@ def day(value: date, locale: Locale) -> str:
 def instant(value: datetime, locale: Locale, timezone: str) -> str:
     """Return an instant as the tenant's clocks show it."""
     return str(format_datetime(value, format="medium", tzinfo=ZoneInfo(timezone), locale=locale))
+
+
+def evidence(text: str, feature: str, currency: str, locale: Locale) -> str:
+    """Return what the evidence says of an amount or of days as everything else is written; all else as it is.
+
+    ``currency`` is that of the side: an amount of one currency stands beside the same amount in another one.
+    """
+    try:
+        if feature == "amount":
+            return money(parse_decimal(text, currency), currency, locale)
+        if feature == "date":
+            return ", ".join(day(date.fromisoformat(one), locale) for one in text.split(", "))
+    except ValueError:
+        return text
+    return text
 
 
 def visible(text: str) -> Markup:

@@ -151,7 +151,7 @@ async def lines(context: Context, import_id: ResourceId, query: LineList) -> Res
     return page(context, "import_lines.html", resource=found, lines=listed)
 
 
-def import_row(resource: ImportPublic, finding_count: int) -> ImportRow:
+def import_row(resource: ImportPublic, finding_count: int = 0) -> ImportRow:
     """Return an import as the list shows it: one balance that does not add up is what matters of all."""
     checks = {balance.balance_check for balance in resource.balances}
     check: BalanceCheck = "mismatch" if "mismatch" in checks else "ok" if "ok" in checks else "not_available"

@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from payrec.console.charts import ageing_chart, reasons_chart, weekly_chart
+from payrec.console.imports import import_row
 from payrec.console.rendering import page
 from payrec.handlers.context import Context, RequestContext
 from payrec.models.imports import ImportQuery
@@ -73,4 +74,4 @@ async def _activity(context: RequestContext) -> dict[str, Any]:
     ]
     last = (await jobs.page(context.caller, JobQuery(limit=JOBS_SHOWN))).data if not under_way else []
     listed = await imports.page(context.caller, ImportQuery(limit=IMPORTS_SHOWN))
-    return {"under_way": under_way, "last_jobs": last, "imports": listed.data}
+    return {"under_way": under_way, "last_jobs": last, "imports": [import_row(resource) for resource in listed.data]}

@@ -293,6 +293,10 @@ def _filters() -> dict[str, Any]:
         return formatting.instant(value, context["place"].locale, context["place"].timezone)
 
     @pass_context
+    def evidence(context: TemplateContext, text: str | None, feature: str, currency: str) -> str:
+        return formatting.evidence(text or "", feature, currency, context["place"].locale)
+
+    @pass_context
     def foreign(
         context: TemplateContext, text: str | None, *, length: int = FOREIGN_LENGTH, short: bool = False
     ) -> str:
@@ -303,7 +307,7 @@ def _filters() -> dict[str, Any]:
         return str(foreign(context, context["names"].get(actor, actor), length=_PERSON_LENGTH, short=True))
 
     found: dict[str, Any] = {"plain": formatting.plain}
-    for made in (money, amount, number, percent, day, instant, foreign, person):
+    for made in (money, amount, number, percent, day, instant, evidence, foreign, person):
         found[made.__name__] = made
     return found
 

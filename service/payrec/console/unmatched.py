@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 from babel.numbers import get_decimal_symbol
 from fastapi import APIRouter, Depends
@@ -24,6 +25,7 @@ from payrec.models.common import Direction, Page, SearchText, Text
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
 from payrec.models.forms import FormQuery
 from payrec.models.incoming_transactions import IncomingTransactionPublic, IncomingTransactionQuery
+from payrec.services.review import WaitingMatch
 from payrec.services.validation import validated
 
 ROWS_SHOWN: Final = 50
@@ -87,10 +89,12 @@ async def unmatched(context: Context, query: Filters) -> Response:
     wanted = read_filters(query, decimal=decimal_of(context))
     sides: list[Side] = ["incoming", "expected"] if query.side is None else [query.side]
     lists = {side: await listed(context, side, query, wanted) for side in sides} if not wanted.faults else {}
+    waiting = {side: await waiting_of(context, side, found) for side, found in lists.items()}
     shown = query.model_dump(by_alias=True, exclude={"cursor", "side"}, exclude_none=True)
     values: dict[str, Any] = {"query": query, "shown": shown, "faults": wanted.faults, "reasons": REASONS}
     status = 422 if wanted.faults else 200
-    return page(context, "unmatched.html", status, layout=layout_of(context), lists=lists, exponent=exponent, **values)
+    values |= {"layout": layout_of(context), "lists": lists, "waiting": waiting}
+    return page(context, "unmatched.html", status, exponent=exponent, **values)
 
 
 @router.get("/unmatched/{side}/{transaction_id}/candidates")
@@ -159,6 +163,14 @@ async def listed(
         return await context.factory.create_incoming_transaction_service().page(context.caller, lines)
     items = validated(ExpectedTransactionQuery, _without_none({**given, "dueTo": until}))
     return await context.factory.create_expected_transaction_service().page(context.caller, items)
+
+
+async def waiting_of(
+    context: RequestContext, side: Side, found: Page[IncomingTransactionPublic] | Page[ExpectedTransactionPublic]
+) -> dict[UUID, WaitingMatch]:
+    """Return what of a list waits in the review: it has been looked at, though no reason is stored for it."""
+    service = context.factory.create_review_service()
+    return await service.waiting(context.caller, side, [row.id for row in found.data])
 
 
 async def one(

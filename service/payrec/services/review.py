@@ -99,6 +99,14 @@ class Choice:
     """Which of the two is not the match's."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingMatch:
+    """What keeps an open transaction from being looked at again: a match that waits for a person."""
+
+    id: UUID
+    status: QueueStatus
+
+
 class ReviewService:
     """Reads what waits for a person in the caller's tenant environment."""
 
@@ -164,6 +172,14 @@ class ReviewService:
             line_count=len(ids[Side.INCOMING]),
             item_count=len(ids[Side.EXPECTED]),
         )
+
+    async def waiting(
+        self, caller: Caller, side: Literal["expected", "incoming"], ids: Sequence[UUID]
+    ) -> dict[UUID, WaitingMatch]:
+        """Return the match that waits for a person, of those transactions of a side that are in one, by their ids."""
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            rows = await ReviewStore(connection).waiting(Side[side.upper()], ids)
+        return {row["id"]: WaitingMatch(id=row["match_id"], status=row["status"]) for row in rows}
 
     async def choices(self, caller: Caller, match_id: str) -> list[Choice]:
         """Return what might be matched instead of a match's first line and first item, the likeliest first.

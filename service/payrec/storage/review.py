@@ -7,6 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.review_order import Place, QueueStatus
+from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all, fetch_one
 
@@ -42,6 +43,15 @@ _PAGE: Final = """
         LEFT JOIN expected_transaction e ON e.id = l.expected_id
     ) l ON true
 """
+_WAITING: Final = """
+    SELECT DISTINCT ON (w.id) w.id, m.id AS match_id, m.status FROM (
+        SELECT {side}_id AS id, match_id FROM leg WHERE {side}_id = ANY(%(ids)s)
+        UNION ALL
+        SELECT contra_{side}_id, match_id FROM leg WHERE contra_{side}_id = ANY(%(ids)s)
+    ) w JOIN match m ON m.id = w.match_id
+    WHERE m.status IN ('proposed', 'pending_approval')
+    ORDER BY w.id, m.status, m.score DESC, m.id
+"""
 # What is withheld cannot be asked for either, and what a person has stated has no confidence.
 _CONFIDENCE: Final = "AND m.confidence = %(confidence)s AND NOT m.sampled AND m.levels IS NOT NULL"
 
@@ -64,6 +74,13 @@ class ReviewStore:
     async def place(self, match_id: UUID) -> dict[str, Any] | None:
         """Return what a match is ordered by, decided or not; None where there is none."""
         return await fetch_one(self._connection, _PLACE, (match_id,))
+
+    async def waiting(self, side: Side, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return which match of each transaction waits for a person; those without one are left out.
+
+        One that waits for a second person comes before a proposal, and of proposals the surest is named.
+        """
+        return await fetch_all(self._connection, _WAITING.format(side=side.name.lower()), {"ids": list(ids)})
 
     async def page(
         self,

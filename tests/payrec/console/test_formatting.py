@@ -55,6 +55,22 @@ def test_a_locale_is_the_nearest_that_is_known(tag: str, found: str) -> None:
     assert str(formatting.locale_of(tag)) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "feature", "currency", "written"),
+    [
+        ("24059.94", "amount", "EUR", "24.059,94\u00a0EUR"),
+        ("1500", "amount", "JPY", "1.500\u00a0JPY"),
+        ("2026-03-12", "date", "EUR", "12.03.2026"),
+        ("2026-03-12, 2026-04-01", "date", "EUR", "12.03.2026, 01.04.2026"),
+        ("from 10 to 20", "amount", "EUR", "from 10 to 20"),
+        ("2026-03-12", "reference", "EUR", "2026-03-12"),
+    ],
+    ids=["amount", "no decimals", "day", "days", "no amount", "text"],
+)
+def test_evidence_is_written_as_everything_else(text: str, feature: str, currency: str, written: str) -> None:
+    assert formatting.evidence(text, feature, currency, formatting.locale_of("de")) == written
+
+
 def test_days_and_instants_are_those_of_the_tenant() -> None:
     german = Locale.parse("de")
     assert formatting.day(date(2026, 1, 31), german) == "31.01.2026"

@@ -160,6 +160,42 @@ async def test_a_file_may_be_dropped(page: Page) -> None:
     assert await page.locator("[data-fact=name]").inner_text() == "dropped.xml"
 
 
+async def test_several_files_are_taken_one_after_the_other(page: Page, console_world: ConsoleWorld) -> None:
+    first, last = "NL20INGB0001234567", "NL02ABNA0123456789"
+    payloads = [
+        file("first.xml", message(camt(0, 100, 61, account=first))),
+        file("binary.csv", b"\x00\x01\x02\x03" * 40),
+        file("last.xml", message(camt(0, 250, 62, account=last))),
+    ]
+    await page.goto(PAGE)
+    await page.get_by_label("Choose a file").set_input_files(payloads)
+    await page.get_by_role("button", name="Preview", exact=True).click()
+    await page.get_by_text("File 1 of 3").wait_for()
+    # Whose account it is, and what it comes to, is seen before anything is stored.
+    statement = await page.locator("#preview-statements tbody").inner_text()
+    assert first in statement
+    assert "1.00\u00a0EUR" in statement
+    assert "add up" in statement
+    await page.get_by_text(f"There was no statement of the account {first} yet.").wait_for()
+    await page.get_by_role("button", name="Upload it", exact=True).click()
+    # What cannot be read says what to do, and keeps nobody from the rest.
+    await page.get_by_text("Take the file from the bank once more").wait_for()
+    await page.get_by_role("button", name="Go on with the next file").click()
+    await page.get_by_text("File 3 of 3").wait_for()
+    await page.get_by_role("button", name="Upload it", exact=True).click()
+    await page.wait_for_url(f"**{PAGE}")
+    await page.get_by_role("link", name="last.xml").wait_for()
+    names = [found["name"] for found in (await console_world.rest("GET", "/imports")).json()["data"]]
+    assert names[:2] == ["last.xml", "first.xml"]
+    # Of a file that has come before, that is told; and of its account, nothing any more.
+    await previewed(page, payloads[0])
+    await page.locator("#preview-statements").get_by_text(first).wait_for()
+    await page.get_by_role("button", name="Upload it", exact=True).click()
+    await page.wait_for_url(f"**{PAGE}/*-*")
+    await page.get_by_text("This file had come before.").wait_for()
+    assert await page.locator("#preview-new-accounts").count() == 0
+
+
 async def test_hostile_names_and_contents_end_as_text(page: Page, axe: Axe) -> None:
     hostile = '<img src=x onerror="window.hacked=1">\u202e=cmd()'
     table = f"Date;Text;Name;Amount;Currency\n2026-03-04;{hostile};{hostile};1.00;EUR\n".encode()

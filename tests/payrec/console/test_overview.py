@@ -71,14 +71,17 @@ async def test_the_figures_are_those_of_the_reports(books: ConsoleWorld) -> None
     assert [line["open"]["amountMinor"] for line in ageing] == [138_450]
     # Of the week of the day, the one line is matched; of the week before, the one line is not.
     assert re.search(r"1 1 100\.0 % .*? 1 0 0\.0 %", told) is not None, told
-    assert "Nothing on the other side fits" in told
+    assert "Nothing on the other side resembles it" in told
     assert "Over 90 days 1,234.50 1" in whole
 
 
 async def test_imports_tell_whether_their_balances_agree(books: ConsoleWorld) -> None:
     async with books.client() as client:
         told = text_of((await client.get("/console/production/overview")).text)
-    assert "1 balance does not agree" in told
+        listed = text_of((await client.get("/console/production/imports")).text)
+    # The same words as on the page of the imports.
+    assert "completed 1 of 1 do not add up" in told
+    assert "completed camt.053 1 0 0 do not add up" in listed
     assert "No job is under way" in told
     assert "Matching Done" in told
 

@@ -120,6 +120,35 @@ async def test_the_queue_is_worked_through_by_keyboard_alone(page: Page, queue: 
     await page.locator("#item-end").wait_for()
 
 
+async def test_matching_runs_from_the_empty_queue_and_what_waits_is_counted_down(
+    page: Page, console_world: ConsoleWorld
+) -> None:
+    for number in (1, 2):
+        names = {"direction": "credit", "amount": f"7{number}.00", "currency": "EUR", "counterpartyName": "Tester"}
+        item = {**names, "dueDate": "2026-03-10", "reference": f"TEST-RUN-000{number}"}
+        line = {**names, "bookingDate": "2026-03-12", "remittance": f"TEST-RUN-000{number}"}
+        for path, body in (("/expected-transactions", item), ("/incoming-transactions", line)):
+            assert (await console_world.rest("POST", path, "test", json=body)).status_code == 201
+    await page.goto("/console/test/review")
+    await page.get_by_text("Nothing waits for you").wait_for()
+    await page.get_by_role("button", name="Run matching").click()
+    await page.get_by_text("Matching is done. Proposed: 2. Accepted without a person: 0.").wait_for(timeout=60_000)
+    await page.get_by_text("2 wait, the most money first.").wait_for()
+    await page.keyboard.press("a")
+    await page.get_by_text("One waits.").wait_for()
+
+
+async def test_at_a_zoom_of_200_per_cent_the_page_stays_at_the_match(page: Page, queue: Queue) -> None:
+    waiting = await queue.propose(*(f"{amount}.00" for amount in range(300, 312)))
+    await page.set_viewport_size({"width": 640, "height": 360})
+    await opens(page)
+    await shows(page, waiting[-1])
+    assert await page.evaluate("window.scrollY") == 0
+    await page.keyboard.press("j")
+    await shows(page, waiting[-2])
+    assert await page.evaluate("window.scrollY") == 0
+
+
 async def test_single_keys_can_be_turned_off(page: Page, queue: Queue) -> None:
     first, second = await queue.propose("910.00", "810.00")
     await opens(page)

@@ -43,6 +43,24 @@ async def test_both_sides_are_listed_with_why_they_are_open(console_world: Conso
     assert "Nothing on the other side resembles it" in text
 
 
+async def test_what_is_in_a_proposal_says_so_and_leads_to_it(console_world: ConsoleWorld) -> None:
+    names = {"counterpartyName": "Waiting Ltd", "currency": "NOK"}
+    item = await expect(console_world.acme, "640.00", reference="WAITS-2026-0001", **names)
+    line = await receive(console_world.acme, "640.00", remittance="WAITS-2026-0001", **names)
+    new = await receive(console_world.acme, "13.00", remittance="came after the run", **names)
+    run = await console_world.rest("POST", "/matches/match", json={"wait": 60, "incomingFilter": {"q": "WAITS-2026"}})
+    assert run.json()["status"] == "succeeded", run.text
+    [match] = (await console_world.rest("GET", f"/matches?incomingTransactionId={line}")).json()["data"]
+    async with console_world.client() as client:
+        text = await seen(client, currency="NOK")
+        pages = [await seen(client, f"/console/production/{path}") for path in (f"incoming/{line}", f"expected/{item}")]
+    link = f'href="/console/production/review?match={match["id"]}">A proposal waits in the review</a>'
+    rows = {row: re.split(r"</li>", text.split(row, 1)[1], maxsplit=1)[0] for row in (line, item, new)}
+    assert [link in rows[row] for row in (line, item, new)] == [True, True, False]
+    assert "Not looked at by a matching run yet" in rows[new]
+    assert all(link in told for told in pages)
+
+
 async def test_filters_narrow_both_sides(console_world: ConsoleWorld) -> None:
     marks = {"counterpartyName": "Filtered Ltd"}
     old = await receive(console_world.acme, "10.00", bookingDate="2020-01-02", currency="CHF", **marks)

@@ -4,8 +4,10 @@ import { corrections, dialectWith, merged, showDialect } from "./dialect.js";
 import { newIdempotencyKey, rest } from "./rest.js";
 import { send } from "./upload.js";
 
+const ACCOUNTS_ASKED = 20;
 const LINES_SHOWN = 20;
 const PROBLEMS_SHOWN = 50;
+const STATEMENTS_SHOWN = 50;
 const UPLOAD = "/incoming-transactions/upload";
 
 const at = (id) => document.getElementById(id);
@@ -21,6 +23,8 @@ let question = null;
 let format = "auto";
 let going = null;
 let uploadKey = null;
+let files = [];
+let number = 0;
 
 const filled = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
@@ -38,7 +42,7 @@ function body() {
   const data = new FormData();
   for (const [name, value] of Object.entries(options())) data.append(name, value);
   // Last, so that whoever reads the form as it comes knows everything of the file before.
-  data.append("file", form.elements.file.files[0]);
+  data.append("file", files[number]);
   return data;
 }
 
@@ -71,8 +75,8 @@ async function sent(path, key, told) {
 }
 
 async function preview() {
-  const file = form.elements.file.files[0];
-  if (!file) return;
+  const file = files[number];
+  if (!file) return undefined;
   if (file.size > Number(form.dataset.bytesMax)) return refuse(texts.tooLarge);
   if (file.size === 0) return refuse(texts.empty);
   uploadKey = null;
@@ -91,18 +95,33 @@ async function upload() {
   try {
     const answer = await sent(UPLOAD, uploadKey, texts.sending);
     announce(texts.sent);
-    location.assign(`${form.dataset.imports}/${answer.body.id}`);
+    if (files.length > 1) return following();
+    // What is not made is there already: these bytes had come before.
+    location.assign(`${form.dataset.imports}/${answer.body.id}${answer.status === 200 ? "#again" : ""}`);
   } catch (problem) {
     if (problem.status) uploadKey = null;
     refused(problem);
   }
+  return undefined;
 }
+
+/** Go on with the next file of several; behind the last one, show what came of all. */
+function following() {
+  number += 1;
+  if (number < files.length) return begin();
+  if (files.length > 1) return location.assign(form.dataset.imports);
+  at("preview").hidden = true;
+  return form.elements.file.focus();
+}
+
+const numberTold = () => (files.length > 1 ? filled(texts.ofSeveral, { number: numbers.format(number + 1), count: numbers.format(files.length) }) : "");
 
 function refused(problem) {
   if (problem.code === "stopped" || problem.code === "signed_out") return announce(texts.stopped);
   if (problem.status === 0 || problem.status === undefined) return refuse(texts.lost);
   if (problem.more?.question) ask(problem.more.question);
   const fields = (problem.more?.errors ?? []).map((error) => `${error.pointer}: ${error.detail}`);
+  if (problem.code === "unreadable_file" && !problem.more?.question) fields.push(texts.unreadable);
   refuse(problem.detail || problem.title || problem.code, fields);
   if (problem.more?.question) at("question").focus();
   return undefined;
@@ -115,6 +134,7 @@ function refuse(message, fields = []) {
     item.append(foreign(field, { length: 300 }));
     return item;
   }));
+  at("next-file").hidden = number + 1 >= files.length;
   at("refused").hidden = false;
   at("refused").focus();
 }
@@ -154,12 +174,49 @@ function show(read) {
     ...Object.fromEntries(Object.entries(read.counts).map(([name, count]) => [name, numbers.format(count)])),
   };
   for (const place of document.querySelectorAll("[data-fact]")) place.replaceChildren(foreign(facts[place.dataset.fact]));
+  at("preview-number").textContent = numberTold();
+  showStatements(read.statements);
   showDialect(read.dialect);
   showProblems(read.problems);
   showLines(read);
   at("preview").hidden = false;
   at("preview").focus();
   announce(texts.previewed);
+}
+
+function showStatements(statements) {
+  at("preview-statements").querySelector("tbody").replaceChildren(...statements.slice(0, STATEMENTS_SHOWN).map((statement) => {
+    const [opening, closing] = ["opening", "closing"].map((type) => statement.balances.find((balance) => balance.type === type));
+    const check = document.createElement("span");
+    check.className = { ok: "badge badge-good", mismatch: "badge badge-bad" }[statement.checks.balance] ?? "badge";
+    check.textContent = texts[`check${{ ok: "Ok", mismatch: "Mismatch" }[statement.checks.balance] ?? "NotAvailable"}`];
+    return row([
+      foreign(statement.account?.id ?? (form.elements.account.value || texts.noAccount)),
+      day(statement.firstBookingDate),
+      day(statement.lastBookingDate),
+      numbers.format(statement.transactionCount),
+      opening ? money(opening) : texts.unknown,
+      closing ? money(closing) : texts.unknown,
+      check,
+    ], [3, 4, 5]);
+  }));
+  tellNewAccounts([...new Set(statements.map((statement) => statement.account?.id).filter(Boolean))]);
+}
+
+/** Tell of accounts that nothing has come of yet: a file of somebody else's account looks like any other. */
+async function tellNewAccounts(named) {
+  const place = at("preview-new-accounts");
+  place.hidden = true;
+  const file = files[number];
+  const known = await Promise.all(named.slice(0, ACCOUNTS_ASKED).map(async (identifier) => {
+    const { body } = await rest("GET", `/accounts?${new URLSearchParams({ identifier })}`, { attempts: 1 });
+    return body.data.length > 0;
+  })).catch(() => null);
+  // Who may not read accounts, or has gone on to the next file, is told nothing.
+  if (known === null || file !== files[number] || known.every(Boolean)) return;
+  const unknown = named.filter((_, place_) => known[place_] === false);
+  place.replaceChildren(foreign(filled(texts.newAccount, { account: unknown.join(", ") }), { length: 400 }));
+  place.hidden = false;
 }
 
 function showProblems(problems) {
@@ -177,7 +234,7 @@ function showLines(read) {
   const shown = lines.slice(0, LINES_SHOWN);
   at("preview-lines").querySelector("tbody").replaceChildren(...shown.map((line) => row([
     String(line.line ?? line.index + 1),
-    line.bookingDate ? days.format(new Date(`${line.bookingDate}T00:00:00Z`)) : "",
+    day(line.bookingDate),
     money(line),
     foreign(line.counterpartyName),
     foreign(line.remittance),
@@ -185,6 +242,10 @@ function showLines(read) {
   const count = read.statements.reduce((sum, statement) => sum + statement.transactionCount, 0);
   at("preview-more").hidden = count <= shown.length;
   at("preview-more").textContent = filled(texts.shown, { shown: numbers.format(shown.length), count: numbers.format(count) });
+}
+
+function day(date) {
+  return date ? days.format(new Date(`${date}T00:00:00Z`)) : "";
 }
 
 function money({ amountMinor, currency, direction }) {
@@ -228,12 +289,19 @@ function begin() {
   preview();
 }
 
-form.addEventListener("submit", (event) => { event.preventDefault(); begin(); });
+function beginAll() {
+  files = [...form.elements.file.files];
+  number = 0;
+  begin();
+}
+
+form.addEventListener("submit", (event) => { event.preventDefault(); beginAll(); });
 form.elements.file.addEventListener("change", () => { at("preview").hidden = true; at("refused").hidden = true; at("question").hidden = true; });
+at("next-file").addEventListener("click", following);
 at("stop").addEventListener("click", () => going?.abort());
 at("answer").addEventListener("click", answer);
 at("send").addEventListener("click", upload);
-at("discard").addEventListener("click", () => { at("preview").hidden = true; form.elements.file.focus(); });
+at("discard").addEventListener("click", following);
 at("save-profile")?.addEventListener("click", saveProfile);
 at("dialect").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -249,10 +317,8 @@ for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop
 drop.addEventListener("drop", (event) => {
   event.preventDefault();
   if (!event.dataTransfer.files.length) return;
-  const one = new DataTransfer();
-  one.items.add(event.dataTransfer.files[0]);
-  form.elements.file.files = one.files;
-  begin();
+  form.elements.file.files = event.dataTransfer.files;
+  beginAll();
 });
 // A file that misses the place would be opened in the place of the page.
 for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault());

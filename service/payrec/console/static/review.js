@@ -1,7 +1,7 @@
 // The review queue: one match after the other, the next one ready before it is asked for.
 import { announce } from "./console.js";
 import { Decisions } from "./review_decisions.js";
-import { say } from "./review_texts.js";
+import { countDown, say } from "./review_texts.js";
 import { fragment, place } from "./rest.js";
 
 const AHEAD = 2;
@@ -68,6 +68,14 @@ function showEnd() {
   shown();
 }
 
+/** Scroll the list, and nothing but the list: where it stands below the match, the page stays at the match. */
+function bringIntoSight(row) {
+  const scroller = document.getElementById("queue-scroll");
+  const [outer, inner] = [scroller.getBoundingClientRect(), row.getBoundingClientRect()];
+  if (inner.top < outer.top) scroller.scrollTop -= outer.top - inner.top;
+  else if (inner.bottom > outer.bottom) scroller.scrollTop += inner.bottom - outer.bottom;
+}
+
 /** Do what follows when a match is there to be looked at. */
 function shown() {
   decisions.changed();
@@ -75,7 +83,7 @@ function shown() {
   const row = showing && rowOf(showing);
   if (row) {
     row.querySelector("a").setAttribute("aria-current", "true");
-    row.scrollIntoView({ block: "nearest" });
+    bringIntoSight(row);
   }
   if (showing) showChoices(showing);
   ahead();
@@ -174,6 +182,7 @@ async function leave(id, told) {
   const row = rowOf(id);
   const following = row?.nextElementSibling?.dataset.id ?? ((await more()) ? row?.nextElementSibling?.dataset.id : null);
   row?.remove();
+  countDown(1);
   if (showing !== id) return announce(told);
   if (following && (await show(following))) {
     performance.measure("decision-to-next", "decision");

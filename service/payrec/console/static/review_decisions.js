@@ -1,6 +1,6 @@
 // Decisions of the review page: each goes through the REST interface, with the version that was looked at.
 import { announce } from "./console.js";
-import { counted, minorOf, money, say, totals, typedOf } from "./review_texts.js";
+import { countDown, counted, minorOf, money, say, totals, typedOf } from "./review_texts.js";
 import { newIdempotencyKey, rest } from "./rest.js";
 
 const UNDONE_MAX = 50;
@@ -132,7 +132,9 @@ export class Decisions {
       this.clear();
       // Each leaves by itself, the one that is shown last: then there is one way on.
       const shown = this.#view.article()?.dataset.id;
-      for (const id of ids.filter((one) => one !== shown)) document.querySelector(`.queue-row[data-id="${id}"]`)?.remove();
+      const others = done.map((result) => result.id).filter((one) => one !== shown);
+      for (const id of others) document.querySelector(`.queue-row[data-id="${id}"]`)?.remove();
+      countDown(others.length);
       if (ids.includes(shown)) await this.#view.leave(shown, told.join(" "));
       else announce(told.join(" "));
       if (refused.length) this.#outcome(told.join(" "));

@@ -15,6 +15,15 @@ export function counted(name, count, parameters = {}) {
   return say(`${name}_${plural.select(count)}`, { count: whole.format(count), ...parameters });
 }
 
+/** Tell that fewer wait; where there are more than are counted, nothing changes. */
+export function countDown(by) {
+  const holder = document.getElementById("queue-count");
+  if (!holder.dataset.count) return;
+  const count = Math.max(0, Number(holder.dataset.count) - by);
+  holder.dataset.count = count;
+  holder.textContent = holder.dataset[plural.select(count)].replace("{number}", whole.format(count));
+}
+
 /** Return minor units, a BigInt, with the currency's code. */
 export function money(minor, currency, exponent) {
   const unit = 10n ** BigInt(exponent);
