@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from payrec.services.review import PAGE_MATCHES
 from payrec.storage.rows import fetch_all
 from support.browser import ConsoleWorld, opened, sign_in
 from support.review_queue import REVIEW, Queue, module_queue, opens, queue, says, shown, shows
@@ -256,13 +258,26 @@ async def test_who_only_looks_goes_through_the_queue(
         await axe(page)
 
 
+@asynccontextmanager
+async def long_queue(world: ConsoleWorld, match: str, count: int) -> AsyncIterator[list[str]]:
+    """Let so many more matches like this one wait, and tell them in their order."""
+    scope = await scope_of_tenant(world.service.factory, world.acme)
+    database = world.service.factory.context.database
+    async with database.tenant(scope) as connection:
+        seeded = [str(row["id"]) for row in await fetch_all(connection, SEEDED, {"like": match, "count": count})]
+    try:
+        yield seeded
+    finally:
+        async with database.tenant(scope) as connection:
+            await connection.execute(
+                b"DELETE FROM leg WHERE match_id IN (SELECT id FROM match WHERE created_by = 'engine:seeded')"
+            )
+            await connection.execute(b"DELETE FROM match WHERE created_by = 'engine:seeded'")
+
+
 async def test_a_long_queue_is_scrolled_to_its_end(page: Page, queue: Queue, console_world: ConsoleWorld) -> None:
     [match] = await queue.propose("9.00")
-    scope = await scope_of_tenant(console_world.service.factory, console_world.acme)
-    database = console_world.service.factory.context.database
-    async with database.tenant(scope) as connection:
-        seeded = [str(row["id"]) for row in await fetch_all(connection, SEEDED, {"like": match, "count": LONG})]
-    try:
+    async with long_queue(console_world, match, LONG) as seeded:
         await page.add_init_script(WATCH)
         await opens(page)
         assert await page.locator(".queue-row").count() < LONG
@@ -286,9 +301,22 @@ async def test_a_long_queue_is_scrolled_to_its_end(page: Page, queue: Queue, con
         await shows(page, seeded[59])
         await page.keyboard.press("k")
         await shows(page, seeded[58])
-    finally:
-        async with database.tenant(scope) as connection:
-            await connection.execute(
-                b"DELETE FROM leg WHERE match_id IN (SELECT id FROM match WHERE created_by = 'engine:seeded')"
-            )
-            await connection.execute(b"DELETE FROM match WHERE created_by = 'engine:seeded'")
+
+
+async def test_the_last_of_what_is_listed_leads_to_what_comes_after_it(
+    page: Page, queue: Queue, console_world: ConsoleWorld
+) -> None:
+    [match] = await queue.propose("9.00")
+    async with long_queue(console_world, match, PAGE_MATCHES + 2) as seeded:
+        # What was seeded is no match that could be decided; what the page does with the answer is what counts here.
+        decided = {"id": seeded[PAGE_MATCHES - 1], "status": "rejected"}
+        await page.route("**/rest/matches/*/reject", lambda route: route.fulfill(json=decided))
+        await opens(page)
+        await page.locator(f'.queue-row[data-id="{decided["id"]}"] a').click()
+        await shows(page, decided["id"])
+        await page.keyboard.press("r")
+        await page.locator("#reason-dialog[open]").get_by_role("button").first.click()
+        await shows(page, seeded[PAGE_MATCHES])
+        assert await page.locator(f'.queue-row[data-id="{decided["id"]}"]').count() == 0
+        await page.keyboard.press("k")
+        await shows(page, seeded[PAGE_MATCHES - 2])

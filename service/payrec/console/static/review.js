@@ -21,7 +21,20 @@ let showing = page.dataset.current || null;
 let asked = 0;
 
 const rows = () => [...list.querySelectorAll(".queue-row")];
-const rowOf = (id) => list.querySelector(`.queue-row[data-id="${CSS.escape(id)}"]`);
+const first = () => list.querySelector(".queue-row");
+const rowOf = (id) => document.getElementById(`queue-${id}`)?.closest(".queue-row");
+
+/** Return the row behind another one, or before it; the rows of each page are a list of their own. */
+function beside(row, step) {
+  const [sibling, edge] = step > 0 ? ["nextElementSibling", "firstElementChild"] : ["previousElementSibling", "lastElementChild"];
+  let at = row?.[sibling];
+  for (let all = row?.parentElement; all && !at;) {
+    all = all[sibling];
+    at = all?.[edge];
+  }
+  return at;
+}
+
 const article = () => item.querySelector("article");
 
 /** Return the HTML of a fragment of a match, asked for once as long as it is new. */
@@ -29,8 +42,9 @@ function load(path) {
   const known = kept.get(path);
   if (known && performance.now() - known.at < KEPT_MS) return known.html;
   const html = fragment(path);
-  html.catch(() => kept.delete(path));
-  kept.set(path, { at: performance.now(), html });
+  const found = { at: performance.now(), html, text: null };
+  html.then((text) => { found.text = text; }, () => kept.delete(path));
+  kept.set(path, found);
   if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value);
   return html;
 }
@@ -101,10 +115,10 @@ async function showChoices(id) {
 }
 
 async function ahead() {
-  const all = rows();
-  const at = all.findIndex((row) => row.dataset.id === showing);
-  const next = all.slice(at + 1, at + 1 + AHEAD);
-  await Promise.allSettled(next.map((row) => load(itemPath(row.dataset.id))));
+  const next = [];
+  const row = showing && rowOf(showing);
+  for (let at = row ? beside(row, 1) : first(); at && next.length < AHEAD; at = beside(at, 1)) next.push(at);
+  await Promise.allSettled(next.map((one) => load(itemPath(one.dataset.id))));
   if (next.length) load(`${itemPath(next[0].dataset.id)}/choices`).catch(() => {});
   if (next.length < AHEAD) await more();
 }
@@ -125,38 +139,38 @@ function more() {
   const link = foot.querySelector("[data-more]");
   if (!link) return Promise.resolve(false);
   loading ??= listed(new URL(link.href).search, (found, hasMore) => {
-    list.append(...found);
+    list.append(found);
     if (!hasMore) foot.textContent = say("end");
-    else if (found.length) {
+    else if (found.lastElementChild) {
       const address = new URL(link.href);
-      address.searchParams.set("match", found.at(-1).dataset.id);
+      address.searchParams.set("match", found.lastElementChild.dataset.id);
       link.href = address;
     }
-    return found.length > 0;
   }).finally(() => { loading = null; });
   return loading;
 }
 
 /** Get what stands before what is listed. */
 async function before() {
-  const first = rows()[0];
-  if (!mayBeBefore || !first) return false;
+  if (!mayBeBefore || !first()) return false;
   const address = new URL(location.href);
-  address.searchParams.set("match", first.dataset.id);
+  address.searchParams.set("match", first().dataset.id);
   address.searchParams.set("direction", "before");
   return listed(address.search, (found, hasMore) => {
     mayBeBefore = hasMore;
-    list.prepend(...found);
-    return found.length > 0;
+    list.prepend(found);
   });
 }
 
 async function listed(search, take) {
   try {
-    const holder = document.createElement("ol");
+    const holder = document.createElement("div");
     place(holder, await fragment(`${page.dataset.place}/queue${search}`));
-    const hasMore = holder.querySelector(".queue-more")?.dataset.hasMore === "yes";
-    return take([...holder.querySelectorAll(".queue-row")].filter((row) => !rowOf(row.dataset.id)), hasMore);
+    const found = holder.querySelector(".queue-page");
+    for (const row of [...found.children]) if (rowOf(row.dataset.id)) row.remove();
+    const isMore = found.children.length > 0;
+    take(found, found.dataset.hasMore === "yes");
+    return isMore;
   } catch (problem) {
     announce(`${say("queue_failed")} ${problem.message}`, { isAlert: true });
     return false;
@@ -164,9 +178,8 @@ async function listed(search, take) {
 }
 
 async function go(step) {
-  const all = rows();
-  const at = all.findIndex((row) => row.dataset.id === showing);
-  const target = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step];
+  const row = showing && rowOf(showing);
+  const target = row ? beside(row, step) : step > 0 ? first() : rows().at(-1);
   if (target) return show(target.dataset.id);
   if (step > 0 ? await more() : await before()) return go(step);
   if (step > 0) announce(say("end"));
@@ -176,11 +189,15 @@ async function go(step) {
 /** Go on after a decision: the match leaves the queue, and what competed with it is looked at anew. */
 async function leave(id, told) {
   const gone = article()?.dataset.id === id ? article().dataset.transactions.trim().split(" ") : [];
-  for (const [path, { html }] of kept) {
-    html.then((text) => { if (gone.some((name) => name && text.includes(name))) kept.delete(path); }, () => {});
+  for (const [path, found] of kept) {
+    const isOld = (text) => gone.some((name) => name && text.includes(name));
+    // What is there already must not be shown once more; what is under way is not waited for.
+    if (found.text !== null) {
+      if (isOld(found.text)) kept.delete(path);
+    } else found.html.then((text) => { if (isOld(text)) kept.delete(path); }, () => {});
   }
   const row = rowOf(id);
-  const following = row?.nextElementSibling?.dataset.id ?? ((await more()) ? row?.nextElementSibling?.dataset.id : null);
+  const following = (beside(row, 1) ?? ((await more()) ? beside(row, 1) : null))?.dataset.id;
   row?.remove();
   countDown(1);
   if (showing !== id) return announce(told);
