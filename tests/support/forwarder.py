@@ -24,12 +24,15 @@ READ_BYTES = 64 * 1024
 class Forwarder:
     """Passes bytes on to one port of this machine, on a port of its own that it keeps while it is closed."""
 
-    def __init__(self, target_port: int, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, target_port: int, *, tls: ssl.SSLContext | None = None, target_host: str = LOOPBACK) -> None:
         self._target_port = target_port
+        self._target_host = target_host
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
         self.port = 0
+        self.delay_seconds = 0.0
+        """How long what comes is kept before it is passed on, either way."""
 
     async def open(self) -> None:
         """Take connections from now on."""
@@ -52,11 +55,12 @@ class Forwarder:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            behind_reader, behind_writer = await asyncio.open_connection(LOOPBACK, self._target_port)
+            behind_reader, behind_writer = await asyncio.open_connection(self._target_host, self._target_port)
         except OSError:
             writer.close()
             return
-        both = [asyncio.create_task(_pump(reader, behind_writer)), asyncio.create_task(_pump(behind_reader, writer))]
+        ways = ((reader, behind_writer), (behind_reader, writer))
+        both = [asyncio.create_task(self._pump(source, target)) for source, target in ways]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -66,12 +70,13 @@ class Forwarder:
             for end in (writer, behind_writer):
                 end.close()
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(READ_BYTES):
-            writer.write(data)
-            await writer.drain()
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(READ_BYTES):
+                if self.delay_seconds:
+                    await asyncio.sleep(self.delay_seconds)
+                writer.write(data)
+                await writer.drain()
 
 
 @asynccontextmanager

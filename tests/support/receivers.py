@@ -85,17 +85,17 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving(
-    answer: Answers | None = None, *, port: int = 0, tls: ssl.SSLContext | None = None
+    answer: Answers | None = None, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Receiver]:
     """Run a receiver until the context ends."""
     receiver = Receiver(answer=answer)
     server = web.Server(receiver.take, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
+    site = web.TCPSite(runner, host, port, ssl_context=tls)
     await site.start()
-    host, bound = site._server.sockets[0].getsockname()[:2]  # type: ignore[union-attr]
-    receiver.url = f"{'https' if tls else 'http'}://{host}:{bound}/hook"
+    address, bound = site._server.sockets[0].getsockname()[:2]  # type: ignore[union-attr]
+    receiver.url = f"{'https' if tls else 'http'}://{address}:{bound}/hook"
     try:
         yield receiver
     finally:

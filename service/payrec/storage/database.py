@@ -48,6 +48,10 @@ CONNECT_SECONDS: Final = 5
 CONNECTION_LIFETIME_SECONDS: Final = 900.0
 """A backend keeps about 0.22 MB for each schema that it touched: recycled, it gives that back."""
 
+IDLE_TRANSACTION_SECONDS_MAX: Final = 120.0
+"""How long a transaction that may write waits for its next statement before the database ends it. Whoever opened it
+hangs, or is on a machine that is gone without a word, and others would wait for what it holds as long as TCP does."""
+
 _ALONE: Final = "; SET LOCAL max_parallel_workers_per_gather = 0"
 """Of all but a snapshot, which is for what reads much: a request reads little, and takes longer to begin a second
 process than to read it."""
@@ -62,6 +66,7 @@ def _begin(
 ) -> bytes:
     """Return BEGIN with everything that a door sets, as one message of the simple query protocol."""
     template = sql.SQL("BEGIN{isolation} {access}; {view}SET LOCAL ROLE {role}; SET LOCAL search_path = {path}{more}")
+    bound = f"; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TRANSACTION_SECONDS_MAX * 1000:.0f}"
     view = sql.SQL("SET TRANSACTION SNAPSHOT {}; ").format(snapshot) if isinstance(snapshot, str) else sql.SQL("")
     return template.format(
         isolation=_SNAPSHOT if snapshot else sql.SQL(""),
@@ -69,7 +74,9 @@ def _begin(
         access=sql.SQL("READ ONLY" if readonly else "READ WRITE"),
         role=sql.Identifier(role),
         path=sql.Identifier(search_path),
-        more=sql.SQL(("" if snapshot else _ALONE) + (_PLANNED_ONCE if planned_once else "")),
+        more=sql.SQL(
+            ("" if snapshot else _ALONE) + (_PLANNED_ONCE if planned_once else "") + ("" if readonly else bound)
+        ),
     ).as_bytes(None)
 
 
@@ -206,7 +213,7 @@ class Database:
             yield connection
         except psycopg.errors.DiskFull as error:
             raise StorageFullError("the database's disk is full") from error
-        except psycopg.OperationalError as error:
+        except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
             raise UnavailableError("the database did not answer") from error
         finally:
             await asyncio.shield(pool.putconn(connection))

@@ -240,6 +240,29 @@ async def test_without_the_search_path_no_table_is_found(
                 await connection.execute(b"SELECT 1 FROM " + table)
 
 
+async def test_who_stands_still_in_a_transaction_lets_go_of_what_it_holds(
+    opened: Database, places: Places, addresses: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "_begin", doors._begin.__wrapped__)
+    monkeypatch.setattr(doors, "IDLE_TRANSACTION_SECONDS_MAX", 0.2)
+
+    async def stand_still() -> None:
+        async with opened.tenant(places.a) as still:
+            await still.execute(b"SELECT pg_advisory_xact_lock(4711)")
+            await wait_for(addresses.superuser_url, "SELECT 1 WHERE pg_try_advisory_xact_lock(4711)")
+            await still.execute(b"SELECT 1")
+
+    with pytest.raises(UnavailableError):
+        await stand_still()
+
+
+async def test_who_only_reads_may_take_as_long_as_it_takes(opened: Database, places: Places) -> None:
+    for readonly, bound in ((True, "0"), (False, "2min")):
+        async with opened.tenant(places.a, readonly=readonly) as connection:
+            row = await fetch_one(connection, "SELECT current_setting('idle_in_transaction_session_timeout') AS bound")
+            assert row == {"bound": bound}
+
+
 async def test_only_a_snapshot_is_read_by_several_processes(opened: Database, places: Places) -> None:
     for snapshot, alone in ((False, True), (True, False)):
         async with opened.tenant(places.a, readonly=True, snapshot=snapshot) as connection:
