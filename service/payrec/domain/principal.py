@@ -114,6 +114,8 @@ class Principal:
     roles: frozenset[str] = frozenset()
     """A user's stored ones, whatever the token has left of their permissions."""
     name: str = ""
+    resource_key: str | None = None
+    """Of a key that a Tenant resource asked for: its name there, which all have that take one another's place."""
 
     def __post_init__(self) -> None:
         if self.kind in {"user", "api_key"} and (self.id is None or self.tenant_id is None):
@@ -135,6 +137,16 @@ class Principal:
                 return "anonymous"
             case "system":
                 return self.name
+
+    @property
+    def repeats_as(self) -> str:
+        """Whose Idempotency-Keys the principal's are.
+
+        A client that asks once more may have got another key meanwhile: in a rotation one takes the other's place.
+        """
+        if self.resource_key is not None:
+            return f"resource_key:{self.tenant_id}:{self.resource_key}"
+        return self.actor
 
     def may(self, permission: Permission) -> bool:
         """Tell whether the principal has a permission."""

@@ -228,7 +228,7 @@ class Gate:
             raise InvalidIdempotencyKeyError(
                 f"an Idempotency-Key has 1 to {IDEMPOTENCY_KEY_LENGTH_MAX} visible ASCII characters"
             )
-        who = principal.actor
+        who = principal.repeats_as
         if principal.kind == "anonymous":
             client = scope.get("client")
             who = f"anonymous:{client[0] if client else ''}"

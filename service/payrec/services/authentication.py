@@ -181,6 +181,7 @@ class Authenticator:
             environments=frozenset({environment}),
             permissions=key_permissions(read=row["read"], write=row["write"]),
             name=row["name"] or "",
+            resource_key=row["resource_key"],
         )
         return Identified(principal=principal, environments=frozenset({environment}), row=row)
 

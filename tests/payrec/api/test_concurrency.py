@@ -16,7 +16,8 @@ from payrec.domain.scope import TenantScope
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.storage.match_proposals import MatchProposalStore
 from payrec.storage.tenants import TenantStore, scope_of
-from support.contention import compete, put, violations
+from support.contention import compete, put
+from support.invariants import violations
 from support.places import look, wait_for
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 CLIENTS = 32
 SOAK_SECONDS = float(os.environ.get("PAYREC_SOAK_SECONDS", "6"))
-OVER_ALLOCATED = "allocated beyond the amount"
+OVER_ALLOCATED = "within_the_amount"
 
 
 @dataclass(slots=True, kw_only=True)

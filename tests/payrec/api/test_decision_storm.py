@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
-from support.contention import compete, violations
+from support.contention import compete
+from support.invariants import deadlocks, violations
 from support.matching_world import World, matching_world
-from support.places import look
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
 
@@ -167,8 +167,7 @@ async def test_whatever_all_decide_at_once_nothing_breaks(world: World, addresse
     assert {(status, code) for _, status, code in storm.answers if status >= 400} <= REFUSALS
     done = {name for name, status, _ in storm.answers if status < 300}
     assert done == {"accept", "reject", "reverse", "state", "many", "void", "ignore", "upload", "run"}
-    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-    assert await look(addresses.superuser_url, deadlocks) == [(0,)]
+    assert await deadlocks(addresses.superuser_url) == 0
     upkeep = world.service.factory.upkeep
     await upkeep.create_audit_sealer().seal(world.scope, "test")
     verified = await upkeep.create_audit_verification_service().verify(world.scope, {})

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from support.contention import violations
 from support.events import told_of
+from support.invariants import violations
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 from support.wire import code, fields, problem, rows

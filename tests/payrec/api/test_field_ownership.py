@@ -136,3 +136,20 @@ async def test_a_key_in_rotation_is_active(kept: Tenant, acme: Tenant, registry:
         ("operator", "api_key.promoted"),
     ]
     assert log[0]["after"]["resource"] == "n/kept"
+
+
+async def test_a_request_repeated_with_the_key_that_took_the_other_s_place_is_done_once(
+    kept: Tenant, registry: TenantResourceService
+) -> None:
+    tenant_id, body = UUID(kept.id), {"direction": "credit", "currency": "EUR", "amount": "1.00"}
+    answers = []
+    for name in ("books", "books", "shop"):
+        key = await registry.mint(tenant_id, name=name, environment="production", read=True, write=True)
+        await registry.promote(tenant_id, key.key_id, retire_until=datetime.now(UTC) + timedelta(hours=1))
+        headers = {"X-Tenant-Id": kept.id, "X-Environment": "production", "X-Api-Key": key.text}
+        asked = headers | {"Idempotency-Key": "invoice-1"}
+        answers.append(await ask(kept, "POST", "/expected-transactions", asked, json=body))
+    first, again, other = answers
+    assert [answer.status_code for answer in answers] == [201, 201, 201]
+    assert (again.json(), again.headers["Idempotency-Replayed"]) == (first.json(), "true")
+    assert other.json()["id"] != first.json()["id"]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
-from support.places import look
+from support.invariants import deadlocks
 from support.postgres import cloned
 from support.posting_storm import REFUSALS, Books, Storm, is_what_is_matched
 from support.postings import numbered, postings
@@ -95,5 +95,4 @@ async def test_whatever_all_decide_at_once_the_books_are_what_is_matched(
         made = Counter(posting["sourceId"] for posting in found if posting["kind"] == "match")
         assert set(made.values()) <= {1}
     assert {posting["kind"] for posting in await postings(acme)} >= (KINDS if SOAK_SECONDS >= SOAK else {"match"})
-    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-    assert await look(addresses.superuser_url, deadlocks) == [(0,)]
+    assert await deadlocks(addresses.superuser_url) == 0

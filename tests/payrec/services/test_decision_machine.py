@@ -21,8 +21,8 @@ from payrec.services.match_ends import taken_of
 from payrec.services.work import Unit
 from payrec.storage import allocations
 from payrec.storage.allocations import AllocationStore
-from support.contention import violations
 from support.decision_machine import LIMIT, DecisionMachine
+from support.invariants import violations
 from support.matching_world import World
 from support.postgres import cloned
 from support.service import make_config, running

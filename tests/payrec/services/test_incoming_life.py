@@ -18,7 +18,7 @@ from payrec.domain.incoming_states import INCOMING_STATES
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.services import incoming_states
 from payrec.storage.incoming_states import IncomingStateStore
-from support.contention import violations
+from support.invariants import violations
 from support.matching_world import World, matching_world
 from support.postgres import cloned
 from support.service import make_config, running

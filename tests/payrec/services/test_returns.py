@@ -18,7 +18,7 @@ from payrec.services import returns
 from payrec.services.return_ledger import ReturnLedger, Wanted
 from payrec.services.returns import LINKS_PER_COMMIT_MAX
 from payrec.storage.returns import ReturnStore
-from support.contention import violations
+from support.invariants import violations
 from support.matching_world import World, matching_world
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
