@@ -129,7 +129,7 @@ def retry_after_of(value: str | None, *, now: datetime) -> timedelta | None:
         return timedelta(seconds=min(int(text[:9]), 10**8))
     try:
         instant = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year or an offset may have any number of digits
         return None
     instant = instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant
     return max(instant - now, timedelta())

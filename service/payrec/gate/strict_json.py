@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 from payrec.constants import JSON_DEPTH_MAX
@@ -23,7 +24,11 @@ def parse_json(body: bytes) -> Any:
         _check_depth(body)
     try:
         return json.loads(
-            body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique, parse_int=_bounded_int
+            body.decode("utf-8"),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_unique,
+            parse_int=_bounded_int,
+            parse_float=_finite_float,
         )
     except UnicodeDecodeError:
         raise BadRequestError("the body is not UTF-8") from None
@@ -39,6 +44,13 @@ def _bounded_int(text: str) -> int:
     if len(text) > 40:
         raise BadRequestError("a number has too many digits")
     return int(text)
+
+
+def _finite_float(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        raise BadRequestError("a number is too large")
+    return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 from urllib.parse import quote
@@ -20,6 +21,8 @@ VARIES: Final = {"Vary": "Accept"}
 """Headers of every answer where JSON or CSV is the client's choice."""
 
 _JSON: Final = "application/json"
+_WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?", re.ASCII)
+"""How much something is wanted (RFC 9110, section 12.4.2); what is no weight is none."""
 _UNSAFE: Final = frozenset('"\\/:*?<>|%;')
 """What some browser or file system takes for something else."""
 
@@ -72,8 +75,5 @@ def _quality(accepted: str, media_type: str) -> float:
     for part in accepted.split(","):
         name, *parameters = (text.strip().lower() for text in part.split(";"))
         weights = [text.removeprefix("q=") for text in parameters if text.startswith("q=")]
-        try:
-            found[name] = float(weights[0]) if weights else 1.0
-        except ValueError:
-            found[name] = 0.0
+        found[name] = float(weights[0]) if weights and _WEIGHT.fullmatch(weights[0]) else float(not weights)
     return next((found[name] for name in ranges if name in found), 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +14,7 @@ def strict_json(text: bytes) -> dict[str, Any]:
     :raises ValueError: when it is anything else
     """
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if not isinstance(document, dict):
@@ -28,6 +29,13 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError("a name comes twice")
         document[name] = value
     return document
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError("a number beyond the largest")
+    return found
 
 
 def _refuse_constant(_: str) -> None:

@@ -37,6 +37,37 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
     assert refused.value.code == "rate_malformed"
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "detail"),
+    [
+        ("x", "rate_malformed", 'must be a decimal string such as "1.0856", without sign or exponent'),
+        ("1" * 28, "rate_malformed", 'must be a decimal string such as "1.0856", without sign or exponent'),
+        ("0.0000000000001", "rate_max_places", "must have at most 12 decimal places"),
+        ("0", "rate_not_positive", "must be more than zero"),
+        ("0.000000000000", "rate_not_positive", "must be more than zero"),
+        ("1000000000000000", "rate_max_digits", "must have at most 15 significant digits"),
+    ],
+)
+def test_a_rate_beyond_its_limits_says_which(text: str, code: str, detail: str) -> None:
+    with pytest.raises(FxRateError) as refused:
+        parse_rate(text)
+    assert (refused.value.code, refused.value.detail, str(refused.value)) == (code, detail, detail)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("999999999999999", FxRate(10**15 - 1, 0)),
+        ("0.000000000001", FxRate(1, 12)),
+        ("12345678901234.000000000000", FxRate(12345678901234, 0)),
+        ("1.0", FxRate(1, 0)),
+        ("10", FxRate(10, 0)),
+    ],
+)
+def test_a_rate_at_its_limits_is_read(text: str, rate: FxRate) -> None:
+    assert parse_rate(text) == rate
+
+
 @given(MANTISSAS, PLACES)
 def test_the_other_way_round_is_right_to_its_digits(mantissa: int, places: int) -> None:
     exact = Fraction(10**places, mantissa)

@@ -107,7 +107,10 @@ def test_what_a_principal_opens() -> None:
     assert [environment for environment in ENVIRONMENTS if bound.opens(environment)] == ["test"]
     assert all(ANONYMOUS.opens(environment) for environment in ENVIRONMENTS)
     assert not bound.may(Permission.READ)
-    assert engine_principal("1", TENANT, "test").may(Permission.MATCHES_ACCEPT)
+    engine = engine_principal("1", TENANT, "test")
+    assert engine.may(Permission.MATCHES_ACCEPT)
+    assert engine.tenant_id == TENANT
+    assert [environment for environment in ENVIRONMENTS if engine.opens(environment)] == ["test"]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,8 @@ def test_what_a_principal_opens() -> None:
         {"kind": "user", "id": ID},
         {"kind": "api_key", "id": ID, "tenant_id": TENANT, "environments": frozenset({"test"})},
         {"kind": "api_key", "id": ID, "tenant_id": TENANT, "public_id": "Ab1"},
+        {"kind": "api_key", "tenant_id": TENANT, "public_id": "Ab1", "environments": frozenset({"test"})},
+        {"kind": "api_key", "id": ID, "public_id": "Ab1", "environments": frozenset({"test"})},
         {
             "kind": "api_key",
             "id": ID,

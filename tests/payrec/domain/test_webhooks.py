@@ -83,6 +83,7 @@ def test_a_receiver_may_ask_for_more_time_not_for_less(attempts: int, asked: tim
         (None, None),
         ("²", None),
         ("Sun, 99 Nov 2026 07:02:00 GMT", None),
+        ("Sun, 22 Nov 99999999999999999999 07:02:00 GMT", None),
     ],
 )
 def test_retry_after(value: str | None, seconds: int | None) -> None:

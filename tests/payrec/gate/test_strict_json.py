@@ -25,6 +25,7 @@ MALFORMED = {
     "NaN": b'{"amountMinor": NaN}',
     "Infinity": b'{"amountMinor": Infinity}',
     "negative Infinity": b'{"amountMinor": -Infinity}',
+    "a number beyond the largest": b'{"amountMinor": 1e999}',
     "a name twice": b'{"currency": "EUR", "currency": "USD"}',
     "a name twice, deep": b'{"metadata": {"a": "1", "a": "2"}}',
     "a name twice, once escaped": b'{"currency": "EUR", "\\u0063urrency": "USD"}',
