@@ -33,6 +33,9 @@ ALLOCATOR: Final = ("_RJEM_MALLOC_CONF", "dirty_decay_ms:3000,muzzy_decay_ms:300
 By itself it gives back what the next step of a run asks for again, which takes a fifth of the run's processor time.
 """
 
+ACTIONS: Final = ("api", "upload", "matching", "provisioning", "webhooks", "operator")
+"""What `payrec bench` measures by itself."""
+
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
@@ -250,13 +253,23 @@ def _root(text: str) -> tuple[int, str]:
 
 
 def _add_bench(commands: Any) -> None:
-    actions = commands.add_parser("bench", help="measure this version on this machine").add_subparsers(
-        dest="action", required=True, metavar="ACTION"
+    parser = commands.add_parser("bench", help="measure this version on this machine, each figure beside its yardstick")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for action in ("all", *ACTIONS):
+        what = "every figure" if action == "all" else f"the figures of {action}"
+        own = actions.add_parser(action, help=f"{what}, in one table; from a checkout")
+        own.add_argument("--json", type=Path, metavar="FILE", help="write what was measured; other rows there stay")
+        size = own.add_mutually_exclusive_group()
+        size.add_argument("--quick", action="store_true", help="small sizes, for the ratios alone: two minutes for all")
+        if action == "matching":
+            _add_bench_rows(own, size)
+
+
+def _add_bench_rows(matching: argparse.ArgumentParser, source: Any) -> None:
+    source.add_argument(
+        "--data", type=Path, help="measure one run: directory of expected.parquet, incoming.parquet, fx.json"
     )
-    matching = actions.add_parser("matching", help="how fast and how right matching is, on given or generated data")
-    source = matching.add_mutually_exclusive_group(required=True)
-    source.add_argument("--data", type=Path, help="directory of expected.parquet, incoming.parquet and fx.json")
-    source.add_argument("--rows", type=_count, help="generate so many rows a side")
+    source.add_argument("--rows", type=_count, help="measure one run: generate so many rows a side")
     matching.add_argument("--seed", type=int, default=1, help="of generated data (default 1)")
     matching.add_argument("--preset", choices=("base", "hard"), default="base", help="of generated data")
     matching.add_argument("--history", type=Path, help="directory with the accepted past, truth.parquet included")
@@ -264,7 +277,6 @@ def _add_bench(commands: Any) -> None:
     matching.add_argument("--new-lines", type=_count, default=0, help="match all but the last N lines first, untimed")
     matching.add_argument("--permute", type=int, metavar="SEED", help="shuffle both sides before they are loaded")
     matching.add_argument("--repeat", type=_count, default=1, metavar="K", help="run K times (default 1)")
-    matching.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured")
 
 
 def _number(smallest: int, largest: int) -> Callable[[str], int]:

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench_api import BODY, load, raw, serve_real, wait_for
 
+from payrec.bench.figures import write_taken
 from payrec.config import RATE_LIMIT_MAX, Config
 from support.postgres import cloned, server
 from support.service import ENCRYPTION_KEY, PEPPER, RATE_LIMITS, free_port, make_config, running
@@ -70,7 +71,7 @@ async def compare(arguments: argparse.Namespace, limited: int, unlimited: int, r
     with_limits, without = statistics.mean(rates[limited]), statistics.mean(rates[unlimited])
     ratios = [ours / theirs for ours, theirs in zip(rates[limited], rates[unlimited], strict=True)]
     print(f"limited {with_limits:.0f}/s, unlimited {without:.0f}/s, median ratio {statistics.median(ratios):.2f}")
-    print(f"ratio {with_limits / without:.2f} (goal 0.90)")
+    write_taken(arguments.json, {"limited": (with_limits, without)})
 
 
 if __name__ == "__main__":
@@ -78,4 +79,5 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--json", type=Path)
     asyncio.run(main(parser.parse_args()))

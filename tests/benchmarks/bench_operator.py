@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import psutil
 import psycopg
 
+from payrec.bench.figures import write_taken
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.charts import tenant_definition
 from support.commands import Running
@@ -88,10 +89,11 @@ def _postmaster(database: EmbeddedDatabase) -> int:
     return parent.pid
 
 
-def memory(running: Running) -> str:
-    """Return what the operator's process has in memory, and how much of that is no file's."""
+def memory(running: Running) -> float:
+    """Return the MiB that the operator's process has in memory; print how much of that is no file's."""
     found = psutil.Process(running.process.pid).memory_full_info()
-    return f"RSS {found.rss / 2**20:.0f} MiB, of which its own {found.uss / 2**20:.0f}"
+    print(f"RSS {found.rss / 2**20:.0f} MiB, of which its own {found.uss / 2**20:.0f}")
+    return float(found.rss / 2**20)
 
 
 def versions(tenants: Tenants) -> dict[str, str]:
@@ -108,7 +110,7 @@ def ready(tenants: Tenants) -> int:
     return sum(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def one_by_one(tenants: Tenants) -> None:
+def one_by_one(tenants: Tenants) -> dict[str, float]:
     """Measure from the creation of one Tenant to Ready, and from the end of a Secret to the next."""
     created, back = [], []
     for number in range(5):
@@ -124,10 +126,11 @@ def one_by_one(tenants: Tenants) -> None:
         back.append(time.perf_counter() - began)
     print(f"4 environments, 2 keys: ready after {statistics.median(created):.2f} s (worst {max(created):.2f}; goal 3)")
     print(f"a Secret that is deleted: back after {statistics.median(back):.2f} s (worst {max(back):.2f}; goal 3)")
+    return {"ready": statistics.median(created), "secret": statistics.median(back)}
 
 
-def many(tenants: Tenants, count: int) -> None:
-    """Measure how long as many Tenants take that are created at once."""
+def many(tenants: Tenants, count: int) -> dict[str, float]:
+    """Measure how many seconds as many Tenants take that are created at once."""
     there, before = ready(tenants), requests(tenants.api)
     began = time.perf_counter()
     for number in range(count):
@@ -146,9 +149,10 @@ def many(tenants: Tenants, count: int) -> None:
     asked = sum(made[verb] - before.get(verb, 0.0) for verb in made if verb != "LIST") / count - 1
     print(f"{count} Tenants of 2 environments and 2 keys created at once: ready after {seconds:.0f} s ({rate:.1f}/s)")
     print(f"requests to the API server for each of them: {asked:.1f}")
+    return {"many": seconds, "requests": asked}
 
 
-def at_rest(api: Api, running: Running, seconds: float) -> None:
+def at_rest(api: Api, running: Running, seconds: float) -> dict[str, float]:
     """Measure what the Tenants cost when nothing happens."""
     process = psutil.Process(running.process.pid)
     before, cpu, began = requests(api), process.cpu_times(), time.perf_counter()
@@ -159,7 +163,8 @@ def at_rest(api: Api, running: Running, seconds: float) -> None:
     told = ", ".join(f"{verb} {count:.0f}" for verb, count in sorted(made.items()) if count) or "none"
     rate, patches = sum(made.values()) / elapsed, made.get("PATCH", 0.0)
     print(f"at rest: {rate:.2f} requests/s (goal 1): {told}; of these PATCH {patches:.0f} (goal 0)")
-    print(f"at rest: CPU {share * 100:.1f} % of a core (goal 5), {memory(running)} (goal 250)")
+    print(f"at rest: CPU {share * 100:.1f} % of a core (goal 5)")
+    return {"idle_requests": rate, "idle_patches": patches, "idle_cpu": share * 100, "memory": memory(running)}
 
 
 def resumed(operators: Operators, running: Running) -> float:
@@ -179,25 +184,26 @@ def main(arguments: argparse.Namespace) -> None:
             tenants = Tenants(plane.api, "default")
             with operators.started() as running:
                 time.sleep(IDLE_SECONDS)
-                print(f"without Tenants: {memory(running)} (goal 120)")
-                one_by_one(tenants)
+                taken = {"memory_alone": memory(running)}
+                taken |= one_by_one(tenants)
                 spent = Spent(running, plane, database)
-                many(tenants, arguments.tenants)
+                taken |= many(tenants, arguments.tenants)
                 print(spent)
                 time.sleep(period)  # everything has been looked at once more
-                at_rest(plane.api, running, arguments.seconds)
+                taken |= at_rest(plane.api, running, arguments.seconds)
             before = versions(tenants)
             began = time.perf_counter()
             with operators.started() as running:
                 spent = Spent(running, plane, database)
                 count = ready(tenants)
                 wait_until("all of them", lambda: resumed(operators, running) >= count, seconds=3600)
-                print(
-                    f"restart with {count} Tenants: all looked at after {time.perf_counter() - began:.1f} s (goal 60)"
-                )
+                taken["restart"] = time.perf_counter() - began
+                print(f"restart with {count} Tenants: all looked at after {taken['restart']:.1f} s")
                 print(spent)
                 written = sum(before.get(uid) != version for uid, version in versions(tenants).items())
                 print(f"restart: {written} of {len(before)} Tenants and Secrets written to (goal 0)")
+                taken["restart_writes"] = float(written)
+    write_taken(arguments.json, taken)
 
 
 if __name__ == "__main__":
@@ -205,4 +211,5 @@ if __name__ == "__main__":
     parser.add_argument("--tenants", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--period", type=int, default=300)
+    parser.add_argument("--json", type=Path)
     main(parser.parse_args())

@@ -34,6 +34,7 @@ from pydantic_core import from_json
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from payrec.bench.figures import write_taken
 from payrec.config import Config
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
@@ -45,6 +46,9 @@ from support.service import Service, Tenant, free_port, make_config, running
 from support.tenant_data import scope_of_tenant
 from support.wire import until
 from support.worker_process import worker_process
+
+Taken = dict[str, float | tuple[float, float]]
+"""Figures by name, with those of their yardsticks."""
 
 RESOURCES = 20_000
 """Resources that the events of a backlog are about."""
@@ -142,8 +146,8 @@ def backlog(url: str, scope: TenantScope, events: int) -> None:
         connection.execute("INSERT INTO control.unsealed_change VALUES (%s, %s)", (UUID(int=1), scope.environment_id))
 
 
-async def drain(service: Service, url: str, config: Config, events: int) -> None:
-    """Measure how fast a backlog drains."""
+async def drain(service: Service, url: str, config: Config, events: int) -> Taken:
+    """Measure how fast a backlog drains, in events a second, beside the bare client."""
     tenant = await service.tenant("drained", environments=["production"])
     scope = await scope_of_tenant(service.factory, tenant)
     async with hooked(tenant) as receiver:
@@ -167,7 +171,9 @@ async def drain(service: Service, url: str, config: Config, events: int) -> None
         wrong += place <= at.get(resource, 0)
         at[resource] = place
     print(f"       {len(seen)} messages, {len(places)} events, {wrong} out of the order of their resource")
-    print(f"       a bare aiohttp client, same receiver: {await bare():.0f}/s")
+    beside = await bare()
+    print(f"       a bare aiohttp client, same receiver: {beside:.0f}/s")
+    return {"drain": (events / seconds, beside), "disorder": float(wrong + abs(events - len(places)))}
 
 
 async def bare(count: int = 10_000, at_once: int = 32) -> float:
@@ -188,7 +194,7 @@ async def bare(count: int = 10_000, at_once: int = 32) -> float:
     return rate
 
 
-async def lag(service: Service, config: Config, seconds: float, rate: int) -> None:
+async def lag(service: Service, config: Config, seconds: float, rate: int) -> Taken:
     """Measure the time from an event to its first attempt, at a steady rate."""
     tenant = await service.tenant("lagging", environments=["production"])
     body = {"direction": "credit", "amount": "123.45", "currency": "EUR"}
@@ -208,9 +214,10 @@ async def lag(service: Service, config: Config, seconds: float, rate: int) -> No
         f"lag: {count / took:.0f} events/s over HTTP: p50 {lags[len(lags) // 2] * 1000:.0f} ms,"
         f" p99 {lags[int(len(lags) * 0.99)] * 1000:.0f} ms, longest {lags[-1] * 1000:.0f} ms"
     )
+    return {"lag_p99": lags[int(len(lags) * 0.99)] * 1000}
 
 
-async def cost(service: Service, changes_: int = 1_500) -> None:
+async def cost(service: Service, changes_: int = 1_500) -> Taken:
     """Measure what telling the sealer adds to a change, alternating with changes that do not tell."""
     tenant = await service.tenant("costly", environments=["production"])
     scope = await scope_of_tenant(service.factory, tenant)
@@ -230,9 +237,10 @@ async def cost(service: Service, changes_: int = 1_500) -> None:
     changes._FINISH = telling  # type: ignore[misc]
     with_it, without = (statistics.median(taken) * 1000 for taken in times.values())
     print(f"cost: a change {with_it:.3f} ms, without telling {without:.3f} ms: {with_it - without:+.3f} ms (medians)")
+    return {"cost": (with_it, without)}
 
 
-async def idle(config: Config, seconds: float) -> None:
+async def idle(config: Config, seconds: float) -> Taken:
     """Measure the CPU of a worker that has nothing to do."""
     async with worker_process(config, lease=15) as worker:
         await asyncio.sleep(3)
@@ -240,6 +248,7 @@ async def idle(config: Config, seconds: float) -> None:
         await asyncio.sleep(seconds)
         used = _cpu_seconds(worker.pid) - before
     print(f"idle: {used / seconds * 100:.2f} % of a core")
+    return {"idle": used / seconds * 100}
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -253,14 +262,16 @@ async def main(arguments: argparse.Namespace) -> None:
         config = make_config(database)
         async with running(config, worker=False) as service:
             print(datetime.now(UTC).date(), f"{os.cpu_count()} cores")
+            taken: Taken = {}
             if "cost" in arguments.only:
-                await cost(service)
+                taken |= await cost(service)
             if "idle" in arguments.only:
-                await idle(config, arguments.seconds)
+                taken |= await idle(config, arguments.seconds)
             if "lag" in arguments.only:
-                await lag(service, config, arguments.seconds, arguments.rate)
+                taken |= await lag(service, config, arguments.seconds, arguments.rate)
             if "drain" in arguments.only:
-                await drain(service, database.superuser_url, config, arguments.events)
+                taken |= await drain(service, database.superuser_url, config, arguments.events)
+            write_taken(arguments.json, taken)
 
 
 if __name__ == "__main__":
@@ -269,4 +280,5 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--rate", type=int, default=100)
     parser.add_argument("--only", nargs="+", default=["cost", "idle", "lag", "drain"])
+    parser.add_argument("--json", type=Path)
     asyncio.run(main(parser.parse_args()))

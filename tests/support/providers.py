@@ -42,7 +42,7 @@ class Person:
 
 def person(tenant_id: str, *roles: str, **given: Any) -> Person:
     """Return somebody new."""
-    return Person(username=f"user-{uuid4()}", tenant_id=tenant_id, roles=roles, **given)
+    return Person(tenant_id=tenant_id, roles=roles, **{"username": f"user-{uuid4()}", **given})
 
 
 class Provider(ABC):

@@ -1,4 +1,4 @@
-"""The yardstick of matching: data sets with known truth, the very run of the product over them, and what it got right.
+"""Speed, in figures beside their yardsticks; and of matching data with known truth, its run, and what it got right.
 
 Nothing of the service imports it; ``payrec bench`` does.
 """

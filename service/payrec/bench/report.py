@@ -53,6 +53,7 @@ def document(outcome: Outcome, checks: Checks, measures: Measures | None) -> dic
         "reversalsProposed": checks.reversals_proposed,
         "doubleAllocations": checks.double_allocations,
     }
+    found["figures"] = figures(outcome, measures)
     if measures is not None:
         found |= {
             "total": _score(measures.total),
@@ -64,6 +65,20 @@ def document(outcome: Outcome, checks: Checks, measures: Measures | None) -> dic
             "riskCoverage": _curve(measures.curve),
             "amountOnlyAutoAccepted": measures.amount_only_auto,
         }
+    return found
+
+
+def figures(outcome: Outcome, measures: Measures | None) -> dict[str, list[float]]:
+    """Return what the registry of figures names of a run; its yardstick is its own reading and writing alone."""
+    seconds = outcome.timing.seconds
+    found = {
+        "run": [seconds["total"], seconds["total"] - seconds["engine"]],
+        "memory": [float(outcome.peak_rss_mib)],
+    } | {name: [seconds[name]] for name in ("read", "engine", "commit")}
+    if measures is not None:
+        total = measures.total
+        shares = {"f1": total.f1, "precision": total.auto_precision, "coverage": total.auto_coverage}
+        found |= {name: [share or 0.0] for name, share in shares.items()}
     return found
 
 

@@ -1,4 +1,7 @@
-"""``payrec bench``: how fast matching is here, and how right, on given or on generated data with known truth."""
+"""``payrec bench``: how fast this version is here, each figure beside its yardstick, and how right matching is.
+
+Matching on given rows, or on generated ones with known truth, needs nothing but the package.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any, Final
 
 import psycopg
 
-from payrec.bench import dataset, measure, report
+from payrec.bench import dataset, figures, measure, programs, report
 from payrec.bench.dataset import DataSet
 from payrec.bench.generator import generate
 from payrec.bench.run import Bench, Outcome, Plan
@@ -26,6 +29,7 @@ from payrec.commands.terminal import RIGHT, complain, say, table
 from payrec.config import Config, load_config
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.errors import ConfigurationError, PayrecError
+from payrec.factory.context import SystemClock
 from payrec.logs import configure_logging
 
 DATABASE_NAME: Final = "payrec"
@@ -39,10 +43,43 @@ WAL_MIB_MAX: Final = 8_192
 
 MEBIBYTE: Final = 1024 * 1024
 
+OF_ROWS: Final = {
+    "seed": 1, "preset": "base", "history": None, "out": None, "new_lines": 0, "permute": None, "repeat": 1
+}  # fmt: skip
+"""Arguments of one run, and what they are unless given."""
+
+OF_ROWS_TOLD: Final = ", ".join(f"--{name.replace('_', '-')}" for name in OF_ROWS)
+
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, and tell; 1 when the runs over the same rows differ."""
+    """Measure, and tell."""
     interruptible()
+    # A run over rows of one's own, or the figures of the registry.
+    if arguments.action == "matching" and (arguments.data is not None or arguments.rows is not None):
+        return _run_matching(arguments)
+    if arguments.action == "matching" and any(getattr(arguments, name) != usual for name, usual in OF_ROWS.items()):
+        raise ConfigurationError(f"--rows or --data is missing: {OF_ROWS_TOLD} are of one run")
+    return _run_programs(arguments)
+
+
+def _run_programs(arguments: argparse.Namespace) -> int:
+    """Measure the figures of an action; 1 when a ratio is beyond its limit."""
+    _check_json(arguments.json)
+    registry = figures.read_programs(programs.REGISTRY)
+    wanted = programs.chosen(registry, arguments.action, quick=arguments.quick)
+    results = programs.measure(wanted, quick=arguments.quick, tell=complain, now=SystemClock().now)
+    widths: list[int | str] = [0, RIGHT, 0, RIGHT, RIGHT, RIGHT, 0]
+    say(table(figures.COLUMNS, figures.rows(results), widths=widths))
+    if arguments.json is not None:
+        figures.write_results(arguments.json, results, registry)
+    refused = [result.figure for result in results if result.is_refused]
+    for figure in refused:
+        complain(f"{figure.name}: the ratio is beyond {figure.refused_beyond:g}")
+    return 1 if refused else 0
+
+
+def _run_matching(arguments: argparse.Namespace) -> int:
+    """Measure one run, and tell; 1 when the runs over the same rows differ."""
     data, past = _data(arguments)
     plan = Plan(new_lines=arguments.new_lines, permute=arguments.permute, repeat=arguments.repeat)
     outcome = _measured(data, plan, past)
@@ -67,12 +104,16 @@ def _data(arguments: argparse.Namespace) -> tuple[DataSet, DataSet | None]:
             arguments.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"--out {arguments.out} cannot be made: {error.strerror}") from None
-    if arguments.json is not None and not arguments.json.parent.is_dir():
-        raise ConfigurationError(f"--json {arguments.json.parent} is no directory")
+    _check_json(arguments.json)
     past = dataset.read(arguments.history, truth_required=True) if arguments.history is not None else None
     if arguments.data is not None:
         return dataset.read(arguments.data), past
     return generate(rows=arguments.rows, seed=arguments.seed, preset=arguments.preset), past
+
+
+def _check_json(path: Path | None) -> None:
+    if path is not None and not path.parent.is_dir():
+        raise ConfigurationError(f"--json {path.parent} is no directory")
 
 
 def _measured(data: DataSet, plan: Plan, past: DataSet | None) -> Outcome:

@@ -220,8 +220,8 @@ def test_a_directory_that_is_wrong_is_one_line_before_anything_is_started(payrec
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["--rows", "10", "--data", "x"],
+        ["--rows", "10", "--quick"],
         ["--rows", "0"],
         ["--rows", "9999999"],
         ["--rows", "10", "--preset", "soft"],
@@ -233,6 +233,11 @@ def test_a_wrong_command_line_is_refused(arguments: list[str], capsys: pytest.Ca
         main(["bench", "matching", *arguments])
     assert caught.value.code == 2
     assert "payrec bench matching" in capsys.readouterr().err
+
+
+def test_an_argument_of_one_run_needs_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "matching", "--seed", "5"]) == 2
+    assert "--rows or --data is missing" in capsys.readouterr().err
 
 
 def test_a_database_needs_its_administrator_too(payrec: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,8 @@ POLICY = {
     "form-action": "'self'",
     "base-uri": "'none'",
     "frame-ancestors": "'none'",
+    "require-trusted-types-for": "'script'",
+    "trusted-types": "payrec-fragments",
 }
 
 

@@ -1,7 +1,7 @@
 // A file is chosen or dropped, looked at before anything is stored, corrected where it was read wrongly, and uploaded.
 import { announce, foreign } from "./console.js";
 import { corrections, dialectWith, merged, showDialect } from "./dialect.js";
-import { newIdempotencyKey, rest } from "./rest.js";
+import { change, isRefusal, newIdempotencyKey } from "./rest.js";
 import { send } from "./upload.js";
 
 const ACCOUNTS_ASKED = 20;
@@ -99,7 +99,7 @@ async function upload() {
     // What is not made is there already: these bytes had come before.
     location.assign(`${form.dataset.imports}/${answer.body.id}${answer.status === 200 ? "#again" : ""}`);
   } catch (problem) {
-    if (problem.status) uploadKey = null;
+    if (isRefusal(problem)) uploadKey = null;
     refused(problem);
   }
   return undefined;
@@ -273,8 +273,9 @@ async function saveProfile() {
   if (!name) return at("profile-name").focus();
   const source = { name, kind: "upload", format, profile: dialectWith(corrections()) };
   try {
-    const { body: saved } = await rest("POST", "/data-sources", { body: source });
-    form.elements.dataSourceId.add(new Option(saved.name, saved.id));
+    const { body: saved } = await change("/data-sources", source);
+    // An option has text alone, so what hides in the name is named there as well.
+    form.elements.dataSourceId.add(new Option(foreign(saved.name, { length: Infinity }).textContent, saved.id));
     at("profile-saved").textContent = texts.saved;
   } catch (problem) {
     refused(problem);

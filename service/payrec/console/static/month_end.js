@@ -1,6 +1,6 @@
 // Each account's statement is asked for by itself, so that a slow one keeps nobody waiting; periods are locked and reopened.
 import { announce, foreign } from "./console.js";
-import { fragment, newIdempotencyKey, place, rest } from "./rest.js";
+import { change, fragment, place } from "./rest.js";
 
 const AT_ONCE = 3;
 const ANSWER_MS = 75_000;
@@ -45,8 +45,6 @@ for (let number = 0; number < AT_ONCE; number += 1) loadNext();
 at("print").hidden = false;
 at("print").addEventListener("click", () => window.print());
 
-let lockKey = null;
-at("lock")?.addEventListener("input", () => { lockKey = null; });
 at("lock")?.addEventListener("submit", async (event) => {
   event.preventDefault();
   const form = event.target;
@@ -54,13 +52,11 @@ at("lock")?.addEventListener("submit", async (event) => {
   const given = { through: form.elements.through.value, reason: form.elements.reason.value };
   if (form.elements.account.value) given.account = form.elements.account.value;
   if (form.elements.override.checked) given.override = true;
-  lockKey ??= newIdempotencyKey();
   await decided(refused, form, async () => {
-    await rest("POST", "/period-locks", { body: given, idempotencyKey: lockKey });
+    await change("/period-locks", given);
     announce(texts.locked);
     location.reload();
   }, (problem) => {
-    lockKey = null;
     at("lock-override").hidden = problem.code !== "period_incomplete";
   });
 });
@@ -68,7 +64,7 @@ at("lock")?.addEventListener("submit", async (event) => {
 let reopening = null;
 for (const button of document.querySelectorAll("[data-reopen]")) {
   button.addEventListener("click", () => {
-    reopening = { id: button.dataset.reopen, version: button.dataset.version, key: newIdempotencyKey() };
+    reopening = { id: button.dataset.reopen, version: button.dataset.version };
     at("reopen-day").textContent = texts.reopening.replace("{day}", button.dataset.day);
     at("reopen-refused").hidden = true;
     at("reopen-reason").value = "";
@@ -79,14 +75,13 @@ at("reopen-close")?.addEventListener("click", () => at("reopen").close());
 at("reopen-form")?.addEventListener("submit", async (event) => {
   event.preventDefault();
   await decided(at("reopen-refused"), event.target, async () => {
-    const headers = { "If-Match": `"${reopening.version}"` };
-    const body = { reason: at("reopen-reason").value };
-    await rest("POST", `/period-locks/${reopening.id}/reopen`, { body, headers, idempotencyKey: reopening.key });
+    const { id, version } = reopening;
+    await change(`/period-locks/${id}/reopen`, { reason: at("reopen-reason").value }, { version });
     location.reload();
-  }, () => { reopening.key = newIdempotencyKey(); });
+  });
 });
 
-async function decided(refused, form, action, otherwise) {
+async function decided(refused, form, action, otherwise = () => {}) {
   const buttons = form.querySelectorAll("button");
   refused.hidden = true;
   for (const button of buttons) button.disabled = true;

@@ -48,8 +48,41 @@ export async function fragment(path, { signal, answerMs = ANSWER_MS, attempts = 
 
 /** Put a fragment that the server has made where an element's content is; nothing in it runs. */
 export function place(element, html) {
-  const parsedPage = new DOMParser().parseFromString(html, "text/html");
-  element.replaceChildren(...document.adoptNode(parsedPage.body).childNodes);
+  element.replaceChildren(...document.adoptNode(parsedPage(html).body).childNodes);
+}
+
+// The policy of our pages lets a text become elements by this alone, and so only what the console has answered does.
+const ofOurs = globalThis.trustedTypes?.createPolicy("payrec-fragments", { createHTML: (html) => html });
+
+/** Return the document of a fragment that the server has made, apart from the page. */
+export function parsedPage(html) {
+  return new DOMParser().parseFromString(ofOurs ? ofOurs.createHTML(html) : html, "text/html");
+}
+
+const unanswered = new Map();
+
+/**
+ * POST a change; `version` is what was looked at. What got no answer is sent again with the same key, however often
+ * the user tries, so it is done once.
+ */
+export async function change(path, body, { version } = {}) {
+  const action = JSON.stringify([path, body, version]);
+  const idempotencyKey = unanswered.get(action) ?? newIdempotencyKey();
+  unanswered.set(action, idempotencyKey);
+  const headers = version ? { "If-Match": `"${version}"` } : {};
+  try {
+    const answer = await rest("POST", path, { body, idempotencyKey, headers });
+    unanswered.delete(action);
+    return answer;
+  } catch (problem) {
+    if (isRefusal(problem)) unanswered.delete(action);
+    throw problem;
+  }
+}
+
+/** Tell whether a problem is the last word: after any other one, what was asked for may have been done all the same. */
+export function isRefusal({ status, code }) {
+  return status >= 400 && status < 500 && status !== 401 && code !== "idempotency_in_progress";
 }
 
 async function insistently(url, options, { signal, answerMs, attempts }) {

@@ -219,7 +219,6 @@ const decisions = new Decisions({
     kept.delete(itemPath(id));
     if (showing === id) await show(id);
   },
-  look: (id) => fragment(itemPath(id)),
   placeKey,
 });
 

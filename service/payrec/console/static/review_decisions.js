@@ -1,15 +1,16 @@
 // Decisions of the review page: each goes through the REST interface, with the version that was looked at.
 import { announce } from "./console.js";
+import { decidedOf, isLate } from "./decided.js";
 import { countDown, counted, minorOf, money, say, totals, typedOf } from "./review_texts.js";
-import { newIdempotencyKey, rest } from "./rest.js";
+import { change, rest } from "./rest.js";
 
 const UNDONE_MAX = 50;
+const TOLD_MAX = 5;
 
 export class Decisions {
   #view;
   #selected = new Map();
   #busy = false;
-  #keys = new Map();
 
   constructor(view) {
     this.#view = view;
@@ -33,7 +34,7 @@ export class Decisions {
     if (!this.changed()) return;
     const { id, version } = this.#view.article().dataset;
     const verb = this.#view.page.dataset.status === "proposed" ? "accept" : "approve";
-    await this.#decide(id, () => this.#post(`/matches/${id}/${verb}`, {}, version), verb === "approve" ? "approved" : "accepted");
+    await this.#decide(id, () => change(`/matches/${id}/${verb}`, {}, { version }), verb === "approve" ? "approved" : "accepted");
   }
 
   async reject() {
@@ -41,7 +42,7 @@ export class Decisions {
     const { id, version } = this.#view.article().dataset;
     const given = await this.#reason({ title: say("reject_title"), what: this.#title(), go: say("reject_go") });
     if (given === null) return;
-    await this.#decide(id, () => this.#post(`/matches/${id}/reject`, given ? { reason: given } : {}, version), "rejected");
+    await this.#decide(id, () => change(`/matches/${id}/reject`, given ? { reason: given } : {}, { version }), "rejected");
   }
 
   /** Match what would fit instead; a proposal of its own is accepted as it is. */
@@ -61,11 +62,9 @@ export class Decisions {
     const { id } = this.#view.article().dataset;
     const leg = { expectedTransactionId: expected, incomingTransactionId: incoming, amountMinor: Number(minor) };
     await this.#decide(id, async () => {
-      if (!match) return this.#post("/matches", { legs: [leg], reason: given });
-      const { headers } = await rest("GET", `/matches/${match}`);
-      return rest("POST", `/matches/${match}/accept`, {
-        body: given ? { reason: given } : {}, headers: { "If-Match": headers.get("ETag") },
-      });
+      if (!match) return change("/matches", { legs: [leg], reason: given });
+      const { body: { version } } = await rest("GET", `/matches/${match}`);
+      return change(`/matches/${match}/accept`, given ? { reason: given } : {}, { version });
     }, "picked");
   }
 
@@ -79,15 +78,21 @@ export class Decisions {
     }
     await this.#once(async () => {
       const verb = { accepted: "reverse", pending: "reject" }[last.kind];
-      if (verb) await this.#post(`/matches/${last.id}/${verb}`, { reason: say("undo_reason") });
-      // Whatever was taken back is not proposed again, unless that is forgotten as well.
+      if (verb) await change(`/matches/${last.id}/${verb}`, { reason: say("undo_reason") });
+      // Whatever was taken back is not proposed again, unless that is forgotten as well. If that gets no answer, it is
+      // all that is left to do.
+      this.#keep([...made.slice(0, -1), { ...last, kind: "rejected" }]);
       await rest("DELETE", `/matching/rejections/${last.id}`);
       this.#keep(made.slice(0, -1));
       announce(say(verb ? "undone" : "undone_rejection"));
-    }, (problem) => {
+    }, async (problem) => {
+      if (problem.status !== 404 && problem.status !== 409) return this.#failed(problem);
       // What somebody else has taken back already is no longer ours to undo.
-      if (problem.status === 404 || problem.status === 409) this.#keep(made.slice(0, -1));
+      this.#keep(made.slice(0, -1));
+      const { notice } = problem.status === 409 ? await decidedOf(last.id) : { notice: [] };
       this.#failed(problem);
+      if (notice.length) this.#outcome(say("second_was_later"), ...notice);
+      return undefined;
     });
     this.changed();
   }
@@ -123,9 +128,10 @@ export class Decisions {
     });
     if (given === null) return;
     await this.#once(async () => {
-      const { body } = await this.#post(`/matches/${verb}`, given ? { ids, reason: given } : { ids });
+      const { body } = await change(`/matches/${verb}`, given ? { ids, reason: given } : { ids });
       const done = body.results.filter((result) => result.status === 200);
-      const refused = body.results.filter((result) => result.status !== 200);
+      // What is refused is named by its place alone.
+      const refused = body.results.filter((result) => result.status !== 200).map((result) => ({ ...result, id: ids[result.index] }));
       for (const { id } of done) this.#did(id, verb === "accept" ? "accepted" : "rejected");
       const told = [counted("bulk_done", done.length)];
       if (refused.length) told.push(counted("bulk_refused", refused.length, { why: refused[0].problem?.title ?? "" }));
@@ -137,7 +143,7 @@ export class Decisions {
       countDown(others.length);
       if (ids.includes(shown)) await this.#view.leave(shown, told.join(" "));
       else announce(told.join(" "));
-      if (refused.length) this.#outcome(told.join(" "));
+      if (refused.length) this.#outcome(told.join(" "), ...(await this.#whoWasFirst(refused)));
     });
     this.changed();
   }
@@ -163,9 +169,10 @@ export class Decisions {
     form.onsubmit = (event) => {
       if (event.submitter?.value !== "go") return;
       event.preventDefault();
-      this.#splitGo(shown.dataset.id, exponent, form.reason.value).then(
-        () => dialog.close(), (problem) => { error.textContent = problem.message; error.hidden = false; },
-      );
+      this.#splitGo(shown.dataset.id, exponent, form.reason.value, dialog).catch((problem) => {
+        error.textContent = problem.message;
+        error.hidden = false;
+      });
     };
     dialog.showModal();
   }
@@ -216,40 +223,61 @@ export class Decisions {
     document.getElementById("split-total").textContent = told.filter(Boolean).join(" · ");
   }
 
-  async #splitGo(id, exponent, reason) {
+  async #splitGo(id, exponent, reason, dialog) {
     const given = this.#splitLegs(exponent);
     if (given.some(({ minor }) => minor === null)) throw new Error(say("split_amount"));
     const legs = given.filter(({ minor }) => minor > 0n).map(({ minor, ...leg }) => ({ ...leg, amountMinor: Number(minor) }));
     if (!legs.length) throw new Error(say("split_nothing"));
-    performance.mark("decision");
-    const { body } = await this.#post("/matches", { legs, reason });
-    this.#did(body.id, body.status === "accepted" ? "accepted" : "pending");
-    await this.#view.leave(id, say(body.status === "accepted" ? "split_done" : "pending"));
+    let refused = null;
+    await this.#decide(id, async () => {
+      const answer = await change("/matches", { legs, reason });
+      dialog.close();
+      return answer;
+    }, "split_done", async (problem) => {
+      // What is too much without anybody else is told beside what was typed.
+      const isDecided = isLate(problem) && (await decidedOf(id)).status !== this.#view.page.dataset.status;
+      if (!isDecided) {
+        refused = problem;
+        return undefined;
+      }
+      dialog.close();
+      return this.#refused(id, problem);
+    });
+    if (refused) throw refused;
   }
 
-  async #decide(id, send, told) {
+  async #decide(id, send, told, otherwise = (problem) => this.#refused(id, problem)) {
     await this.#once(async () => {
       performance.mark("decision");
       const { body } = await send();
       const isPending = body.status === "pending_approval";
       this.#did(body.id, { accepted: "accepted", pending_approval: "pending", rejected: "rejected" }[body.status]);
       await this.#view.leave(id, say(isPending ? "pending" : told));
-    }, (problem) => this.#refused(id, problem));
+    }, otherwise);
   }
 
   /** Tell who was first where somebody else has decided, and go on; otherwise tell what is wrong, and stay. */
   async #refused(id, problem) {
-    if (problem.status !== 409 && problem.status !== 412) return this.#failed(problem);
-    const seen = new DOMParser().parseFromString(await this.#view.look(id), "text/html");
-    const now = seen.querySelector("article");
-    if (now.dataset.status === this.#view.page.dataset.status) {
-      if (problem.status === 409) return this.#failed(problem, "gone");
+    if (!isLate(problem)) return this.#failed(problem);
+    const { status, notice } = await decidedOf(id);
+    if (status === this.#view.page.dataset.status) {
+      if (problem.status !== 412) return this.#failed(problem, "gone");
       await this.#view.refresh(id);
       return announce(say("changed"), { isAlert: true });
     }
     const said = say("second_was_later");
-    this.#outcome(said, ...document.adoptNode(now).querySelector(".notice").childNodes);
+    this.#outcome(said, ...notice);
     return this.#view.leave(id, document.getElementById("outcome").textContent);
+  }
+
+  /** Return who has decided the first of several that were refused, one after the other. */
+  async #whoWasFirst(refused) {
+    const told = [];
+    for (const { id, status } of refused.slice(0, TOLD_MAX)) {
+      const { notice } = status === 409 ? await decidedOf(id) : { notice: [] };
+      if (notice.length) told.push(document.createElement("br"), `${say("second_was_later")} `, ...notice);
+    }
+    return told;
   }
 
   #failed(problem, text = "failed") {
@@ -278,25 +306,11 @@ export class Decisions {
       await act();
     } catch (problem) {
       if (problem.status === undefined) throw problem;
-      await otherwise(problem);
+      // What became of it may get no answer either.
+      await Promise.resolve(otherwise(problem)).catch(() => this.#failed(problem));
     } finally {
       this.#busy = false;
       this.#view.page.removeAttribute("aria-busy");
-    }
-  }
-
-  /** Send a change. What got no answer is sent again with the same key, however often the user tries. */
-  async #post(path, body, version) {
-    const action = `${path} ${JSON.stringify(body)}`;
-    const idempotencyKey = this.#keys.get(action) ?? newIdempotencyKey();
-    this.#keys.set(action, idempotencyKey);
-    try {
-      const answer = await rest("POST", path, { body, idempotencyKey, headers: version ? { "If-Match": `"${version}"` } : {} });
-      this.#keys.delete(action);
-      return answer;
-    } catch (problem) {
-      if (problem.status) this.#keys.delete(action);
-      throw problem;
     }
   }
 

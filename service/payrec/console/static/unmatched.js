@@ -1,7 +1,8 @@
 // The page of what is open: choosing on both sides and matching by hand, candidates, more rows, and setting aside.
 import { announce, text } from "./console.js";
+import { isLate, whoMatched } from "./decided.js";
 import { gap, matchOf, money, sums } from "./manual_match.js";
-import { fragment, newIdempotencyKey, place, rest } from "./rest.js";
+import { change, fragment, isRefusal, place } from "./rest.js";
 
 const page = document.getElementById("unmatched");
 const bar = document.getElementById("match-bar");
@@ -86,11 +87,11 @@ function drawAdjustments(missing) {
 
 // Matching ----------------------------------------------------------------------------------------------------------
 
-let sending = null;
+let isSending = false;
 
 async function match(event) {
   event.preventDefault();
-  if (sending) return;
+  if (isSending) return;
   const rows = [...chosen.values()];
   const made = matchOf(rows, document.getElementById("match-adjustment").value);
   fault("match", made.fault ? text(`fault${made.fault[0].toUpperCase()}${made.fault.slice(1)}`, bar) : "");
@@ -102,10 +103,10 @@ async function match(event) {
     return;
   }
   const body = { legs: made.legs, adjustments: made.adjustments, reason: reason.value.trim() };
-  sending = newIdempotencyKey();
+  isSending = true;
   document.getElementById("match-send").setAttribute("aria-disabled", "true");
   try {
-    const { body: stored } = await rest("POST", "/matches", { body, idempotencyKey: sending });
+    const { body: stored } = await change("/matches", body);
     reason.value = "";
     const places = takeAway(rows);
     clear();
@@ -113,16 +114,19 @@ async function match(event) {
     tell(text(isWaiting ? "waits" : "done", bar), {
       link: stored.id,
       undo: async () => {
-        const why = { reason: text("undoReason", bar) };
-        await rest("POST", `/matches/${stored.id}/${isWaiting ? "reject" : "reverse"}`, { body: why });
+        await change(`/matches/${stored.id}/${isWaiting ? "reject" : "reverse"}`, { reason: text("undoReason", bar) });
         putBack(places);
         tell(text("undone", bar));
       },
     });
   } catch (problem) {
     refused(problem, "match");
+    if (isLate(problem)) {
+      const first = await whoMatched(rows).catch(() => "");
+      if (first) fault("match", `${text("first", bar)} ${first}`);
+    }
   } finally {
-    sending = null;
+    isSending = false;
     document.getElementById("match-send").removeAttribute("aria-disabled");
   }
 }
@@ -185,7 +189,8 @@ async function undoLast() {
   try {
     await action();
   } catch (problem) {
-    tell(problem.detail || problem.title || problem.message);
+    // What got no answer can be undone still.
+    tell(problem.detail || problem.title || problem.message, { undo: isRefusal(problem) ? null : action });
   }
 }
 
@@ -294,14 +299,14 @@ async function setAside(event) {
   }
   const { id, side, version } = aside;
   try {
-    await rest("POST", `/incoming-transactions/${id}/${what}`, { body, headers: version ? { "If-Match": `"${version}"` } : {} });
+    await change(`/incoming-transactions/${id}/${what}`, body, { version });
     dialog.close();
     chosen.delete(id);
     const places = takeAway([{ id, side }]);
     drawBar();
     tell(text("done", form), {
       undo: async () => {
-        await rest("POST", `/incoming-transactions/${id}/restore`, { body: {} });
+        await change(`/incoming-transactions/${id}/restore`, {});
         putBack(places);
         tell(text("undone", form));
       },

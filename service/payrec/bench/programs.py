@@ -1,0 +1,97 @@
+"""Runs the programs that measure, one after the other, each in a process of its own.
+
+They stay beside the tests, since they need what tests need and an installation does not have: throw-away servers,
+receivers, an identity provider, a Kubernetes control plane. So speed is measured from a checkout; `payrec bench
+matching` with rows of one's own needs none.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from payrec.bench.figures import Program, Result, read_taken
+from payrec.errors import PayrecError
+
+FOLDER: Final = Path(__file__).parents[3] / "tests" / "benchmarks"
+"""Where the registry and the scripts are, in a checkout."""
+
+REGISTRY: Final = FOLDER / "figures.toml"
+
+STDERR: Final = 2
+"""Where programs print: beside the table."""
+
+END_SECONDS: Final = 30.0
+"""How long a program that is interrupted may take to end its servers."""
+
+
+def chosen(programs: Sequence[Program], action: str, *, quick: bool) -> list[Program]:
+    """Return the programs of an action or of ``all``; of a quick run those that can be short."""
+    return [p for p in programs if action in {"all", p.action} and (p.quick is not None or not quick)]
+
+
+def measure(
+    programs: Sequence[Program], *, quick: bool, tell: Callable[[str], None], now: Callable[[], datetime]
+) -> list[Result]:
+    """Run programs and return their figures.
+
+    What lacks the variable that it needs is told and left out; in CI that is an error.
+
+    Raises
+    ------
+    PayrecError
+        A program failed, or has not measured what the registry names.
+    """
+    results = []
+    with tempfile.TemporaryDirectory(prefix="payrec-bench-") as folder:
+        for number, program in enumerate(programs):
+            if program.needs is not None and not os.environ.get(program.needs):
+                if os.environ.get("CI") == "true":
+                    raise PayrecError(f"{program.run[0]} needs {program.needs}, which is not set")
+                tell(f"{program.run[0]} is left out: it needs {program.needs}, which is not set")
+                continue
+            arguments = (program.run[:1] + program.quick) if quick and program.quick is not None else program.run
+            tell(f"measuring: {shlex.join(arguments)}")
+            told = {"at": now().date().isoformat(), "command": shlex.join(arguments), "machine": machine()}
+            path = Path(folder) / f"{number}.json"
+            _run([*_command(arguments), "--json", str(path)])
+            results += read_taken(path, program, told)
+    return results
+
+
+def machine() -> str:
+    """Return what a figure depends on: cores, versions, and how busy the machine was when the run began."""
+    parts: list[Any] = [f"{os.cpu_count()} cores", platform.machine(), f"Python {platform.python_version()}"]
+    return ", ".join([*parts, f"load {os.getloadavg()[0]:.1f} before"])
+
+
+def _command(arguments: Sequence[str]) -> list[str]:
+    first, *others = arguments
+    if first.endswith(".py"):
+        return [sys.executable, str(FOLDER / first), *others]
+    return [sys.executable, "-m", "payrec.cli", *shlex.split(first), *others]
+
+
+def _run(command: Sequence[str]) -> None:
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=STDERR)  # noqa: S603 - our own programs
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    if code:
+        raise PayrecError(f"{Path(command[1]).name} ended with {code}")

@@ -1,0 +1,133 @@
+"""Whatever a page writes, in a browser: its answer is lost, or the session ends in the middle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from support.browser import ConsoleWorld, sign_in
+from support.console_writes import WRITES, Steps, amounts
+from support.review_queue import Queue, module_queue, opens, queue, says
+from support.statements import camt, message
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page, Route
+
+__all__ = ["module_queue", "queue"]
+
+pytestmark = pytest.mark.anyio
+
+
+async def ended(steps: Steps) -> None:
+    """Take the last step: it was done, and once."""
+    assert await anext(steps, None) is None
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_what_gets_no_answer_is_sent_again_and_done_once(page: Page, queue: Queue, name: str) -> None:
+    steps = WRITES[name](page, queue)
+    keys: list[str] = []
+
+    async def lose(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            # It is done, though nobody hears of it.
+            await route.fetch()
+            await route.abort("connectionreset")
+        else:
+            await route.continue_()
+
+    await page.route(await anext(steps), lose)
+    await anext(steps)
+    await ended(steps)
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+@pytest.mark.parametrize("name", WRITES)
+async def test_a_session_that_is_over_loses_nothing(
+    page: Page, queue: Queue, console_world: ConsoleWorld, name: str
+) -> None:
+    steps = WRITES[name](page, queue)
+    await anext(steps)
+    await page.context.clear_cookies()
+    await anext(steps)
+    dialog = page.get_by_role("dialog", name="Your session is over")
+    await dialog.wait_for()
+    await sign_in(page.context, console_world)
+    other = await page.context.new_page()
+    await other.goto("/console/signed-in")
+    await ended(steps)
+    assert await dialog.is_hidden()
+
+
+AGAIN: Final = {
+    "matched_by_hand": ("#fault-match", "#match-send"),
+    "set_aside": ("#fault-aside", "#aside-form [type=submit]"),
+    "reversed_on_its_page": ("#reverse-error", "#reverse-dialog [value=go]"),
+    "locked": ("#lock-refused", "#lock [type=submit]"),
+    "reopened": ("#reopen-refused", "#reopen-form [type=submit]"),
+    "split": ("#split-error", "#split-dialog [value=go]"),
+}
+"""Where a page tells that something failed, and what is pressed to try it again."""
+
+
+@pytest.mark.parametrize("name", AGAIN)
+async def test_who_tries_again_what_was_done_already_is_told_that_it_is_done(
+    page: Page, queue: Queue, name: str
+) -> None:
+    steps = WRITES[name](page, queue)
+    keys: list[str] = []
+
+    async def fail(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            await route.fetch()
+            await route.fulfill(status=500, json={"title": "It broke down", "status": 500, "code": "broken"})
+        else:
+            await route.continue_()
+
+    refused, button = AGAIN[name]
+    await page.route(await anext(steps), fail)
+    await anext(steps)
+    await page.locator(refused).filter(visible=True).wait_for()
+    await page.locator(button).click()
+    await ended(steps)
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+async def test_what_was_taken_back_is_forgotten_though_that_got_no_answer_at_first(page: Page, queue: Queue) -> None:
+    match, _ = await queue.propose(*amounts(2))
+    await opens(page)
+    await page.keyboard.press("a")
+    await says(page, "Accepted.")
+    await page.route("**/rest/matching/rejections/*", lambda route: route.fulfill(status=500, json={"title": "Broken"}))
+    await page.keyboard.press("u")
+    await says(page, "That did not work")
+    assert await queue.status(match) == "reversed"
+    await page.unroute("**/rest/matching/rejections/*")
+    await page.keyboard.press("u")
+    await says(page, "forgotten")
+    rejections = (await queue.world.rest("GET", "/matching/rejections?limit=200")).json()["data"]
+    assert match not in [one["id"] for one in rejections]
+
+
+async def test_an_upload_goes_on_after_the_sign_in_and_is_stored_once(page: Page, console_world: ConsoleWorld) -> None:
+    content = message(camt(0, 700, 50, account="AT611904300234573201"))
+    await page.goto("/console/production/imports")
+    await page.get_by_label("Choose a file").set_input_files(
+        {"name": "over.xml", "mimeType": "text/xml", "buffer": content}
+    )
+    await page.get_by_role("button", name="Preview", exact=True).click()
+    await page.get_by_role("heading", name="What is in the file").wait_for()
+    await page.context.clear_cookies()
+    await page.get_by_role("button", name="Upload it").click()
+    await page.get_by_role("dialog", name="Your session is over").wait_for()
+    await sign_in(page.context, console_world)
+    other = await page.context.new_page()
+    await other.goto("/console/signed-in")
+    await page.wait_for_url("**/imports/*-*")
+    found = (await console_world.rest("GET", "/imports")).json()["data"]
+    assert [one["name"] for one in found].count("over.xml") == 1
