@@ -73,7 +73,12 @@ async def client(estate: Estate, known: Known, number: int, process: Process) ->
 async def twin(estate: Estate, known: Known, process: Process) -> None:
     """Send once more what a client has sent that waits for its answer, or has it."""
     for _ in range(OPERATIONS):
-        await point("a request to repeat")
+        try:
+            await point("a request to repeat")
+        except BaseException as error:
+            if not is_death(error) or estate.is_over:
+                raise
+            process.revive()
         if known.asked:
             await ask(estate, known.home, process.chance.choice(known.asked[-3:]), process)
 

@@ -58,7 +58,7 @@ async def test_every_chart_has_a_name_a_description_and_its_numbers_beside_it(pa
 @pytest.mark.usefixtures("books")
 async def test_a_reason_leads_to_its_list_by_keyboard(page: Any) -> None:
     await page.goto("/console/production/overview")
-    link = page.get_by_role("region", name="Why transactions are open").get_by_role("link").first
+    link = page.get_by_role("region", name="Why transactions are open").locator("a[href*=reasonCode]").first
     await link.focus()
     await page.keyboard.press("Enter")
     await page.wait_for_url("**/console/production/unmatched?*reasonCode=*")

@@ -59,6 +59,10 @@ NO_PAGES: Final = {
     f"{ENTERED}/review/queue": "is put into the review",
     f"{ENTERED}/review/items/{{match_id}}": "is put into the review",
     f"{ENTERED}/review/items/{{match_id}}/choices": "is put into the review",
+    f"{ENTERED}/imports/{{import_id}}/file": "is a file",
+    f"{ENTERED}/imports/{{import_id}}/findings.csv": "is a file",
+    f"{ENTERED}/month-end/{{account_id}}/statement.csv": "is a file",
+    f"{ENTERED}/month-end/{{account_id}}/lines.csv": "is a file",
     f"{ENTERED}/month-end/readiness": "is put into the month end",
     f"{ENTERED}/month-end/{{account_id}}/statement": "is put into the month end",
 }

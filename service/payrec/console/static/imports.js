@@ -1,7 +1,7 @@
 // A file is chosen or dropped, looked at before anything is stored, corrected where it was read wrongly, and uploaded.
 import { announce, foreign } from "./console.js";
 import { corrections, dialectWith, merged, showDialect } from "./dialect.js";
-import { change, isRefusal, newIdempotencyKey } from "./rest.js";
+import { change, isRefusal, newIdempotencyKey, rest } from "./rest.js";
 import { send } from "./upload.js";
 
 const ACCOUNTS_ASKED = 20;
