@@ -7,6 +7,7 @@ file, kept meanwhile in a spool.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Final
@@ -115,7 +116,11 @@ def _skip_to_data(records: Records, layout: Layout) -> None:
     """Read past the header; detection read the same records from the head."""
     header = layout.table.header
     for _ in range(0 if header is None else header + 1):
-        next(records.reader, None)
+        try:
+            next(records.reader, None)
+        except csv.Error as error:
+            # Detection took it for a row without cells.
+            records.row_after_error(error)
         records.consumed = records.reader.line_num
 
 

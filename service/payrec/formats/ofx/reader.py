@@ -251,7 +251,7 @@ class _Document:
             return
         elif name == "CURDEF":
             self._currency = value.upper()
-        elif name == "ACCTID" and statement.account is None:
+        elif name == "ACCTID" and statement.account is None and not self._announced:
             if len(value) <= TEXT_LENGTH_MAX:
                 self._account(statement, value)
             else:
