@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 import structlog
 
+from payrec.domain.progress import Progress
 from payrec.errors import UnavailableError
 from payrec.jobs.runner import JobRunner
 from payrec.services.import_processing import ImportProcessor
@@ -112,6 +113,23 @@ async def test_a_lease_is_renewed_for_as_long_as_the_job_runs(world: World, monk
     pause.go_on.set()
     await slow
     assert (await world.job(job_id))["status"] == "succeeded"
+
+
+async def test_an_attempt_that_lost_its_lease_ends_nothing_of_the_next_one_that_still_runs(world: World) -> None:
+    job_id = UUID(await queued_run(world))
+    now = world.service.factory.context.clock.now()
+    door = world.service.factory.context.database.tenant
+    async with door(world.scope) as connection:
+        assert await JobStore(connection).claim(job_id, now=now) is not None
+    await world.sql(LAPSE)
+    async with door(world.scope) as connection:
+        store = JobStore(connection)
+        second = await store.claim(job_id, now=now)
+        assert second is not None
+        assert not await store.finish(job_id, attempt=1, now=now)
+        assert not await store.give_back(job_id, attempt=1, now=now)
+        assert not await store.renew(job_id, attempt=1, lease=timedelta(minutes=1), progress=Progress())
+        assert await store.finish(job_id, attempt=second["attempts"], now=now)
 
 
 async def test_two_workers_never_do_the_same_job(world: World) -> None:
