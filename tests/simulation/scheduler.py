@@ -9,6 +9,8 @@ points.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from random import Random
@@ -90,11 +92,21 @@ class Process:
         """End as if the whole process were killed, with its connections."""
         assert self._gate is not None
         self.is_dead, self.state = True, "running"
-        ended = [connection.info.backend_pid for connection in self.connections]
-        for connection in list(self.connections):
-            await connection.close()
-        await self._scheduler.gone(ended)
+        await self._scheduler.gone(self.cut_off())
         self._gate.set_exception(Death(self.step))
+
+    def cut_off(self) -> list[int]:
+        """Take its connections away, as the kernel does; return the database's processes behind them.
+
+        Closing them would be another thing: psycopg frees at once what somebody reads who waits for an answer there.
+        """
+        ended = []
+        for connection in self.connections:
+            if not connection.closed:
+                ended.append(connection.info.backend_pid)
+                with socket.socket(fileno=os.dup(connection.fileno())) as of_both:
+                    of_both.shutdown(socket.SHUT_RDWR)
+        return ended
 
     def revive(self) -> None:
         """Be a new process in the place of the dead one."""
@@ -168,8 +180,7 @@ class Scheduler:
         left = [p for p in self.processes if p.task is not None and not p.task.done()]
         for process in left:
             process.is_dead = True
-            for connection in list(process.connections):
-                await connection.close()
+            process.cut_off()
             assert process.task is not None
             process.task.cancel()
         await asyncio.gather(*(p.task for p in left if p.task is not None), return_exceptions=True)
