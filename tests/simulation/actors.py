@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -62,6 +64,17 @@ class FoundError(AssertionError):
     """Something that may not be."""
 
 
+@contextmanager
+def reborn(estate: Estate, process: Process) -> Iterator[None]:
+    """Be another process in the place of one that dies in what follows, which goes on behind it."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_death(error) or estate.is_over:
+            raise
+        process.revive()
+
+
 async def client(estate: Estate, known: Known, number: int, process: Process) -> None:
     """Ask for one thing after the other, each until there is an answer."""
     for count in range(OPERATIONS):
@@ -73,12 +86,8 @@ async def client(estate: Estate, known: Known, number: int, process: Process) ->
 async def twin(estate: Estate, known: Known, process: Process) -> None:
     """Send once more what a client has sent that waits for its answer, or has it."""
     for _ in range(OPERATIONS):
-        try:
+        with reborn(estate, process):
             await point("a request to repeat")
-        except BaseException as error:
-            if not is_death(error) or estate.is_over:
-                raise
-            process.revive()
         if known.asked:
             await ask(estate, known.home, process.chance.choice(known.asked[-3:]), process)
 
@@ -118,14 +127,13 @@ async def ask(estate: Estate, home: Home, asked: Asked, process: Process) -> Non
     """Send a request until an answer comes, with the key that the Secret has then."""
     for _ in range(TRIES_MAX):
         key, read_at = estate.key(home), estate.clock.now()
-        try:
+        answer = None
+        with reborn(estate, process):
             await point("a request")
-            answer = await estate.ask(home, "POST", asked.path, asked.body, key=key, **{"Idempotency-Key": asked.key})
-            await point(f"an answer {answer.status_code}")
-        except BaseException as error:
-            if not is_death(error) or estate.is_over:
-                raise
-            process.revive()
+            came = await estate.ask(home, "POST", asked.path, asked.body, key=key, **{"Idempotency-Key": asked.key})
+            await point(f"an answer {came.status_code}")
+            answer = came
+        if answer is None:
             continue
         said = answer.json()
         code = str(said.get("code") if answer.status_code >= 400 else said.get("id"))
@@ -144,13 +152,9 @@ async def ask(estate: Estate, home: Home, asked: Asked, process: Process) -> Non
 async def again(estate: Estate, process: Process, turn: Any) -> None:
     """Do the same again and again, as another process where the one before has died."""
     while True:
-        try:
+        with reborn(estate, process):
             await point("a look")
             await turn()
-        except BaseException as error:
-            if not is_death(error) or estate.is_over:
-                raise
-            process.revive()
 
 
 async def worker(estate: Estate, process: Process) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 
 from payrec.console.rendering import page
+from payrec.domain.review_order import QueueStatus
 from payrec.domain.scope import end_of, today
 from payrec.handlers.context import Context, RequestContext, ResourceId, query_of
 from payrec.models.audit_log import AuditLogQuery
@@ -61,10 +62,12 @@ async def _around(context: RequestContext, query: DetailQuery, of_row: MatchQuer
     wanted = of_row.model_copy(update={"as_of": _instant(context, query)})
     records = await context.factory.create_audit_log_service().page(context.caller, log)
     matches = await context.factory.create_match_service().page(context.caller, wanted)
+    waits = (match for match in matches.data if match.status in get_args(QueueStatus))
     actors = [record.actor for record in records.data] + [match.decided_by for match in matches.data]
     return {
         "query": query,
         "matches": matches,
+        "waiting": next(waits, None) if query.on is None else None,
         "names": await context.factory.create_actor_name_service().names(context.caller, actors),
         "records": [(record, _told(record.before), _told(record.after)) for record in records.data],
         "has_more_records": records.has_more,

@@ -21,7 +21,7 @@ from starlette.types import Scope
 from payrec.config import Config
 from payrec.console import formatting
 from payrec.console.texts import Texts, load_catalogue
-from payrec.constants.console import FOREIGN_LENGTH, GZIP_BYTES_MIN, NEXT_LENGTH_MAX, STATIC_MAX_AGE
+from payrec.constants.console import ALONE_HEADERS, FOREIGN_LENGTH, GZIP_BYTES_MIN, NEXT_LENGTH_MAX, STATIC_MAX_AGE
 from payrec.domain.caller import Caller
 from payrec.errors import NotFoundError, PayrecError, UnauthenticatedError
 from payrec.gate.console import CONSOLE
@@ -46,12 +46,7 @@ POLICY: Final = "; ".join(
 """Content-Security-Policy of every answer: what is not a file of ours is neither run nor asked for, and no text becomes
 elements but by the one place of ``rest.js`` that a fragment of ours goes through (Trusted Types)."""
 
-HEADERS: Final = {
-    "Content-Security-Policy": POLICY,
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+HEADERS: Final = {"Content-Security-Policy": POLICY, **ALONE_HEADERS}
 """Headers of every answer of the console, besides those that the gate gives to all."""
 
 _PAGE: Final = HEADERS | {"Vary": "Cookie, Accept-Encoding"}

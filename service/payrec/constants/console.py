@@ -42,5 +42,12 @@ GZIP_BYTES_MIN: Final = 1_024
 STATIC_MAX_AGE: Final = timedelta(days=365)
 """How long a browser may keep a file whose address tells its content."""
 
+ALONE_HEADERS: Final = {
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of whatever a browser shows of us, beside a policy of its own: no other site sees or gets anything of it."""
+
 VIEWER_MAX_AGE: Final = timedelta(hours=1)
 """How long a browser may keep the files of the documentation's viewer, whose addresses stay when they change."""

@@ -9,7 +9,7 @@ from typing import Final
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from payrec.constants.console import VIEWER_MAX_AGE
+from payrec.constants.console import ALONE_HEADERS, VIEWER_MAX_AGE
 from payrec.errors import NotFoundError
 from payrec.problems import explanation
 
@@ -28,9 +28,7 @@ _HEADERS: Final = {
     # The viewer sets styles by itself and shows pictures that stand in its style sheet.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
     " img-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
+    **ALONE_HEADERS,
 }
 
 

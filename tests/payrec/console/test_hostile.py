@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from urllib.parse import quote, urlencode
 
 import pytest
-from fastapi.routing import APIRoute
 
 from payrec.formats.registry import READERS
-from payrec.main import CONSOLE_ROUTERS
 from payrec.models.imports import UploadFormat
 from support.browser import ConsoleWorld, opened, sign_in
+from support.console_routes import DOWNLOADS, ENTERED, console_paths
 from support.hostile_files import FILES, read_fields, text_fields
 from support.hostile_texts import TAG, hostile
 from support.hostile_world import (
@@ -136,7 +135,7 @@ def open_lines(found: HostileWorld, _known: dict[str, Any]) -> list[str]:
 
 
 FILTERS: Final = urlencode({name: hostile(name) for name in ("q", "currency", "amountMin", "account", "days")})
-P: Final = "/console/{environment}"
+P: Final = ENTERED
 VISITS: Final[dict[str, Visits]] = {
     "/console": at(""),
     "/console/sign-in": at(f"/sign-in?next={Q}", f"/sign-in?next=/console/{Q}"),
@@ -169,14 +168,6 @@ VISITS: Final[dict[str, Visits]] = {
 }
 """Where each page is looked at, by its route."""
 
-KEPT: Final = {
-    f"{P}/imports/{{import_id}}/file",
-    f"{P}/imports/{{import_id}}/findings.csv",
-    f"{P}/month-end/{{account_id}}/statement.csv",
-    f"{P}/month-end/{{account_id}}/lines.csv",
-}
-"""What is kept and not shown: ``test_downloads`` sees that no browser takes it for a page."""
-
 
 async def test_on_every_page_a_hostile_text_is_a_text(browser: Browser, console_world: ConsoleWorld) -> None:
     found = await hostile_world(console_world)
@@ -193,9 +184,7 @@ async def test_on_every_page_a_hostile_text_is_a_text(browser: Browser, console_
 
 async def walk(found: HostileWorld, page: Page) -> None:
     """Look at every page there is; on the pages of one resource all of its texts have to be seen."""
-    every = [route for router in CONSOLE_ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    routes = {route.path for route in every if "GET" in route.methods}
-    assert {*VISITS, *KEPT} == routes
+    assert {*VISITS, *DOWNLOADS} == set(console_paths())
     known = {"accounts": (await found.get("/accounts?limit=200"))["data"]}
     assert known["accounts"]
     for route, visits in VISITS.items():

@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from fastapi.routing import APIRoute
 
 from payrec.console.rendering import StaticFiles
 from payrec.constants.console import GZIP_BYTES_MIN
-from payrec.main import CONSOLE_ROUTERS
 from support.books import keep_books
 from support.browser import ConsoleWorld, opened, sign_in
+from support.console_routes import DOWNLOADS, ENTERED, console_paths
 from support.statements import IBAN, camt, message
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ REQUESTS_MAX: Final = 12
 SHIFT_MAX: Final = 0.1
 """The sum of all shifts of the layout; what browsers call good."""
 
-ENTERED: Final = "/console/{environment}"
 PAGES: Final = (
     "/console/sign-in",
     f"{ENTERED}/overview",
@@ -59,10 +57,6 @@ NO_PAGES: Final = {
     f"{ENTERED}/review/queue": "is put into the review",
     f"{ENTERED}/review/items/{{match_id}}": "is put into the review",
     f"{ENTERED}/review/items/{{match_id}}/choices": "is put into the review",
-    f"{ENTERED}/imports/{{import_id}}/file": "is a file",
-    f"{ENTERED}/imports/{{import_id}}/findings.csv": "is a file",
-    f"{ENTERED}/month-end/{{account_id}}/statement.csv": "is a file",
-    f"{ENTERED}/month-end/{{account_id}}/lines.csv": "is a file",
     f"{ENTERED}/month-end/readiness": "is put into the month end",
     f"{ENTERED}/month-end/{{account_id}}/statement": "is put into the month end",
 }
@@ -115,13 +109,7 @@ def address_of(route: str, places: dict[str, str]) -> str:
 
 
 def test_every_page_is_looked_at() -> None:
-    served = {
-        route.path
-        for router in CONSOLE_ROUTERS
-        for route in router.routes
-        if isinstance(route, APIRoute) and "GET" in route.methods
-    }
-    assert served == {*PAGES, *NO_PAGES}
+    assert set(console_paths()) == {*PAGES, *NO_PAGES, *DOWNLOADS}
 
 
 @pytest.mark.parametrize("route", PAGES)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from fastapi.routing import APIRoute
 
-from payrec.main import CONSOLE_ROUTERS
 from support.browser import ConsoleWorld, opened, sign_in
+from support.console_routes import console_paths
 from support.review_queue import Queue, module_queue, opens, queue
 from support.transactions import receive
 
@@ -167,12 +166,9 @@ async def test_no_page_is_left_out(console_world: ConsoleWorld) -> None:
     """Whatever the console answers has the policy: it is given to each answer in the one place that makes them."""
     policies = set()
     async with console_world.client() as client:
-        for router in CONSOLE_ROUTERS:
-            for route in router.routes:
-                if isinstance(route, APIRoute) and "GET" in route.methods:
-                    path = route.path.replace("{environment}", "production")
-                    answer = await client.get(path)
-                    policies.add(answer.headers["content-security-policy"])
+        for path in console_paths():
+            answer = await client.get(path.replace("{environment}", "production"))
+            policies.add(answer.headers["content-security-policy"])
     [policy] = policies
     assert "unsafe" not in policy
     named = dict(part.split(" ", 1) for part in policy.split("; "))

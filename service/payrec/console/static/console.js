@@ -7,6 +7,11 @@ export function text(name, holder = texts) {
   return holder?.dataset[name] ?? "";
 }
 
+/** Return a text with its parameters, `{name}`, filled in; one that is not given stays as it is written. */
+export function filled(template, values) {
+  return template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
 /** Say something to everybody, also to who hears the page. */
 export function announce(message, { isAlert = false } = {}) {
   const region = document.getElementById(isAlert ? "alert" : "live");

@@ -1,6 +1,6 @@
 // How far the reading of a file is: looked at ever more rarely, and for ten minutes at most.
-import { announce } from "./console.js";
-import { rest } from "./rest.js";
+import { announce, filled } from "./console.js";
+import { pause, rest } from "./rest.js";
 
 const FIRST_MS = 500;
 const LAST_MS = 5_000;
@@ -11,9 +11,7 @@ const told = document.getElementById("watch-text");
 const bar = document.getElementById("watch-bar");
 const again = document.getElementById("watch-again");
 const cancel = document.getElementById("cancel");
-const filled = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const numbers = new Intl.NumberFormat(document.body.dataset.locale || "en");
-const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 async function watch() {
   again.hidden = true;

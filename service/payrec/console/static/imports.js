@@ -1,5 +1,5 @@
 // A file is chosen or dropped, looked at before anything is stored, corrected where it was read wrongly, and uploaded.
-import { announce, foreign } from "./console.js";
+import { announce, filled, foreign } from "./console.js";
 import { corrections, dialectWith, merged, showDialect } from "./dialect.js";
 import { change, isRefusal, newIdempotencyKey, rest } from "./rest.js";
 import { send } from "./upload.js";
@@ -25,8 +25,6 @@ let going = null;
 let uploadKey = null;
 let files = [];
 let number = 0;
-
-const filled = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
 function options() {
   const found = { ...given };

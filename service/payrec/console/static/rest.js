@@ -136,7 +136,8 @@ function secondsOf(header) {
   return Number.isFinite(seconds) ? Math.min(seconds, WAIT_MS_MAX / 1000) : 0;
 }
 
-function pause(ms, signal) {
+/** Wait; a signal ends that with its reason. */
+export function pause(ms, signal) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
     signal?.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason); }, { once: true });

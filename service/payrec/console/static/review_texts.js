@@ -1,4 +1,6 @@
 // What the review page says, and amounts as the tenant's locale writes them.
+import { filled } from "./console.js";
+
 const texts = document.getElementById("review-texts");
 const page = document.getElementById("review");
 const plural = new Intl.PluralRules("en");
@@ -7,7 +9,7 @@ const whole = new Intl.NumberFormat(document.body.dataset.locale || "en");
 /** Return one of the page's texts with its parameters filled in. */
 export function say(name, parameters = {}) {
   const key = name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
-  return (texts.dataset[key] ?? name).replace(/\{(\w+)\}/g, (whole_, parameter) => parameters[parameter] ?? whole_);
+  return filled(texts.dataset[key] ?? name, parameters);
 }
 
 /** Return a text that counts. */

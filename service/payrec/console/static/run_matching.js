@@ -1,14 +1,12 @@
 // The button that runs matching: it starts a run, or waits for the one that is under way, and shows what came of it.
-import { announce } from "./console.js";
-import { rest } from "./rest.js";
+import { announce, filled } from "./console.js";
+import { pause, rest } from "./rest.js";
 
 const FIRST_WAIT_S = 20;
 const ANSWER_MS = 40_000;
 const LOOK_MS = 2_000;
 const TOLD = "payrec-told";
 
-const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
-const filled = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const numbers = new Intl.NumberFormat(document.body.dataset.locale || "en");
 
 async function run(button) {
