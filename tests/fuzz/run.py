@@ -4,16 +4,20 @@
     python tests/fuzz/run.py --seconds 3600 --target file-camt --target token
     python tests/fuzz/run.py --seconds 600 --keep         # and take what reached new code into the corpus, minimised
 
-What breaks a property is written to ``--findings`` as a file, which ``--replay FILE --target X`` runs again; a finding
-that is mended goes into the corpus of its target. Ends with 1 where there was one.
+What breaks a property is printed in base64 and written to ``--findings`` as a file, which ``--replay FILE --target X``
+runs again; a finding that is mended goes into the corpus of its target. Ends with 1 where there was one. Without
+atheris nothing is fuzzed, and that is said; in CI it is an error.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
+import os
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -32,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", action="append", help="one of them, and may be given again; all without it")
     parser.add_argument("--seconds", type=int, default=5, help="for each target (default: 5)")
+    parser.add_argument("--runs", type=int, default=-1, help="at most so many cases of each; with a seed the same ones")
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers; 0 is another one every time")
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"), help="where findings are written")
     parser.add_argument("--keep", action="store_true", help="take what reached new code into the corpus")
@@ -45,6 +50,9 @@ def main() -> int:
         for name in names:
             TARGETS[name].check(given.replay.read_bytes())
         return 0
+    if find_spec("atheris") is None:
+        sys.stdout.write("nothing is fuzzed: pip install -c constraints.txt -e '.[fuzz]', on Linux with x86-64\n")
+        return 1 if os.environ.get("CI") == "true" else 0
     given.findings.mkdir(parents=True, exist_ok=True)
     failed = [name for name in names if not _fuzzed(TARGETS[name], given)]
     sys.stdout.write(f"{len(names)} targets; findings: {', '.join(failed) or 'none'}\n")
@@ -57,9 +65,11 @@ def _fuzzed(target: Target, given: argparse.Namespace) -> bool:
     with tempfile.TemporaryDirectory(prefix="payrec-fuzz-") as made:
         new, merged = Path(made, "new"), Path(made, "merged")
         new.mkdir()
+        before = set(given.findings.glob(f"{name}-*"))
         ran = _child(
             target,
             f"-max_total_time={given.seconds}",
+            f"-runs={given.runs}",
             f"-seed={given.seed}",
             f"-max_len={target.length_max}",
             f"-timeout={SECONDS_FOR_ONE}",
@@ -74,6 +84,8 @@ def _fuzzed(target: Target, given: argparse.Namespace) -> bool:
         sys.stdout.write(f"{name}: {summary} {len(list(new.iterdir()))} new cases{found}\n")
         if ran.returncode:
             sys.stdout.write("\n".join([*ran.stdout.decode(errors="replace").splitlines(), *told][-60:]) + "\n")
+            for path in set(given.findings.glob(f"{name}-*")) - before:
+                sys.stdout.write(f"{path}: {base64.b64encode(path.read_bytes()).decode()}\n")
         elif given.keep:
             merged.mkdir()
             _child(target, "-merge=1", str(merged), str(target.corpus), str(new))

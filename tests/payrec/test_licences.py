@@ -10,8 +10,8 @@ import pytest
 
 PINS = (Path(__file__).parents[2] / "constraints.txt").read_text(encoding="utf-8")
 NAMES = sorted(set(re.findall(r"^([a-z0-9._-]+)==", PINS, re.MULTILINE)))
-NOT_EVERYWHERE = {"colorama", "duckdb", "httpx2-jsfetch", "igraph", "pyarrow", "splink", "sqlglot"}
-"""Of the extra for benchmarks, or of other systems: looked at where it is installed."""
+NOT_EVERYWHERE = {"atheris", "colorama", "duckdb", "httpx2-jsfetch", "igraph", "pyarrow", "splink", "sqlglot"}
+"""Of the extras for benchmarks and fuzzing, or of other systems: looked at where it is installed."""
 
 ALLOWED = {
     *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "PSF-2.0", "Zlib"),
@@ -22,6 +22,7 @@ ALLOWED = {
 SAID = {
     "Apache": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
+    "Apache License": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "BSD 2-Clause License": "BSD-2-Clause",
     "BSD License": "BSD-3-Clause",

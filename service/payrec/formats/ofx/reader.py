@@ -124,7 +124,7 @@ class _Document:
                 break
             inner = text[begin + len(_BEGIN_TAG) : end]
             fields = plain_fields(inner) if len(inner) <= FIELD_BYTES_MAX else None
-            if fields is None:
+            if fields is None or not _OUTER.isdisjoint(fields):
                 self._feed_tags(text[at : end + len(_END_TAG)])
             else:
                 self._feed_tags(text[at:begin])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Final
 
 from payrec.constants import XML_TOKEN_BYTES_MAX
@@ -17,6 +18,7 @@ from payrec.errors import UnreadableFileError
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9._-]*)((?:\s[^<>]*)?/?)>")
 """A ``<`` that is no tag, such as one in a text, is text."""
 _FIELD: Final = re.compile(r"<([A-Z][A-Z0-9.]*)>\s*([^<\s](?:[^<]*[^<\s])?)")
+_END: Final = re.compile(r"</([A-Z][A-Z0-9.]*)>")
 _ENTITY: Final = re.compile(r"&(amp|lt|gt|quot|apos|nbsp|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});")
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "nbsp": " "}
 _CODE_POINT_MAX: Final = 0x10FFFF
@@ -32,7 +34,7 @@ def texts_of(pieces: Iterable[str]) -> Iterator[str]:
     Raises
     ------
     UnreadableFileError
-        ``xml_token_too_long``: a text or tag has more than XML_TOKEN_BYTES_MAX characters.
+        ``xml_token_too_long``: a tag with the text behind it has more than XML_TOKEN_BYTES_MAX characters.
 
     """
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
@@ -45,12 +47,26 @@ def texts_of(pieces: Iterable[str]) -> Iterator[str]:
         # Behind a tag a text follows that may go on in the next piece, so the last tag waits with it.
         while last > 0 and not _TAG.match(pending, last):
             last = pending.rfind("<", looked_at, last)
+        _check_lengths(pending, final=False)
         if last > 0:
             yield pending[:last]
             pending = pending[last:]
-        if len(pending) > XML_TOKEN_BYTES_MAX:
-            raise UnreadableFileError("xml_token_too_long", f"a text is longer than {XML_TOKEN_BYTES_MAX} characters")
-    yield pending + newlines.decode("", final=True)
+    pending += newlines.decode("", final=True)
+    _check_lengths(pending, final=True)
+    yield pending
+
+
+def _check_lengths(text: str, *, final: bool) -> None:
+    """Refuse a tag that is too long with the text behind it, wherever the pieces of the file end."""
+    if len(text) <= XML_TOKEN_BYTES_MAX:
+        return
+    begins = [0, *(found.start() for found in _TAG.finditer(text)), len(text)]
+    torn = text.rfind("<")
+    if not final and torn > max(begins[-2], text.rfind(">")):
+        # What may become a tag with the next piece is not yet part of the text before it.
+        begins.insert(-1, torn)
+    if any(end - begin > XML_TOKEN_BYTES_MAX for begin, end in pairwise(begins)):
+        raise UnreadableFileError("xml_token_too_long", f"a text is longer than {XML_TOKEN_BYTES_MAX} characters")
 
 
 def split_tags(text: str) -> tuple[str, list[Tag]]:
@@ -62,13 +78,19 @@ def split_tags(text: str) -> tuple[str, list[Tag]]:
 def plain_fields(text: str) -> dict[str, str] | None:
     """Return the fields of an element that holds nothing but fields with a text, each once; else None.
 
-    This is how nearly every transaction is, and several times as fast as going from tag to tag.
+    This is how nearly every transaction is, and several times as fast as going from tag to tag, which has to say the
+    same: which of both is taken depends on where the pieces of the file end.
     """
     found = _FIELD.findall(text)
-    if len(found) + text.count("</") != text.count("<"):
+    ends = text.count("</")
+    if len(found) + ends != text.count("<"):
         return None
     fields = dict(found)
-    return fields if len(fields) == len(found) else None
+    if len(fields) < len(found):
+        return None
+    # An end tag of something else may end more than a field, and what is none at all belongs to the text.
+    ended = _END.findall(text) if ends else []
+    return fields if len(ended) == ends and fields.keys() >= set(ended) else None
 
 
 def value_of(text: str) -> str:

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from payrec.constants import FIELD_BYTES_MAX, XML_TOKEN_BYTES_MAX
@@ -72,6 +72,56 @@ def test_pieces_and_line_ends_do_not_matter(size: int, newline: str) -> None:
     assert [(e.line, e.amount_minor, e.remittance) for e in entries] == [
         (10 + 10 * n, 100 * n + 100, "Grüße 1 < 2 & <b 3") for n in range(5)
     ]
+
+
+_TORN = st.sampled_from(
+    [
+        *("<STMTTRN>", "</STMTTRN>", "<STMTTRNP>", "</STMTTRNP>", "</STMTTRN >", "<stmttrn>", "<STMTRS>", "</STMTRS>"),
+        *("<BANKTRANLIST>", "</BANKTRANLIST>", "<INVTRANLIST>", "<INVBANKTRAN>", "</OFX>", "<CURDEF>EUR", "<ACCTID>1"),
+        *("<LEDGERBAL>", "<BALAMT>9", "<DTASOF>20260131", "</LEDGERBAL>", "<PAYEE>", "<NAME>x", "</PAYEE>", "</NAME>"),
+        *("<TRNTYPE>DEBIT", "<DTPOSTED>20260102", "<TRNAMT>-5.00", "<FITID>F1", "<FITID>F2", "<MEMO>a", "</MEMO>"),
+        *("<", "</", ">", "</ ", "<A/>", "<!-- ", "<![CDATA[", "b", "\n", "\r", "\x1c", " "),
+        *(transaction(), transaction("7.00", "F2", MEMO="x")),
+    ]
+)
+
+
+class _InPieces:
+    """A source that gives its bytes in pieces of one size."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self._data = io.BytesIO(data)
+        self._size = size
+
+    def read(self, _: int, /) -> bytes:
+        return self._data.read(self._size)
+
+
+def _said(data: bytes, size: int) -> list[Any]:
+    try:
+        return list(READER.read(_InPieces(data, size), head_of(b""), Detected("ofx"), ReadOptions()))
+    except UnreadableFileError as error:
+        return [error.reason]
+
+
+@given(st.lists(_TORN, max_size=30).map("".join), st.integers(1, 40))
+@settings(max_examples=400)
+@example("<STMTRS><STMTTRN><STMTTRN>a<TRNAMT>-5.00</STMTTRN>", 1)
+@example("<STMTRS><STMTTRN><TRNAMT>-5.00</BANKTRANLIST></STMTTRN>", 1)
+@example("<STMTRS><STMTTRN><TRNAMT>-5.00</ </STMTTRN>", 1)
+def test_a_torn_file_says_the_same_wherever_its_pieces_end(text: str, size: int) -> None:
+    data = file_of(f"<STMTRS>{text}").encode()
+    assert _said(data, size) == _said(data, len(data))
+
+
+@pytest.mark.parametrize("length", [XML_TOKEN_BYTES_MAX - 6, XML_TOKEN_BYTES_MAX - 5], ids=["longest", "too-long"])
+@pytest.mark.parametrize("size", [65_536, 65_535, 4_099, 4 * XML_TOKEN_BYTES_MAX])
+@pytest.mark.parametrize("behind", ["<NAME>x", "<b", ""], ids=["tag", "torn", "end"])
+def test_the_longest_text_is_the_same_wherever_the_pieces_end(length: int, size: int, behind: str) -> None:
+    text = file_of(statement(transaction())).partition("</BANKTRANLIST>")[0]
+    data = f"{text}<MEMO>{'x' * (length - len('' if '>' in behind else behind))}{behind}".encode()
+    too_long = length + len("<MEMO>") > XML_TOKEN_BYTES_MAX
+    assert (_said(data, size) == ["xml_token_too_long"]) == too_long
 
 
 @pytest.mark.parametrize("piece", [b"x", b"<", b"<MEMO ", b"\n", b"&"])

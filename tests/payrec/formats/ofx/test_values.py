@@ -110,7 +110,21 @@ def test_entities_are_resolved_once_and_known_ones_alone() -> None:
 
 def test_plain_fields_are_told_from_others() -> None:
     assert plain_fields("<A>1\n<B.C> two words \n</B.C><C>3") == {"A": "1", "B.C": "two words", "C": "3"}
-    for other in ("<A>1<B>", "<A>1<A>2", "<a>1", "<A>1 < 2", "<A/>", "<P><N>x</P>", '<A b="c">1', "<A>1<!-- x -->"):
+    for other in (
+        "</A>",
+        "<A>1</B>",
+        "<A>1</ x",
+        "<A>1</A",
+        "<A>1</A >",
+        "<A>1<B>",
+        "<A>1<A>2",
+        "<a>1",
+        "<A>1 < 2",
+        "<A/>",
+        "<P><N>x</P>",
+        '<A b="c">1',
+        "<A>1<!-- x -->",
+    ):
         assert plain_fields(other) is None, other
 
 
@@ -130,5 +144,6 @@ def test_plain_fields_are_what_going_from_tag_to_tag_finds(parts: list[str]) -> 
     if fields is not None:
         assert list(fields.items()) == found
     else:
-        assert len(dict(found)) < len(found) or any(not value for _, value in found)
+        ends = {name for slash, name, _, _ in tags if slash}
+        assert len(dict(found)) < len(found) or any(not value for _, value in found) or ends - dict(found).keys()
     assert before + "".join(f"<{slash}{name}{rest}>{behind}" for slash, name, rest, behind in tags) == text
