@@ -277,9 +277,12 @@ async def compare(
         taken[f"{name}_cpu"] = (statistics.median(spent[0]), statistics.median(spent[1]))
         print(name, taken[name], taken[f"{name}_cpu"], flush=True)
     rate = taken["get"][0] * LOAD
-    taken["page_p99"] = await latency(
-        ports[0], requests["get"][0], rate=rate, seconds=arguments.rounds * arguments.seconds
-    )
+    # The median of three: a single pause of the machine is a p99 of its own.
+    times = [
+        await latency(ports[0], requests["get"][0], rate=rate, seconds=arguments.rounds * arguments.seconds)
+        for _ in range(3)
+    ]
+    taken["page_p99"] = sorted(times, key=lambda pair: pair[0] / pair[1])[1]
     write_taken(arguments.json, taken)
 
 

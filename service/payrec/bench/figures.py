@@ -38,10 +38,17 @@ class Figure:
     """What the goal is about: the figure, or the figure divided by its yardstick."""
     limit: float | None = None
     """The ratio beyond which a run is refused, whatever the machine."""
+    is_counted: bool = False
+    """It is counted and not timed: its goal holds on every machine, and a run that misses it is refused."""
 
     @property
     def refused_beyond(self) -> float | None:
-        """The ratio beyond which a run is refused; None where the goal depends on the machine and no limit is given."""
+        """The ratio beyond which a run is refused; None where the goal depends on the machine and no limit is given.
+
+        Of what is counted it is the figure itself.
+        """
+        if self.is_counted:
+            return self.goal
         if self.limit is not None or self.goal is None or self.of == "value":
             return self.limit
         return self.goal * LIMIT_SHARE if self.better == "more" else self.goal / LIMIT_SHARE
@@ -96,9 +103,10 @@ class Result:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the ratio is beyond what any machine explains."""
+        """Whether the ratio is beyond what any machine explains, or something is miscounted."""
         bound = self.figure.refused_beyond
-        return bound is not None and (self.ratio is None or not self.figure.reaches(self.ratio, bound))
+        judged = self.value if self.figure.is_counted else self.ratio
+        return bound is not None and (judged is None or not self.figure.reaches(judged, bound))
 
 
 def read_programs(path: Path) -> list[Program]:

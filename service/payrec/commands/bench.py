@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_programs(arguments: argparse.Namespace) -> int:
-    """Measure the figures of an action; 1 when a ratio is beyond its limit."""
+    """Measure the figures of an action; 1 when one is refused."""
     _check_json(arguments.json)
     registry = figures.read_programs(programs.REGISTRY)
     wanted = programs.chosen(registry, arguments.action, quick=arguments.quick)
@@ -74,7 +74,7 @@ def _run_programs(arguments: argparse.Namespace) -> int:
         figures.write_results(arguments.json, results, registry)
     refused = [result.figure for result in results if result.is_refused]
     for figure in refused:
-        complain(f"{figure.name}: the ratio is beyond {figure.refused_beyond:g}")
+        complain(f"{figure.name}: the {'figure' if figure.is_counted else 'ratio'} is beyond {figure.refused_beyond:g}")
     return 1 if refused else 0
 
 

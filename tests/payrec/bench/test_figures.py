@@ -60,8 +60,13 @@ def results() -> dict[str, Result]:
         (Figure(name="a.growth", what="", unit="ms", goal=1.5, of="ratio"), 31, 10, False, True),
         (Figure(name="a.idle", what="", unit="%", goal=0.5), 9, None, False, False),
         (Figure(name="a.told", what="", unit=""), 9, None, None, False),
+        (Figure(name="a.count", what="", unit="", goal=0, is_counted=True), 0, None, True, False),
+        (Figure(name="a.count", what="", unit="", goal=0, is_counted=True), 1, None, False, True),
     ],
-    ids=["at-goal", "below", "beyond", "in-time", "late", "far-beyond", "grows", "machine", "no-goal"],
+    ids=[
+        *("at-goal", "below", "beyond", "in-time", "late", "far-beyond", "grows", "machine", "no-goal"),
+        *("counted", "miscounted"),
+    ],
 )
 def test_a_figure_is_judged(
     figure: Figure, value: float, yardstick: float | None, holds: object, *, refused: bool
@@ -78,12 +83,10 @@ def test_every_action_is_measured_and_names_are_of_one_figure() -> None:
     assert {script for script in scripts if not (FOLDER / script).is_file()} == set()
 
 
-def test_each_action_has_a_ratio_that_a_quick_run_is_refused_by() -> None:
+def test_each_action_has_a_figure_that_a_quick_run_is_refused_by() -> None:
     quick = chosen(registry(), "all", quick=True)
     judged = {p.action for p in quick if any(f.refused_beyond is not None for f in p.figures.values())}
-    # The operator has no yardstick: what it costs is counted.
-    assert judged == set(ACTIONS) - {"operator"}
-    assert {p.action for p in quick} == set(ACTIONS)
+    assert judged == set(ACTIONS)
 
 
 def test_the_scripts_are_in_the_registry_or_on_the_page() -> None:
@@ -206,8 +209,27 @@ def test_the_command_measures_prints_keeps_and_refuses(
 
 
 def test_a_program_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "fails.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "fails.py").write_text("import sys\nsys.stderr.write('why\\n')\nraise SystemExit(3)\n")
     monkeypatch.setattr(programs, "FOLDER", tmp_path)
     one = Program(action="api", prefix="a", run=("fails.py",), quick=None, needs=None, figures={})
+    told: list[str] = []
     with pytest.raises(PayrecError, match=r"fails\.py ended with 3"):
-        measure([one], quick=False, tell=lambda _text: None, now=SystemClock().now)
+        measure([one], quick=False, tell=told.append, now=SystemClock().now)
+    assert told == ["measuring: fails.py", "why"]
+
+
+@pytest.mark.parametrize(("second", "quick"), [(70, True), (34, True), (70, False)], ids=["better", "still", "full"])
+def test_what_a_quick_run_refuses_is_measured_once_more(
+    second: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, quick: bool
+) -> None:
+    (tmp_path / "again.py").write_text(
+        "import json, pathlib, sys\n"
+        "runs = pathlib.Path(__file__).with_name('runs')\n"
+        "count = len(runs.read_text()) if runs.exists() else 0\n"
+        "runs.write_text('x' * (count + 1))\n"
+        f"json.dump({{'figures': {{'rate': [[34.0, {second}.0][count], 100.0]}}}}, open(sys.argv[-1], 'w'))\n"
+    )
+    monkeypatch.setattr(programs, "FOLDER", tmp_path)
+    one = Program(action="api", prefix="a", run=("again.py",), quick=(), needs=None, figures={"rate": RATE})
+    (found,) = measure([one], quick=quick, tell=lambda _text: None, now=SystemClock().now)
+    assert (found.value, found.is_refused) == ((second, second == 34) if quick else (34, True))
