@@ -14,7 +14,7 @@ from payrec.console.highlights import Highlights
 from payrec.console.rendering import page
 from payrec.domain.money import exponent
 from payrec.domain.review_order import QueueStatus
-from payrec.handlers.context import Context, RequestContext, ResourceId, query_of
+from payrec.handlers.context import Context, RequestContext, ResourceId, query_of, while_asked
 from payrec.models.common import Currency
 from payrec.models.forms import FormQuery
 from payrec.models.matches import Confidence
@@ -63,7 +63,8 @@ async def item(context: Context, match_id: ResourceId) -> Response:
 @router.get("/review/items/{match_id}/choices")
 async def choices(context: Context, match_id: ResourceId) -> Response:
     """Return what might be matched instead. Apart from the match, because it looks at all that is open."""
-    found = await context.factory.create_review_service().choices(context.caller, match_id)
+    service = context.factory.create_review_service()
+    found = await while_asked(context, service.choices(context.caller, match_id))
     return page(context, "review_choices.html", choices=found, exponent=exponent)
 
 

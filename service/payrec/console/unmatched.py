@@ -20,7 +20,7 @@ from payrec.domain.matching.rules import Reason
 from payrec.domain.money import MoneyError, exponent, parse_decimal
 from payrec.domain.scope import today
 from payrec.domain.search import read_decimal
-from payrec.handlers.context import Context, RequestContext, ResourceId, query_of
+from payrec.handlers.context import Context, RequestContext, ResourceId, query_of, while_asked
 from payrec.models.common import Direction, Page, SearchText, Text
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
 from payrec.models.forms import FormQuery
@@ -102,7 +102,7 @@ async def candidates(context: Context, side: Side, transaction_id: ResourceId) -
     """Show what comes nearest to one open transaction, and what each would need to be proposed."""
     service = context.factory.create_match_candidate_service()
     of_side = service.of_incoming if side == "incoming" else service.of_expected
-    found = (await of_side(context.caller, transaction_id)).data
+    found = (await while_asked(context, of_side(context.caller, transaction_id))).data
     lines, items = await service.joined(context.caller, found)
     rows = (
         [(candidate, items[candidate.expected_transaction_id]) for candidate in found]

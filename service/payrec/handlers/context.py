@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Path, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 
 from payrec.domain.caller import Caller
-from payrec.errors import FieldError, InvalidCursorError, PayrecError, ValidationFailedError
+from payrec.errors import FieldError, InvalidCursorError, PayloadTooLargeError, PayrecError, ValidationFailedError
 from payrec.factory import Factory
 from payrec.models.common import ListQuery, Page
 from payrec.models.imports import ImportPublic
@@ -19,6 +22,7 @@ from payrec.models.snapshots import SnapshotPublic
 from payrec.services.paging import link_header
 from payrec.services.validation import validated
 
+A = TypeVar("A")
 Q = TypeVar("Q", bound=BaseModel)
 
 
@@ -41,6 +45,35 @@ Context = Annotated[RequestContext, Depends(request_context)]
 ResourceId = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
 """An id in a path; one that cannot be an id is an unknown one (404), which the service says."""
 IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=1000)]
+
+
+async def while_asked(context: RequestContext, answer: Coroutine[Any, Any, A]) -> A:
+    """Return what is read for the client, or give it up when the client goes away: the database does so too.
+
+    For what may look at all that is open, and of which nothing is stored.
+
+    Raises
+    ------
+    ClientDisconnect
+    """
+    reading, leaving = asyncio.create_task(answer), asyncio.create_task(_left(context.request))
+    try:
+        await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            raise ClientDisconnect
+        return reading.result()
+    finally:
+        reading.cancel()
+        leaving.cancel()
+        await asyncio.wait((reading, leaving))
+
+
+async def _left(request: Request) -> None:
+    """Return when the client has gone away; a body, which nobody asked for, is passed over."""
+    while True:
+        with contextlib.suppress(PayloadTooLargeError):
+            if (await request.receive())["type"] == "http.disconnect":
+                return
 
 
 def query_of(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from payrec.errors import NotFoundError
-from payrec.handlers.context import Context, ResourceId, problems, respond
+from payrec.handlers.context import Context, ResourceId, problems, respond, while_asked
 from payrec.handlers.routing import GatedRoute
 from payrec.models.match_candidates import MatchCandidateList
 
@@ -22,7 +22,7 @@ router = APIRouter(tags=["matches"], route_class=GatedRoute)
 async def of_expected(context: Context, transaction_id: ResourceId) -> Response:
     """Return the incoming transactions that come nearest to what is open, and what each would need to be proposed."""
     service = context.factory.create_match_candidate_service()
-    return respond(await service.of_expected(context.caller, transaction_id))
+    return respond(await while_asked(context, service.of_expected(context.caller, transaction_id)))
 
 
 @router.get(
@@ -34,4 +34,4 @@ async def of_expected(context: Context, transaction_id: ResourceId) -> Response:
 async def of_incoming(context: Context, transaction_id: ResourceId) -> Response:
     """Return the expected transactions that come nearest to what is open, and what each would need to be proposed."""
     service = context.factory.create_match_candidate_service()
-    return respond(await service.of_incoming(context.caller, transaction_id))
+    return respond(await while_asked(context, service.of_incoming(context.caller, transaction_id)))

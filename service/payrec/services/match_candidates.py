@@ -79,7 +79,7 @@ class MatchCandidateService:
                 if not await store.exists(side, centre):
                     raise NotFoundError
                 return MatchCandidateList(data=[])
-            others = await store.beside(side, centre, limit=NEAREST_LOOKED_AT_MAX)
+            others = await store.beside(side, own, limit=NEAREST_LOOKED_AT_MAX)
             rows = [(own, other) if side == "expected" else (other, own) for other in others]
             found = nearest([(_item(item), _line(line)) for item, line in rows], rules)
             pairs = [tuple(row["transaction_id"] for row in rows[candidate.place]) for candidate in found]

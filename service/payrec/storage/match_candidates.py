@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,27 +16,32 @@ _ITEM: Final = """
 """
 _LINE: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.booking_day, o.value_day,
-    o.pending, o.duplicate, o.reference_keys, o.end_to_end_key, o.name_key, o.account_key, o.own_account_key,
-    o.quoted_digits
+    o.pending, o.reversal, o.duplicate, o.reference_keys, o.end_to_end_key, o.name_key, o.account_key,
+    o.own_account_key, o.quoted_digits
 """
 _COLUMNS: Final = {"expected": _ITEM, "incoming": _LINE}
 _OTHER: Final = {"expected": "incoming", "incoming": "expected"}
-_QUOTES: Final = """
-    item.reference_key = ANY(line.reference_keys) OR item.reference_key = line.end_to_end_key
-        OR item.end_to_end_key = ANY(line.reference_keys) OR item.end_to_end_key = line.end_to_end_key
-"""
-# Open items are found by their indexes. Open lines have none, so they are read once, and never copied.
+_DAY: Final = {"expected": "coalesce(o.due_day, o.to_day, o.from_day)", "incoming": "o.booking_day"}
+_ALSO: Final = {"expected": "", "incoming": "AND NOT o.reversal"}
+_QUOTES: Final = {
+    "expected": "o.reference_key = ANY(%(names)s::bigint[]) OR o.end_to_end_key = ANY(%(names)s::bigint[])",
+    "incoming": """
+        %(reference_key)s = ANY(o.reference_keys) OR %(end_to_end_key)s = ANY(o.reference_keys)
+            OR o.end_to_end_key = ANY(%(names)s::bigint[])
+    """,
+}
+"""Whether a row of that side names the other one, or is named by it."""
+
+# What the one row says is given as values: what it does not say drops out of the plan. Open items are found by their
+# indexes. Open lines have none, because they come in by the million, so they are read once.
 _BESIDE: Final = """
-    WITH item AS {item_kept} MATERIALIZED (SELECT * FROM expected_open {item_is}),
-        line AS {line_kept} MATERIALIZED (SELECT * FROM incoming_open {line_is})
     SELECT {columns} FROM (
-        SELECT {other}.*, coalesce({quotes}, false) AS quotes, item.currency = line.currency AS comparable,
-            abs(item.open_minor - line.open_minor) AS gap,
-            abs(coalesce(item.due_day, item.to_day, item.from_day) - line.booking_day) AS days
-        FROM item, line
-        WHERE item.direction = line.direction AND NOT line.reversal AND (
-            {quotes} OR item.account_key = line.account_key OR item.name_key = line.name_key
-            OR (item.open_minor = line.open_minor AND item.currency = line.currency)
+        SELECT o.*, coalesce({quotes}, false) AS quotes, o.currency = %(currency)s AS comparable,
+            abs(o.open_minor - %(amount_minor)s) AS gap, abs({day} - %(day)s) AS days
+        FROM {other}_open o
+        WHERE o.direction = %(direction)s {also} AND (
+            {quotes} OR o.account_key = %(account_key)s OR o.name_key = %(name_key)s
+            OR (o.open_minor = %(amount_minor)s AND o.currency = %(currency)s)
         )
     ) o
     ORDER BY quotes DESC, comparable DESC, gap, days NULLS LAST, tie_key, transaction_id LIMIT %(limit)s
@@ -59,19 +64,20 @@ class MatchCandidateStore:
         query = f"SELECT 1 FROM {side}_transaction WHERE id = %s"  # noqa: S608 - our own text
         return await fetch_one(self._connection, query, (transaction_id,)) is not None
 
-    async def beside(self, side: str, transaction_id: UUID, *, limit: int) -> list[dict[str, Any]]:
-        """Return the open rows of the other side that share a text, a counterparty or an amount, at most ``limit``."""
-        only = "WHERE transaction_id = %(centre)s"
+    async def beside(self, side: str, own: Mapping[str, Any], *, limit: int) -> list[dict[str, Any]]:
+        """Return the open rows of the other side that share a text, a counterparty or an amount, at most ``limit``.
+
+        ``own`` is what ``open_row`` returned of the transaction.
+        """
+        if own.get("reversal"):
+            return []
+        other = _OTHER[side]
         query = _BESIDE.format(
-            item_is=only if side == "expected" else "",
-            line_is=only if side == "incoming" else "",
-            item_kept="" if side == "expected" else "NOT",
-            line_kept="" if side == "incoming" else "NOT",
-            columns=_COLUMNS[_OTHER[side]],
-            other="line" if side == "expected" else "item",
-            quotes=_QUOTES,
+            columns=_COLUMNS[other], other=other, quotes=_QUOTES[other], day=_DAY[other], also=_ALSO[other]
         )
-        return await fetch_all(self._connection, query, {"centre": transaction_id, "limit": limit})
+        names = {own.get("reference_key"), *own.get("reference_keys", ()), own["end_to_end_key"]} - {None}
+        day = own["booking_day"] if side == "incoming" else _first(own["due_day"], own["to_day"], own["from_day"])
+        return await fetch_all(self._connection, query, {**own, "names": sorted(names), "day": day, "limit": limit})
 
     async def proposals(self, side: str, transaction_id: UUID, others: Sequence[UUID]) -> dict[UUID, UUID]:
         """Return the standing proposals that join the transaction with any of the others, by the other's id."""
@@ -82,3 +88,7 @@ class MatchCandidateStore:
         """  # noqa: S608 - our own text
         rows = await fetch_all(self._connection, query, (transaction_id, list(others)))
         return {row["id"]: row["match_id"] for row in rows}
+
+
+def _first(*days: int | None) -> int | None:
+    return next((day for day in days if day is not None), None)

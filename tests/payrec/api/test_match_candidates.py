@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from support.matching_world import World, matching_world
+from payrec.storage.database import Connection
+from payrec.storage.rows import fetch_all
+from support.matching_world import DEADLINE_SECONDS, World, matching_world
 from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
@@ -101,6 +104,34 @@ async def test_what_is_settled_has_no_candidates(world: World) -> None:
     await world.run()
     await world.accept(await world.proposal())
     assert (await of_expected(world, item), await of_incoming(world, line)) == ([], [])
+
+
+@pytest.mark.parametrize("side", ["expected", "incoming"])
+async def test_for_who_goes_away_nothing_is_read_any_more(world: World, side: str) -> None:
+    item = await world.expect(reference="INV-2026-001")
+    line = await world.receive(remittance="INV-2026-001")
+    read = of_expected(world, item) if side == "expected" else of_incoming(world, line)
+    table = "incoming_open" if side == "expected" else "expected_open"
+    async with world.service.factory.context.database.tenant(world.scope) as connection:
+        await connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        asking = asyncio.create_task(read)
+        await waits(connection, table, is_wanted=True)
+        asking.cancel()
+        # What is held is still held: the statement that waits for it was ended.
+        await waits(connection, table, is_wanted=False)
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    [candidate] = await of_expected(world, item)
+    assert candidate["incomingTransactionId"] == line
+
+
+async def waits(connection: Connection, table: str, *, is_wanted: bool) -> None:
+    """Wait until somebody waits for the table, or until nobody does any more."""
+    query = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
+    until = asyncio.get_running_loop().time() + DEADLINE_SECONDS
+    while bool(await fetch_all(connection, query, (table,))) is not is_wanted:
+        assert asyncio.get_running_loop().time() < until, is_wanted
+        await asyncio.sleep(0.005)
 
 
 async def test_another_tenants_transaction_is_not_there(world: World) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from payrec.services.review import PAGE_MATCHES
 from payrec.storage.rows import fetch_all
-from support.browser import ConsoleWorld, opened, sign_in
+from support.browser import ACTION_MS, ConsoleWorld, opened, sign_in
 from support.review_queue import REVIEW, Queue, module_queue, opens, queue, says, shown, shows
 from support.tenant_data import scope_of_tenant
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+    from playwright.async_api import Browser, Page, Request, Route
 
 __all__ = ["module_queue", "queue"]
 
@@ -256,6 +258,80 @@ async def test_who_only_looks_goes_through_the_queue(
         assert await page.locator("dialog[open]").count() == 0
         assert await queue.status(first) == "proposed"
         await axe(page)
+
+
+async def test_what_else_would_fit_is_looked_for_when_somebody_stays(page: Page, queue: Queue) -> None:
+    first, second, third, fourth = await queue.propose("860.00", "760.00", "660.00", "560.00")
+    asked: list[str] = []
+
+    async def answer(route: Route) -> None:
+        asked.append(route.request.url.split("/")[-2])
+        await route.continue_()
+
+    await page.route("**/choices", answer)
+    await page.clock.install()
+    await page.clock.pause_at(datetime.now(UTC) + timedelta(hours=1))
+    await opens(page)
+    await shows(page, first)
+    await page.keyboard.press("a")
+    await shows(page, second)
+    await page.locator("#review:not([aria-busy])").wait_for()
+    await page.keyboard.press("a")
+    await shows(page, third)
+    await page.locator("#review:not([aria-busy])").wait_for()
+    assert asked == [], "who goes on at once is not kept waiting by what nobody looks at"
+    await page.clock.run_for(1_000)
+    await page.locator("#item [data-choices][data-is-there]").wait_for()
+    async with page.expect_response(f"**/{fourth}/choices") as told:
+        await page.clock.run_for(1_000)
+    await (await told.value).finished()
+    # What the page asks for after that, it hears after that.
+    await page.evaluate("fetch('/console/sign-in').then((answer) => answer.text())")
+    # What was fetched ahead is there at once.
+    await page.keyboard.press("j")
+    await shows(page, fourth)
+    await page.locator("#item [data-choices][data-is-there]").wait_for()
+    await page.evaluate("document.querySelector('#item [data-choices]').classList.add('was-there')")
+    # Who asks for the same match again sees it again.
+    await page.locator(f'.queue-row[data-id="{fourth}"] a').click()
+    await page.locator("#item [data-choices][data-is-there]:not(.was-there)").wait_for()
+    assert asked == [third, fourth]
+
+
+async def test_who_goes_on_stops_looking_for_what_else_would_fit(page: Page, queue: Queue) -> None:
+    first, second = await queue.propose("870.00", "770.00")
+    asked: list[Request] = []
+    given_up: list[str] = []
+    page.on("requestfailed", lambda request: given_up.append(request.url))
+
+    async def unanswered(route: Route) -> None:
+        asked.append(route.request)
+
+    await page.route("**/choices", unanswered)
+    await opens(page)
+    await shows(page, first)
+    await eventually(lambda: len(asked) == 1)
+    await page.keyboard.press("a")
+    await shows(page, second)
+    await eventually(lambda: given_up == [asked[0].url])
+    assert first in given_up[0]
+    await eventually(lambda: len(asked) == 2)
+    assert second in asked[1].url
+    # Where the decision is refused, the match stays, and so does the wish to know.
+    await page.route("**/rest/matches/*/accept", lambda route: route.fulfill(status=422, json={"title": "not now"}))
+    await page.keyboard.press("a")
+    await says(page, "not now")
+    await eventually(lambda: len(asked) == 3)
+    assert second in asked[2].url
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def eventually(is_so: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    until = asyncio.get_running_loop().time() + ACTION_MS / 1000
+    while not is_so():
+        assert asyncio.get_running_loop().time() < until
+        await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 UNMATCHED = "/console/production/unmatched"
+ROWS_LAID_OUT_MAX = 60
+"""Of 10,000 rows: those in sight, and so many beside them as a browser keeps ready."""
+
 HOSTILE = '\u202egnp.exe<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>'
 
 
@@ -260,6 +263,21 @@ async def test_more_rows_are_appended_and_keep_what_is_chosen(page: Page, consol
     assert await page.locator(".line-choice:checked").count() == 1
 
 
+async def test_the_shorter_list_goes_on_when_its_end_was_passed(page: Page, console_world: ConsoleWorld) -> None:
+    money = {"direction": "credit", "currency": "CZK"}
+    lines = [{**money, "amountMinor": n + 1, "bookingDate": "2026-03-12"} for n in range(60)]
+    items = [{**money, "amountMinor": n + 1, "dueDate": "2026-03-12", "description": "long " * 50} for n in range(100)]
+    for path, rows in (("/incoming-transactions/bulk", lines), ("/expected-transactions/bulk", items)):
+        answer = await console_world.rest("POST", path, json={"items": rows})
+        assert {result["status"] for result in answer.json()["results"]} == {201}
+    await page.goto(f"{UNMATCHED}?currency=CZK")
+    # The end of the lines is so far above the end of the page that nothing there is near it.
+    await page.evaluate("document.querySelector('.sides > :last-child').style.paddingBottom = '20000px'")
+    await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    await page.locator("[data-list=incoming] .line").nth(59).wait_for(state="attached")
+    await page.locator("[data-list=expected] .line").nth(99).wait_for(state="attached")
+
+
 async def test_texts_of_strangers_run_nowhere(page: Page, console_world: ConsoleWorld) -> None:
     fields = {"currency": "RON", "counterpartyName": HOSTILE, "counterpartyAccount": HOSTILE}
     item = await expect(console_world.acme, reference=HOSTILE, description=HOSTILE, **fields)
@@ -315,6 +333,8 @@ async def test_ten_thousand_rows_scroll_without_a_long_task(page: Page, console_
         )
         busy.append(await page_seconds(measured) - before)
     assert max(busy) <= 0.05, busy
+    laid_out = "(rows) => rows.filter((row) => row.checkVisibility({ contentVisibilityAuto: true })).length"
+    assert await page.locator(".line").evaluate_all(laid_out) <= ROWS_LAID_OUT_MAX
 
 
 async def page_seconds(measured: CDPSession) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +17,7 @@ from payrec.storage.listing import BY_CREATION, PageRequest
 from payrec.storage.partitions import ensure_partitions
 from payrec.storage.rows import fetch_all
 from support.places import Places
+from support.plans import explained, nodes, visited
 
 pytestmark = pytest.mark.anyio
 
@@ -127,47 +126,13 @@ async def filled(opened: Database, places: Places) -> Places:
     return places
 
 
-@contextmanager
-def explained(patch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    """Have lists explained instead of read, and collect their plans."""
-    plans: list[dict[str, Any]] = []
-
-    async def explain(connection: Connection, query: str, parameters: Any = None) -> list[dict[str, Any]]:
-        text = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {query}"
-        [row] = await fetch_all(connection, text, parameters)
-        plans.append(row["QUERY PLAN"][0]["Plan"])
-        return []
-
-    with patch.context() as here:
-        here.setattr(listing, "fetch_all", explain)
-        yield plans
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return the nodes of a plan."""
-    yield plan
-    for below in plan.get("Plans", ()):
-        yield from nodes(below)
-
-
-def visited(plan: dict[str, Any], of: str = "") -> int:
-    """Return how many rows the scans of a plan have looked at, of relations whose names begin with ``of``."""
-    total = 0
-    for node in nodes(plan):
-        named = node.get("Relation Name", "" if node["Node Type"] == "Bitmap Index Scan" else None)
-        if named is not None and named.startswith(of):
-            removed = sum(node.get(f"Rows Removed by {how}", 0) for how in ("Filter", "Index Recheck"))
-            total += (node["Actual Rows"] + removed) * node["Actual Loops"]
-    return round(total)
-
-
 async def plan_of(
     connection: Connection, patch: pytest.MonkeyPatch, which: str, given: dict[str, Any], sort: str
 ) -> dict[str, Any]:
     """Return the plan of the list's first page."""
     wanted = {to_alias(key): value for key, value in given.items()} | {"sort": sort}
     page = PageRequest(limit=50, sort=SORTS[which][sort])
-    with explained(patch) as plans:
+    with explained(patch, listing) as plans:
         if which == "expected":
             expected = expected_transactions.ExpectedTransactionStore(connection)
             await expected.page(page, ExpectedTransactionQuery(**wanted), today=TODAY)

@@ -2,9 +2,10 @@
 import { announce } from "./console.js";
 import { Decisions } from "./review_decisions.js";
 import { countDown, say } from "./review_texts.js";
-import { fragment, place } from "./rest.js";
+import { fragment, pause, place } from "./rest.js";
 
 const AHEAD = 2;
+const STAYS_MS = 250;
 const KEPT_MAX = 30;
 const KEPT_MS = 60_000;
 
@@ -38,10 +39,10 @@ function beside(row, step) {
 const article = () => item.querySelector("article");
 
 /** Return the HTML of a fragment of a match, asked for once as long as it is new. */
-function load(path) {
+function load(path, signal) {
   const known = kept.get(path);
   if (known && performance.now() - known.at < KEPT_MS) return known.html;
-  const html = fragment(path);
+  const html = fragment(path, { signal });
   const found = { at: performance.now(), html, text: null };
   html.then((text) => { found.text = text; }, () => kept.delete(path));
   kept.set(path, found);
@@ -50,6 +51,7 @@ function load(path) {
 }
 
 const itemPath = (id) => `${page.dataset.place}/items/${id}`;
+const choicesPath = (id) => `${itemPath(id)}/choices`;
 
 async function show(id) {
   const number = (asked += 1);
@@ -99,18 +101,52 @@ function shown() {
     row.querySelector("a").setAttribute("aria-current", "true");
     bringIntoSight(row);
   }
-  if (showing) showChoices(showing);
+  hush();
+  if (showing) stay(showing);
   ahead();
 }
 
-async function showChoices(id) {
+let looking = null;
+
+/**
+ * Look for what else would fit, and then for that of the next match: among all that is open, so only for who stays at a
+ * match. Who decides or goes on does not wait for it.
+ */
+async function stay(id) {
+  if (looking?.id === id) return;
+  hush();
+  looking = { id, ends: new AbortController() };
+  const { signal } = looking.ends;
   try {
-    const html = await load(`${itemPath(id)}/choices`);
-    const holder = showing === id && item.querySelector("[data-choices]");
-    if (holder) place(holder, html);
+    const isThere = typeof kept.get(choicesPath(id))?.text === "string";
+    if (!isThere) await pause(STAYS_MS, signal);
+    await showChoices(id, signal);
+    const next = beside(rowOf(id), 1);
+    if (!next) return;
+    await pause(STAYS_MS, signal);
+    await load(choicesPath(next.dataset.id), signal);
   } catch {
-    const holder = showing === id && item.querySelector("[data-choices]");
-    if (holder) holder.textContent = say("choices_failed");
+    // It is looked for again when that match is shown.
+  }
+}
+
+/** Stop looking for what else would fit; the server stops as well. */
+function hush() {
+  looking?.ends.abort();
+  looking = null;
+}
+
+async function showChoices(id, signal) {
+  const holder = item.querySelector("[data-choices]");
+  if (!holder || holder.dataset.isThere) return;
+  try {
+    const html = await load(choicesPath(id), signal);
+    signal.throwIfAborted();
+    place(holder, html);
+    holder.dataset.isThere = "yes";
+  } catch (problem) {
+    if (signal.aborted) throw problem;
+    holder.textContent = say("choices_failed");
   }
 }
 
@@ -119,7 +155,6 @@ async function ahead() {
   const row = showing && rowOf(showing);
   for (let at = row ? beside(row, 1) : first(); at && next.length < AHEAD; at = beside(at, 1)) next.push(at);
   await Promise.allSettled(next.map((one) => load(itemPath(one.dataset.id))));
-  if (next.length) load(`${itemPath(next[0].dataset.id)}/choices`).catch(() => {});
   if (next.length < AHEAD) await more();
 }
 
@@ -220,6 +255,8 @@ const decisions = new Decisions({
     if (showing === id) await show(id);
   },
   placeKey,
+  begins: hush,
+  ends: () => { if (showing) stay(showing); },
 });
 
 const ACTIONS = {

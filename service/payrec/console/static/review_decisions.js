@@ -300,6 +300,7 @@ export class Decisions {
       return;
     }
     this.#busy = true;
+    this.#view.begins();
     document.getElementById("outcome").replaceChildren();
     this.#view.page.setAttribute("aria-busy", "true");
     try {
@@ -311,6 +312,7 @@ export class Decisions {
     } finally {
       this.#busy = false;
       this.#view.page.removeAttribute("aria-busy");
+      this.#view.ends();
     }
   }
 

@@ -245,9 +245,12 @@ async function more(link) {
 
 const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) more(entry.target);
-}, { rootMargin: "400px" });
+}, { rootMargin: "9999999px 0px 400px" });
 
-/** Load more when the end of a list comes near, but not before somebody has scrolled at all. */
+/**
+ * Load more when the end of a list comes near, but not before somebody has scrolled at all. The end of the shorter list
+ * may be above all that is in sight.
+ */
 function watch(link) {
   if (link && page.dataset.scrolled) seen.observe(link);
 }
