@@ -64,7 +64,7 @@ async def accepted_together(page: Page, queue: Queue) -> Steps:
     both = await queue.propose(*amounts(2))
     await opens(page)
     await page.check("#select-all")
-    yield "**/rest/matches/accept"
+    yield f"**/rest/matches/{both[0]}/accept"
     await page.click('[data-do="accept-selected"]')
     await page.keyboard.press("Enter")
     yield ""

@@ -25,7 +25,7 @@ from payrec.models.common import Direction, Page, SearchText, Text
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
 from payrec.models.forms import FormQuery
 from payrec.models.incoming_transactions import IncomingTransactionPublic, IncomingTransactionQuery
-from payrec.services.review import WaitingMatch
+from payrec.services.review import ReviewItem, WaitingMatch
 from payrec.services.validation import validated
 
 ROWS_SHOWN: Final = 50
@@ -47,6 +47,7 @@ _STATUSES: Final = {
 }
 
 Side = Literal["incoming", "expected"]
+Listed = Page[IncomingTransactionPublic] | Page[ExpectedTransactionPublic]
 Typed = Annotated[str, StringConstraints(max_length=40)]
 
 
@@ -67,6 +68,8 @@ class UnmatchedQuery(FormQuery):
     reason_code: Text | None = None
     q: SearchText | None = None
     cursor: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    match: Annotated[str, StringConstraints(max_length=36)] | None = None
+    """One that was taken back: what is open of what it joined is listed and chosen, in the place of all else."""
 
 
 Filters = Annotated[UnmatchedQuery, Depends(query_of(UnmatchedQuery))]
@@ -88,12 +91,18 @@ async def unmatched(context: Context, query: Filters) -> Response:
     """Show what is open on both sides, or more of one."""
     wanted = read_filters(query, decimal=decimal_of(context))
     sides: list[Side] = ["incoming", "expected"] if query.side is None else [query.side]
-    lists = {side: await listed(context, side, query, wanted) for side in sides} if not wanted.faults else {}
+    former = None
+    lists: dict[Side, Listed] = {}
+    if query.match is not None:
+        former = await context.factory.create_review_service().item(context.caller, query.match)
+        lists = open_of(former)
+    elif not wanted.faults:
+        lists = {side: await listed(context, side, query, wanted) for side in sides}
     waiting = {side: await waiting_of(context, side, found) for side, found in lists.items()}
-    shown = query.model_dump(by_alias=True, exclude={"cursor", "side"}, exclude_none=True)
+    shown = query.model_dump(by_alias=True, exclude={"cursor", "side", "match"}, exclude_none=True)
     values: dict[str, Any] = {"query": query, "shown": shown, "faults": wanted.faults, "reasons": REASONS}
     status = 422 if wanted.faults else 200
-    values |= {"layout": layout_of(context), "lists": lists, "waiting": waiting}
+    values |= {"layout": layout_of(context), "lists": lists, "waiting": waiting, "former": former}
     return page(context, "unmatched.html", status, exponent=exponent, **values)
 
 
@@ -142,9 +151,17 @@ def read_filters(query: UnmatchedQuery, *, decimal: str) -> Wanted:
     return Wanted(values=values, faults=faults)
 
 
-async def listed(
-    context: RequestContext, side: Side, query: UnmatchedQuery, wanted: Wanted
-) -> Page[IncomingTransactionPublic] | Page[ExpectedTransactionPublic]:
+def open_of(former: ReviewItem) -> dict[Side, Listed]:
+    """Return what can be matched by hand of what a match has joined."""
+    lines = [row for row in former.lines if row.open_amount_minor and row.status in _STATUSES["incoming"].values()]
+    items = [row for row in former.items if row.open_amount_minor and row.status in _STATUSES["expected"].values()]
+    return {
+        "incoming": Page(data=lines, has_more=False, next_cursor=None),
+        "expected": Page(data=items, has_more=False, next_cursor=None),
+    }
+
+
+async def listed(context: RequestContext, side: Side, query: UnmatchedQuery, wanted: Wanted) -> Listed:
     """Return a page of one side."""
     given = {
         **wanted.values,
@@ -165,9 +182,7 @@ async def listed(
     return await context.factory.create_expected_transaction_service().page(context.caller, items)
 
 
-async def waiting_of(
-    context: RequestContext, side: Side, found: Page[IncomingTransactionPublic] | Page[ExpectedTransactionPublic]
-) -> dict[UUID, WaitingMatch]:
+async def waiting_of(context: RequestContext, side: Side, found: Listed) -> dict[UUID, WaitingMatch]:
     """Return what of a list waits in the review: it has been looked at, though no reason is stored for it."""
     service = context.factory.create_review_service()
     return await service.waiting(context.caller, side, [row.id for row in found.data])

@@ -52,7 +52,7 @@ async def test_every_chart_has_a_name_a_description_and_its_numbers_beside_it(pa
     overflow = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert overflow <= 0, "at 200 % nothing is beyond the edge"
     await axe(page)
-    await shot(page, "overview-narrow", schemes=("light",))
+    await shot(page, "overview-narrow")
 
 
 @pytest.mark.usefixtures("books")

@@ -72,7 +72,7 @@ async def test_it_looks_right_and_axe_finds_nothing(
     await page.goto((await page.locator(".to-details").get_attribute("href")) or "")
     await page.set_viewport_size({"width": 1280, "height": 800})
     await axe(page)
-    await shot(page, "match", schemes=("light",))
+    await shot(page, "match")
 
 
 async def test_the_queue_is_worked_through_by_keyboard_alone(page: Page, queue: Queue) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from support.browser import ConsoleWorld, opened, sign_in
 from support.review_queue import Queue, module_queue, opens, queue, says, shows
+from support.transactions import expect, receive
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page, Route
@@ -167,3 +168,100 @@ async def test_a_match_is_taken_back_on_its_page(page: Page, queue: Queue) -> No
     await page.keyboard.press("Enter")
     await page.locator("td", has_text="paid twice").first.wait_for()
     assert await queue.status(match) == "reversed"
+
+
+HOSTILE = "<b>Müller</b>\u202e & Co"
+
+
+async def escapes(page: Page) -> None:
+    """Leave a dialog; until it is away, keys are still its own."""
+    await page.keyboard.press("Escape")
+    await page.locator("dialog[open]").wait_for(state="detached")
+
+
+async def test_a_dialog_says_which_line_it_is_about(page: Page, queue: Queue) -> None:
+    first, second = await queue.propose("960.00", "860.00", counterpartyName=HOSTILE, bookingDate="2026-03-13")
+    names = {"direction": "credit", "currency": "EUR", "counterpartyName": HOSTILE}
+    item = {**names, "amount": "955.00", "dueDate": "2026-03-11", "reference": "OTHER-2"}
+    assert (await queue.world.rest("POST", "/expected-transactions", json=item)).status_code == 201
+    await opens(page)
+    await shows(page, first)
+    number = await page.locator(".choice", has_text="OTHER-2").locator("kbd").inner_text()
+    line = "Mar 13, 2026 · <b>Müller</b>U+202E & Co · 960.00\u00a0EUR"
+    await page.keyboard.press(number)
+    picked = page.get_by_role("dialog", name=f"Match {line}", exact=True)
+    await picked.get_by_text("With Mar 11, 2026 · <b>Müller</b>U+202E & Co · 955.00\u00a0EUR.").wait_for()
+    await escapes(page)
+    await page.keyboard.press("r")
+    await page.get_by_role("dialog", name="Reject", exact=True).get_by_text(line).wait_for()
+    await escapes(page)
+    await page.keyboard.press("s")
+    await page.get_by_role("dialog", name=f"Match with other amounts: {line}", exact=True).wait_for()
+    # What stands in its rows has no numbers of the evidence, which is not there.
+    assert "evidence" not in await page.inner_text("#split-rows")
+    await escapes(page)
+    assert [await queue.status(match) for match in (first, second)] == ["proposed", "proposed"]
+
+
+@pytest.mark.parametrize("way", ["mouse", "keyboard"])
+async def test_what_was_taken_back_is_matched_again_by_hand(
+    page: Page, queue: Queue, axe: Callable[[Page], Awaitable[None]], way: str
+) -> None:
+    match, _ = await queue.propose("965.00", "865.00")
+    await opens(page)
+    await shows(page, match)
+    await page.keyboard.press("a")
+    await says(page, "Accepted.")
+    if way == "mouse":
+        await page.get_by_role("button", name="Undo").click()
+    else:
+        await page.keyboard.press("u")
+    link = page.locator("#outcome", has_text="Taken back").get_by_role("link", name="Match again by hand")
+    await link.wait_for()
+    await axe(page)
+    if way == "mouse":
+        await link.click()
+    else:
+        await link.focus()
+        await page.keyboard.press("Enter")
+    await page.locator("#match-bar").wait_for()
+    found = (await queue.world.rest("GET", f"/matches/{match}")).json()
+    [leg] = found["legs"]
+    joined = [leg["incomingTransactionId"], leg["expectedTransactionId"]]
+    assert await page.locator(".line").evaluate_all("(rows) => rows.map((row) => row.dataset.id)") == joined
+    assert [await page.is_checked(f"#choose-{row}") for row in joined] == [True, True]
+    await axe(page)
+    # Nothing but the note is missing, and it is where one types.
+    await page.keyboard.type("it was right after all")
+    await page.keyboard.press("Enter")
+    await page.locator("#outcome-text", has_text="Matched.").wait_for()
+    again = (await queue.world.rest("GET", f"/matches?incomingTransactionId={joined[0]}&status=accepted")).json()[
+        "data"
+    ]
+    assert [(one["kind"], one["amountMinor"], one["decisionReason"]) for one in again] == [
+        ("one_to_one", 96_500, "it was right after all")
+    ]
+    await page.goto(f"/console/production/unmatched?match={match}")
+    await page.get_by_text("No bank line is open here.").wait_for()
+    assert await page.is_hidden("#match-bar")
+
+
+async def test_a_match_with_a_fee_comes_back_with_its_fee(page: Page, queue: Queue) -> None:
+    item = await expect(queue.world.acme, "100.00", currency="PLN")
+    line = await receive(queue.world.acme, "97.00", currency="PLN")
+    leg = {"expectedTransactionId": item, "incomingTransactionId": line, "amountMinor": 9_700}
+    fee = {"type": "bank_charge", "expectedTransactionId": item, "amountMinor": 300, "currency": "PLN"}
+    body = {"legs": [leg], "adjustments": [fee], "reason": "less a charge"}
+    made = (await queue.world.rest("POST", "/matches", json=body)).json()
+    answer = await queue.world.rest("POST", f"/matches/{made['id']}/reverse", json={"reason": "wrong day"})
+    assert answer.status_code == 200, answer.text
+    await page.goto(f"/console/production/matches/{made['id']}")
+    await page.get_by_role("link", name="Match again by hand").click()
+    await page.locator("#match-bar").wait_for()
+    assert await page.input_value("#match-adjustment") == "bank_charge"
+    await page.keyboard.type("less a charge")
+    await page.keyboard.press("Enter")
+    await page.locator("#outcome-text", has_text="Matched.").wait_for()
+    again = (await queue.world.rest("GET", f"/matches?incomingTransactionId={line}&status=accepted")).json()["data"]
+    adjusted = [[(part["type"], part["amountMinor"]) for part in one["adjustments"]] for one in again]
+    assert adjusted == [[("bank_charge", 300)]]

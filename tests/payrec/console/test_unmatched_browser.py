@@ -114,7 +114,7 @@ async def test_candidates_are_shown_and_chosen(
     await beside.locator("[data-choose-candidate]").wait_for()
     assert "dateWindowDaysAfter were 64 days; it is 60" in await beside.inner_text()
     await axe(page)
-    await shot(page, "unmatched-candidates", schemes=("light",))
+    await shot(page, "unmatched-candidates")
     await beside.locator("[data-choose-candidate]").click()
     assert await page.is_checked(f"#choose-{line}")
     assert await page.is_checked(f"#choose-{item}")

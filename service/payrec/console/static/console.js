@@ -1,5 +1,6 @@
 // What every page has: announcements, the dialog of a session that is over, texts of strangers, and the switch.
 const texts = document.getElementById("console-texts");
+const whole = new Intl.NumberFormat(document.body.dataset.locale || "en");
 const MARKS_MAX = 4;
 
 /** Return one of the layout's texts, or one of an element that has `data-...` texts of its own page. */
@@ -10,6 +11,12 @@ export function text(name, holder = texts) {
 /** Return a text with its parameters, `{name}`, filled in; one that is not given stays as it is written. */
 export function filled(template, values) {
   return template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
+}
+
+/** Return a text of an element that counts: that for one, or that for several, with its parameters filled in. */
+export function counted(name, count, holder, parameters = {}) {
+  const form = count === 1 ? "One" : "Other";
+  return filled(text(`${name}${form}`, holder), { count: whole.format(count), ...parameters });
 }
 
 /** Say something to everybody, also to who hears the page. */

@@ -80,6 +80,31 @@ export async function change(path, body, { version } = {}) {
   }
 }
 
+/**
+ * POST changes, {path, body, version}, one after the other: of those that compete, the first has it, whoever looks on.
+ * Return what became of each, {answer} or {problem}; where one gets no answer, those after it are not tried, and have
+ * neither. Sending the same ones again is safe. `told` hears how many are done.
+ */
+export async function changeEach(actions, told = () => {}) {
+  const stay = (event) => event.preventDefault();
+  window.addEventListener("beforeunload", stay);
+  const found = actions.map(() => ({}));
+  try {
+    for (const [index, { path, body, version }] of actions.entries()) {
+      told(index);
+      try {
+        found[index] = { answer: await change(path, body, { version }) };
+      } catch (problem) {
+        found[index] = { problem };
+        if (!isRefusal(problem)) break;
+      }
+    }
+  } finally {
+    window.removeEventListener("beforeunload", stay);
+  }
+  return found;
+}
+
 /** Tell whether a problem is the last word: after any other one, what was asked for may have been done all the same. */
 export function isRefusal({ status, code }) {
   return status >= 400 && status < 500 && status !== 401 && code !== "idempotency_in_progress";

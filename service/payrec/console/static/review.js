@@ -268,7 +268,7 @@ const ACTIONS = {
   undo: () => decisions.undo(),
   "accept-selected": () => decisions.bulk("accept"),
   "reject-selected": () => decisions.bulk("reject"),
-  clear: () => decisions.clear(),
+  clear: () => decisions.selection.clear(),
 };
 const KEYS = { j: "next", k: "previous", a: "accept", r: "reject", s: "split", u: "undo" };
 
@@ -294,9 +294,9 @@ document.addEventListener("click", (event) => {
   return undefined;
 });
 
-list.addEventListener("change", ({ target }) => decisions.select(target.closest(".queue-row"), target.checked));
+list.addEventListener("change", ({ target }) => decisions.selection.select(target.closest(".queue-row"), target.checked));
 document.getElementById("select-all")?.addEventListener("change", ({ target }) => {
-  for (const row of rows()) decisions.select(row, target.checked);
+  for (const row of rows()) decisions.selection.select(row, target.checked);
 });
 
 const keysOn = document.getElementById("keys-on");
@@ -317,7 +317,7 @@ document.addEventListener("keydown", (event) => {
   if (!keysOn.checked || event.repeat) return;
   const key = event.key.toLowerCase();
   if (key === "?") document.getElementById("keys-dialog").showModal();
-  else if (key === "x" && showing) decisions.toggle(rowOf(showing));
+  else if (key === "x" && showing) decisions.selection.toggle(rowOf(showing));
   else if (/^[1-9]$/.test(key)) decisions.pick(item.querySelectorAll(".choice")[Number(key) - 1]);
   else if (KEYS[key]) ACTIONS[KEYS[key]]();
   else return;

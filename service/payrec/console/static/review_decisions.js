@@ -1,15 +1,16 @@
 // Decisions of the review page: each goes through the REST interface, with the version that was looked at.
 import { announce } from "./console.js";
 import { decidedOf, isLate } from "./decided.js";
-import { countDown, counted, minorOf, money, say, totals, typedOf } from "./review_texts.js";
+import { reasons, Selection, summary } from "./review_selection.js";
+import { countDown, minorOf, money, put, say, typedOf } from "./review_texts.js";
 import { change, rest } from "./rest.js";
 
 const UNDONE_MAX = 50;
-const TOLD_MAX = 5;
+const KINDS = { accepted: "accepted", pending_approval: "pending", rejected: "rejected" };
 
 export class Decisions {
   #view;
-  #selected = new Map();
+  selection = new Selection();
   #busy = false;
 
   constructor(view) {
@@ -27,6 +28,7 @@ export class Decisions {
     }
     const undo = document.querySelector('[data-do="undo"]');
     if (undo) undo.disabled = this.#made().length === 0;
+    if (shown) this.selection.saw(shown.dataset);
     return waits && this.#view.page.dataset.mayDecide === "yes";
   }
 
@@ -40,7 +42,7 @@ export class Decisions {
   async reject() {
     if (!this.changed()) return;
     const { id, version } = this.#view.article().dataset;
-    const given = await this.#reason({ title: say("reject_title"), what: this.#title(), go: say("reject_go") });
+    const given = await this.#reason({ title: [say("reject_title")], what: this.#subject(), go: say("reject_go") });
     if (given === null) return;
     await this.#decide(id, () => change(`/matches/${id}/reject`, given ? { reason: given } : {}, { version }), "rejected");
   }
@@ -55,9 +57,9 @@ export class Decisions {
     const { expected, incoming, match, minor, currency, exponent, isExact } = choice.dataset;
     const amount = money(BigInt(minor), currency, Number(exponent));
     const text = match ? "pick_text_proposed" : isExact === "yes" ? "pick_text" : "pick_text_rest";
-    const given = await this.#reason({
-      title: say("pick_title"), what: say(text, { amount }), go: say("pick_go"), isRequired: !match,
-    });
+    const title = put(say("pick_title"), { what: this.#named(incoming, choice) });
+    const what = [...put(say("pick_with"), { what: this.#named(expected, choice) }), document.createElement("br"), say(text, { amount })];
+    const given = await this.#reason({ title, what, go: say("pick_go"), isRequired: !match });
     if (given === null) return;
     const { id } = this.#view.article().dataset;
     const leg = { expectedTransactionId: expected, incomingTransactionId: incoming, amountMinor: Number(minor) };
@@ -84,7 +86,12 @@ export class Decisions {
       this.#keep([...made.slice(0, -1), { ...last, kind: "rejected" }]);
       await rest("DELETE", `/matching/rejections/${last.id}`);
       this.#keep(made.slice(0, -1));
-      announce(say(verb ? "undone" : "undone_rejection"));
+      const told = say(verb ? "undone" : "undone_rejection");
+      const link = document.createElement("a");
+      link.href = `/console/${document.body.dataset.environment}/unmatched?match=${last.id}`;
+      link.textContent = say("by_hand");
+      this.#outcome(told, link);
+      announce(told);
     }, async (problem) => {
       if (problem.status !== 404 && problem.status !== 409) return this.#failed(problem);
       // What somebody else has taken back already is no longer ours to undo.
@@ -97,53 +104,32 @@ export class Decisions {
     this.changed();
   }
 
-  toggle(row) {
-    const box = row?.querySelector("[data-select]");
-    if (box) this.select(row, !box.checked);
-  }
-
-  select(row, isSelected) {
-    const box = row?.querySelector("[data-select]");
-    if (!box) return;
-    box.checked = isSelected;
-    const { id, minor, currency, exponent } = row.dataset;
-    if (isSelected) this.#selected.set(id, { minor: BigInt(minor), currency, exponent: Number(exponent) });
-    else this.#selected.delete(id);
-    this.#tellSelected();
-  }
-
-  clear() {
-    this.#selected.clear();
-    for (const box of document.querySelectorAll("[data-select]:checked, #select-all:checked")) box.checked = false;
-    this.#tellSelected();
-  }
-
-  /** Accept or reject all that is selected, each by itself. */
+  /** Accept or reject all that is selected, each by itself and as it was looked at; what fails stays selected. */
   async bulk(verb) {
-    const ids = [...this.#selected.keys()];
-    if (!ids.length) return;
-    const what = counted("selected", ids.length, { totals: totals(this.#selected.values()) });
+    if (!this.selection.size) return;
     const given = await this.#reason({
-      title: say(`${verb}_selected_title`), what, go: verb === "accept" ? say("accept_selected_go") : say("reject_go"),
+      title: [say(`${verb}_selected_title`)], what: [this.selection.told], go: verb === "accept" ? say("accept_selected_go") : say("reject_go"),
     });
     if (given === null) return;
     await this.#once(async () => {
-      const { body } = await change(`/matches/${verb}`, given ? { ids, reason: given } : { ids });
-      const done = body.results.filter((result) => result.status === 200);
-      // What is refused is named by its place alone.
-      const refused = body.results.filter((result) => result.status !== 200).map((result) => ({ ...result, id: ids[result.index] }));
-      for (const { id } of done) this.#did(id, verb === "accept" ? "accepted" : "rejected");
-      const told = [counted("bulk_done", done.length)];
-      if (refused.length) told.push(counted("bulk_refused", refused.length, { why: refused[0].problem?.title ?? "" }));
-      this.clear();
+      performance.mark("decision");
+      const found = await this.selection.decide(verb, given, document.body.dataset.user);
+      for (const { id, status } of found.mine) this.#did(id, KINDS[status]);
+      const told = summary(found);
+      const which = reasons(found);
+      const gone = [...found.mine, ...found.others].map(({ id }) => id);
+      this.selection.leave(gone);
       // Each leaves by itself, the one that is shown last: then there is one way on.
       const shown = this.#view.article()?.dataset.id;
-      const others = done.map((result) => result.id).filter((one) => one !== shown);
+      const others = gone.filter((id) => id !== shown);
       for (const id of others) document.querySelector(`.queue-row[data-id="${id}"]`)?.remove();
       countDown(others.length);
-      if (ids.includes(shown)) await this.#view.leave(shown, told.join(" "));
-      else announce(told.join(" "));
-      if (refused.length) this.#outcome(told.join(" "), ...(await this.#whoWasFirst(refused)));
+      if (gone.includes(shown)) await this.#view.leave(shown, told);
+      else announce(told);
+      for (const { id } of found.changed) await this.#view.refresh(id);
+      if (gone.length !== found.mine.length || which || found.untold.length) this.#outcome(told, ...(which ? [which] : []));
+      // What was pressed is not there any more.
+      if (!this.selection.size && document.activeElement === document.body) document.getElementById("queue-scroll").focus();
     });
     this.changed();
   }
@@ -162,6 +148,7 @@ export class Decisions {
     const others = [...shown.querySelectorAll('.choice[data-can-pick="yes"]')].map((choice) => ({ ...choice.dataset, minor: "0", choice }));
     document.getElementById("split-rows").replaceChildren(...[...pairs, ...others].map((pair) => this.#splitRow(pair, exponent)));
     this.#splitTotal();
+    document.getElementById("split-title").replaceChildren(...put(say("split_title"), { what: this.#subject() }));
     const error = document.getElementById("split-error");
     error.hidden = true;
     const form = dialog.querySelector("form");
@@ -181,15 +168,9 @@ export class Decisions {
     const row = document.getElementById("split-row").content.firstElementChild.cloneNode(true);
     const names = { line: pair.incoming, item: pair.expected };
     for (const [side, id] of Object.entries(names)) {
-      const of = this.#view.item.querySelector(`[data-transaction="${CSS.escape(id)}"] h4`) ?? pair.choice?.querySelector(".choice-head");
       const cell = row.querySelector(`[data-${side}]`);
       cell.id = `split-${side}-${id}-${pair.choice ? "other" : "own"}`;
-      for (const part of of?.querySelectorAll("a, .amount") ?? []) {
-        const copy = document.createElement("span");
-        copy.className = part.className;
-        copy.append(...[...part.childNodes].map((node) => node.cloneNode(true)));
-        cell.append(copy);
-      }
+      cell.append(...this.#named(id, pair.choice));
     }
     Object.assign(row.dataset, { expected: pair.expected, incoming: pair.incoming });
     const input = row.querySelector("[data-amount]");
@@ -251,7 +232,7 @@ export class Decisions {
       performance.mark("decision");
       const { body } = await send();
       const isPending = body.status === "pending_approval";
-      this.#did(body.id, { accepted: "accepted", pending_approval: "pending", rejected: "rejected" }[body.status]);
+      this.#did(body.id, KINDS[body.status]);
       await this.#view.leave(id, say(isPending ? "pending" : told));
     }, otherwise);
   }
@@ -270,16 +251,6 @@ export class Decisions {
     return this.#view.leave(id, document.getElementById("outcome").textContent);
   }
 
-  /** Return who has decided the first of several that were refused, one after the other. */
-  async #whoWasFirst(refused) {
-    const told = [];
-    for (const { id, status } of refused.slice(0, TOLD_MAX)) {
-      const { notice } = status === 409 ? await decidedOf(id) : { notice: [] };
-      if (notice.length) told.push(document.createElement("br"), `${say("second_was_later")} `, ...notice);
-    }
-    return told;
-  }
-
   #failed(problem, text = "failed") {
     const told = say(text, { why: problem.message });
     this.#outcome(told);
@@ -287,7 +258,7 @@ export class Decisions {
   }
 
   #outcome(...told) {
-    const notice = document.createElement("p");
+    const notice = document.createElement("div");
     notice.className = "notice";
     notice.append(told[0], " ", ...told.slice(1));
     document.getElementById("outcome").replaceChildren(notice);
@@ -328,16 +299,24 @@ export class Decisions {
     this.#keep([...this.#made(), { id, kind }]);
   }
 
-  #title() {
-    return document.getElementById("item-title")?.textContent.trim() ?? "";
+  /** Return what a match is about, as nodes: its line, or its item where it has none or several. */
+  #subject() {
+    const [lines, items] = [...this.#view.item.querySelectorAll(".side-column")].map((side) => side.querySelectorAll("[data-transaction]"));
+    const [one] = lines.length === 1 || !items.length ? lines : items;
+    return one ? this.#named(one.dataset.transaction) : [];
   }
 
-  #tellSelected() {
-    const holder = document.getElementById("selection");
-    holder.hidden = !this.#selected.size;
-    document.getElementById("selection-total").textContent = this.#selected.size
-      ? counted("selected", this.#selected.size, { totals: totals(this.#selected.values()) })
-      : "";
+  /** Return a line or an item as nodes: its day, whose it is, and its amount. What is no part of the match is a choice. */
+  #named(id, choice) {
+    const own = this.#view.item.querySelector(`[data-transaction="${CSS.escape(id)}"]`);
+    const parts = own ? ["time", "h4 a", "h4 .amount"].map((name) => own.querySelector(name)) : ["[data-day]", ".choice-name", ".amount"].map((name) => choice?.querySelector(name));
+    return parts.filter((part) => part?.textContent.trim()).flatMap((part, index) => {
+      const copy = part.cloneNode(true);
+      // The numbers of the evidence belong to the match, and mean nothing where its table is not.
+      for (const mark of copy.querySelectorAll("mark > .visually-hidden, .mark-label")) mark.remove();
+      for (const mark of copy.querySelectorAll("mark")) mark.replaceWith(...mark.childNodes);
+      return [...(index ? [" · "] : []), ...copy.childNodes];
+    });
   }
 
   /** Ask for a reason; null where the user has thought better of it. */
@@ -348,13 +327,19 @@ export class Decisions {
     }
     const dialog = document.getElementById("reason-dialog");
     const input = dialog.querySelector("[name=reason]");
-    document.getElementById("reason-title").textContent = title;
-    document.getElementById("reason-what").textContent = what;
+    document.getElementById("reason-title").replaceChildren(...title);
+    document.getElementById("reason-what").replaceChildren(...what);
     document.getElementById("reason-go").textContent = go;
     Object.assign(input, { value: "", required: isRequired });
     dialog.returnValue = "";
     return new Promise((resolve) => {
-      dialog.addEventListener("close", () => resolve(dialog.returnValue === "go" ? input.value.trim() : null), { once: true });
+      const closed = () => {
+        // That of the time before may be told when it is open again.
+        if (dialog.open) return;
+        dialog.removeEventListener("close", closed);
+        resolve(dialog.returnValue === "go" ? input.value.trim() : null);
+      };
+      dialog.addEventListener("close", closed);
       dialog.showModal();
     });
   }

@@ -1,5 +1,5 @@
 // What the review page says, and amounts as the tenant's locale writes them.
-import { filled } from "./console.js";
+import { counted as countedOf, filled } from "./console.js";
 
 const texts = document.getElementById("review-texts");
 const page = document.getElementById("review");
@@ -8,13 +8,21 @@ const whole = new Intl.NumberFormat(document.body.dataset.locale || "en");
 
 /** Return one of the page's texts with its parameters filled in. */
 export function say(name, parameters = {}) {
-  const key = name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
-  return filled(texts.dataset[key] ?? name, parameters);
+  return filled(texts.dataset[camel(name)] ?? name, parameters);
+}
+
+function camel(name) {
+  return name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+}
+
+/** Return a text as nodes, with nodes in the place of its parameters. */
+export function put(text, parameters) {
+  return text.split(/\{(\w+)\}/).flatMap((part, index) => (index % 2 ? parameters[part] : part ? [part] : []));
 }
 
 /** Return a text that counts. */
 export function counted(name, count, parameters = {}) {
-  return say(`${name}_${plural.select(count)}`, { count: whole.format(count), ...parameters });
+  return countedOf(camel(name), count, texts, parameters);
 }
 
 /** Tell that fewer wait; where there are more than are counted, nothing changes. */

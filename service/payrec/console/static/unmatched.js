@@ -1,8 +1,9 @@
 // The page of what is open: choosing on both sides and matching by hand, candidates, more rows, and setting aside.
-import { announce, text } from "./console.js";
+import { announce, counted, text } from "./console.js";
 import { isLate, whoMatched } from "./decided.js";
 import { gap, matchOf, money, sums } from "./manual_match.js";
 import { change, fragment, isRefusal, place } from "./rest.js";
+import { SetAside } from "./set_aside.js";
 
 const page = document.getElementById("unmatched");
 const bar = document.getElementById("match-bar");
@@ -21,9 +22,10 @@ function rowOf(side, id) {
   return document.getElementById(`${side}-${id}`);
 }
 
-function fault(name, message) {
+function fault(name, message, details = null) {
   const told = document.getElementById(`fault-${name}`);
-  told.textContent = message;
+  if (!told) return;
+  told.replaceChildren(message, ...(details ? [details] : []));
   told.hidden = !message;
   const field = document.querySelector(`[aria-describedby~="fault-${name}"]`);
   if (field) field.toggleAttribute("aria-invalid", Boolean(message));
@@ -69,6 +71,10 @@ function drawBar() {
     body.append(line);
     told.push(text("chosen", bar).replace("{lines}", amounts[0]).replace("{items}", amounts[1]).replace("{difference}", amounts[2]));
   }
+  const lines = chosenLines();
+  const button = document.getElementById("aside-chosen");
+  button.hidden = !lines.length;
+  button.textContent = counted("aside", lines.length, bar);
   const missing = new Set(rows.map((row) => row.currency)).size === 1 ? gap(rows) : 0n;
   drawAdjustments(missing);
   document.getElementById("match-told").textContent = told.join(" ");
@@ -76,6 +82,7 @@ function drawBar() {
 
 function drawAdjustments(missing) {
   const select = document.getElementById("match-adjustment");
+  if (!select) return;
   const kind = missing > 0n ? "short" : missing < 0n ? "over" : "";
   select.disabled = !kind;
   for (const option of select.options) {
@@ -91,7 +98,7 @@ let isSending = false;
 
 async function match(event) {
   event.preventDefault();
-  if (isSending) return;
+  if (isSending || !document.getElementById("match-send")) return;
   const rows = [...chosen.values()];
   const made = matchOf(rows, document.getElementById("match-adjustment").value);
   fault("match", made.fault ? text(`fault${made.fault[0].toUpperCase()}${made.fault.slice(1)}`, bar) : "");
@@ -152,12 +159,12 @@ function takeAway(rows) {
   return places;
 }
 
-function putBack(places) {
+function putBack(places, version = "") {
   for (const { element, parent, next } of places.reverse()) {
     parent.insertBefore(element, next?.parentElement === parent ? next : null);
   }
   // Its version has grown meanwhile; without one, what is done to it next is done whatever it is.
-  for (const { element } of places) delete element.dataset.version;
+  for (const { element } of places) element.dataset.version = version;
   drawEmpty();
 }
 
@@ -168,8 +175,8 @@ function drawEmpty() {
   }
 }
 
-function tell(message, { link, undo: action = null } = {}) {
-  document.getElementById("outcome-text").textContent = message;
+function tell(message, { link, details = null, undo: action = null } = {}) {
+  document.getElementById("outcome-text").replaceChildren(message, ...(details ? [details] : []));
   const anchor = document.getElementById("outcome-link");
   anchor.hidden = !link;
   if (link) anchor.href = `/console/${document.body.dataset.environment}/matches/${link}`;
@@ -264,59 +271,18 @@ function ready(row) {
 // Setting aside -----------------------------------------------------------------------------------------------------
 
 const dialog = document.getElementById("aside");
-const form = document.getElementById("aside-form");
-let aside = null;
-
-function askAside(row) {
-  aside = said(row);
-  form.reset();
-  drawAside();
-  for (const name of ["aside", "category", "aside-reason"]) fault(name, "");
-  const party = row.querySelector(".line-party").cloneNode(true);
-  party.removeAttribute("id");
-  document.getElementById("aside-line").replaceChildren(party, ` ${row.querySelector(".line-amount").textContent.trim()}`);
-  dialog.showModal();
-}
-
-function drawAside() {
-  document.getElementById("aside-classified").hidden = form.elements.what.value !== "classify";
-}
-
-async function setAside(event) {
-  event.preventDefault();
-  const what = form.elements.what.value;
-  const reason = form.elements.reason.value.trim();
-  const category = form.elements.category.value.trim();
-  const isWord = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(category);
-  fault("aside-reason", what === "ignore" && !reason ? text("faultReason", form) : "");
-  fault("category", what === "classify" && !isWord ? text("faultCategory", form) : "");
-  if (what === "ignore" ? !reason : !isWord) {
-    form.elements[what === "ignore" ? "reason" : "category"].focus();
-    return;
-  }
-  const body = what === "ignore" ? { reason } : { category };
-  if (what === "classify") {
-    const posting = form.elements.postingCode.value.trim();
-    if (reason) body.reason = reason;
-    if (posting) body.postingCode = posting;
-  }
-  const { id, side, version } = aside;
-  try {
-    await change(`/incoming-transactions/${id}/${what}`, body, { version });
-    dialog.close();
+const aside = dialog && new SetAside({
+  rowOf, takeAway, putBack, tell, fault,
+  forget: (id) => {
     chosen.delete(id);
-    const places = takeAway([{ id, side }]);
     drawBar();
-    tell(text("done", form), {
-      undo: async () => {
-        await change(`/incoming-transactions/${id}/restore`, {});
-        putBack(places);
-        tell(text("undone", form));
-      },
-    });
-  } catch (problem) {
-    refused(problem, "aside");
-  }
+  },
+});
+
+/** Return the lines that can be set aside together; none while an item is chosen. */
+function chosenLines() {
+  const rows = [...chosen.values()];
+  return rows.every((row) => row.side === "incoming") ? rows : [];
 }
 
 // Events ------------------------------------------------------------------------------------------------------------
@@ -352,7 +318,11 @@ function onKey(event) {
   else if (row && event.key === "c") row.querySelector("[data-candidates]")?.click();
   else if (row && event.key === "m" && bar && !bar.hidden) {
     event.preventDefault();
-    document.getElementById("match-reason").focus();
+    document.getElementById("match-reason")?.focus();
+  } else if (row && event.key === "s" && aside && row.dataset.side === "incoming") {
+    event.preventDefault();
+    const lines = chosenLines();
+    aside.ask(lines.some(({ id }) => id === row.dataset.id) ? lines : [said(row)]);
   } else if (event.key === "Escape" && chosen.size && !dialog?.open) clear();
 }
 
@@ -365,7 +335,7 @@ page.addEventListener("click", (event) => {
   event.preventDefault();
   if (target.matches("[data-candidates]")) toggleCandidates(target);
   else if (target.matches("[data-more]")) more(target);
-  else if (target.matches("[data-set-aside]")) askAside(target.closest(".line"));
+  else if (target.matches("[data-set-aside]")) aside.ask([said(target.closest(".line"))]);
   else {
     choose(said(target.closest(".line")), true);
     choose(said(target.closest(".candidate")), true);
@@ -383,7 +353,12 @@ bar?.addEventListener("input", () => {
 });
 document.getElementById("match-clear")?.addEventListener("click", clear);
 document.getElementById("undo")?.addEventListener("click", undoLast);
-form?.addEventListener("submit", setAside);
-form?.addEventListener("change", drawAside);
-document.getElementById("aside-cancel")?.addEventListener("click", () => dialog.close());
+document.getElementById("aside-chosen")?.addEventListener("click", () => aside.ask(chosenLines()));
 for (const row of page.querySelectorAll(".line")) ready(row);
+if (bar && page.dataset.former) {
+  for (const row of page.querySelectorAll(".line")) choose(said(row), true);
+  const select = document.getElementById("match-adjustment");
+  const was = [...select.options].find((option) => option.value === page.dataset.former && !option.disabled);
+  if (was) was.selected = true;
+  document.getElementById("match-reason").focus();
+}
