@@ -22,7 +22,10 @@ READ_BYTES = 64 * 1024
 
 
 class Forwarder:
-    """Passes bytes on to one port of this machine, on a port of its own that it keeps while it is closed."""
+    """Passes bytes on to one port of this machine, on a port of its own that it keeps while it is closed.
+
+    The target's host may be a folder, as in PostgreSQL's addresses: it has the server's socket.
+    """
 
     def __init__(self, target_port: int, *, tls: ssl.SSLContext | None = None, target_host: str = LOOPBACK) -> None:
         self._target_port = target_port
@@ -54,8 +57,14 @@ class Forwarder:
         task.add_done_callback(self._passing.discard)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, port = self._target_host, self._target_port
+        is_folder = host.startswith("/")
         try:
-            behind_reader, behind_writer = await asyncio.open_connection(self._target_host, self._target_port)
+            behind_reader, behind_writer = await (
+                asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+                if is_folder
+                else asyncio.open_connection(host, port)
+            )
         except OSError:
             writer.close()
             return
@@ -80,9 +89,11 @@ class Forwarder:
 
 
 @asynccontextmanager
-async def forwarding(target_port: int, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Forwarder]:
+async def forwarding(
+    target_port: int, *, host: str = LOOPBACK, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Forwarder]:
     """Run a forwarder to a port."""
-    forwarder = Forwarder(target_port, tls=tls)
+    forwarder = Forwarder(target_port, target_host=host, tls=tls)
     await forwarder.open()
     try:
         yield forwarder

@@ -18,6 +18,7 @@ from procrastinate.exceptions import ConnectorException
 from psycopg import sql
 
 from payrec.jobs.runner import JobRunner
+from payrec.storage.addresses import bounded
 from payrec.storage.database import JOBS_ROLE
 from payrec.storage.migrations import JOBS_SCHEMA
 
@@ -102,7 +103,7 @@ def create_app(*, url: str) -> App:
 
     ``url`` must reach PostgreSQL itself, not a transaction pooler: the worker listens.
     """
-    connector = _Connector(conninfo=url, min_size=1, max_size=4, configure=_enter)
+    connector = _Connector(conninfo=bounded(url), min_size=1, max_size=4, configure=_enter)
     app = App(connector=connector)
 
     @app.task(name="drain", queue=QUEUE, pass_context=True)

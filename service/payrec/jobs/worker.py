@@ -37,6 +37,10 @@ STALLED_SECONDS: Final = 15.0
 POLLING_SECONDS: Final = 5.0
 """Between two looks for wake-ups whose time has come; those for now are notified."""
 
+LONG_DUE: Final = datetime.fromtimestamp(0, UTC)
+"""When a wake-up is due that is given away: by the database's clock, which alone counts. By one that is ahead it would
+wait, and all wake-ups with it for which it stands, and so a match run that others may not begin beside."""
+
 BEGIN_AGAIN_SECONDS: Final = 1.0
 """Between the end of taking wake-ups, when the database was away for too long, and its new beginning."""
 
@@ -143,6 +147,6 @@ async def _rescue(app: App, *, every: float, stalled_seconds: float) -> None:
 async def _give_away(app: App, job: Job) -> None:
     """Let another worker have a wake-up, unless the same one is waiting already: then this one is of no use."""
     try:
-        await app.job_manager.retry_job(job, retry_at=datetime.now(UTC))
+        await app.job_manager.retry_job(job, retry_at=LONG_DUE)
     except UniqueViolation:
         await app.job_manager.finish_job(job, status=Status.FAILED, delete_job=True)

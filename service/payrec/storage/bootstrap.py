@@ -12,7 +12,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from payrec.errors import ConfigurationError, UnavailableError
-from payrec.storage.database import CONNECT_SECONDS, first_failure
+from payrec.storage.addresses import CONNECT_SECONDS, bounded
+from payrec.storage.database import first_failure
 
 ADMIN_OPTIONS: Final = "LOGIN NOSUPERUSER NOCREATEDB CREATEROLE"
 """Of the role that migrates and provisions."""
@@ -55,7 +56,7 @@ def bootstrap(*, url: str, admin_url: str, login_url: str) -> tuple[str, ...]:
     if not admin.get("user") or not login.get("user") or admin["user"] == login["user"]:
         raise ConfigurationError("ADMIN_DATABASE_URL and DATABASE_URL must name two roles")
     try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
+        with psycopg.connect(bounded(url), autocommit=True, connect_timeout=CONNECT_SECONDS) as connection:
             if connection.info.user in {admin["user"], login["user"]}:
                 raise ConfigurationError("BOOTSTRAP_DATABASE_URL must name another role than those that are made")
             connection.execute(sql.SQL("SET lock_timeout = {}").format(sql.Literal(_LOCK_TIMEOUT)))

@@ -23,6 +23,7 @@ from pydantic_core import from_json
 
 from payrec.domain.scope import TenantScope
 from payrec.errors import ProvisioningDeniedError, StorageFullError, UnavailableError
+from payrec.storage.addresses import CONNECT_SECONDS, POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.integrity import translate
 
 Connection = AsyncConnection[DictRow]
@@ -38,12 +39,6 @@ JOBS_ROLE: Final = "payrec_jobs"
 
 TENANT_GROUP_ROLE: Final = "payrec_tenant"
 """Every tenant environment's role is a member: it may wake a worker, and nothing else."""
-
-POOL_TIMEOUT_SECONDS: Final = 10.0
-"""How long a request waits for a connection before 503."""
-
-CONNECT_SECONDS: Final = 5
-"""How long a single connection may take to be made."""
 
 CONNECTION_LIFETIME_SECONDS: Final = 900.0
 """A backend keeps about 0.22 MB for each schema that it touched: recycled, it gives that back."""
@@ -222,11 +217,14 @@ class Database:
         """Take a connection out of the pool, and begin on it.
 
         One that the server has ended meanwhile, as all of them when it restarts, is only known by its first message,
-        which has done nothing then: the next one is taken.
+        which has done nothing then: the next one is taken. One that a silent network has swallowed is known later, and
+        with it the time is over in which there may be a next one: all are as silent.
         """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + POOL_TIMEOUT_SECONDS
         for left in range(pool.max_size, -1, -1):
             try:
-                connection = await pool.getconn(POOL_TIMEOUT_SECONDS)
+                connection = await pool.getconn(max(until - loop.time(), 0.0))
             except (PoolTimeout, psycopg.OperationalError):
                 raise UnavailableError("no database connection is available") from None
             if begin is None:
@@ -278,7 +276,7 @@ async def shared_snapshot(connection: Connection) -> str:
 async def obstacle(url: str) -> str | None:
     """Make one connection, and return in a line why that cannot be; None where it can. Never a password."""
     try:
-        connection = await AsyncConnection.connect(url, connect_timeout=CONNECT_SECONDS, autocommit=True)
+        connection = await AsyncConnection.connect(bounded(url), connect_timeout=CONNECT_SECONDS, autocommit=True)
     except psycopg.OperationalError as error:
         return f"the database cannot be reached: {first_failure(str(error))}"
     await connection.close()
@@ -294,7 +292,7 @@ def first_failure(message: str) -> str:
 
 def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> AsyncConnectionPool[Connection]:
     return AsyncConnectionPool(
-        url,
+        bounded(url),
         connection_class=AsyncConnection[DictRow],
         kwargs=options,
         min_size=minimum,

@@ -25,6 +25,7 @@ from sqlalchemy.engine import Engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 from payrec.errors import MigrationFailedError, ProvisioningDeniedError, UnavailableError
+from payrec.storage.addresses import missing_bounds
 from payrec.storage.database import AUTHENTICATION_ROLE, CONTROL_ROLE, JOBS_ROLE, TENANT_GROUP_ROLE
 from payrec.tables.base import CONTROL_SCHEMA
 
@@ -93,7 +94,8 @@ def _predecessors(tree: str) -> dict[str, str | None]:
 
 def admin_engine(url: str) -> Engine:
     """Return an engine for migrations: one connection, kept by nobody."""
-    return create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
+    address = make_url(url).set(drivername="postgresql+psycopg").update_query_dict(missing_bounds(url))
+    return create_engine(address, poolclass=pool.NullPool)
 
 
 @contextmanager

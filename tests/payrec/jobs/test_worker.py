@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Self
 
 import pytest
 from procrastinate import App
@@ -165,7 +166,17 @@ async def test_an_upload_whose_process_died_is_finished_by_a_worker(
     assert len((await world.tenant.get("/incoming-transactions")).json()["data"]) == 1
 
 
-async def test_the_wake_ups_of_dead_workers_are_given_away_all_of_them(idle: tuple[World, str]) -> None:
+class TwoHoursAhead(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Self:
+        return super().now(tz) + timedelta(hours=2)
+
+
+async def test_the_wake_ups_of_dead_workers_are_given_away_all_of_them_and_at_once_whatever_the_clock_says(
+    idle: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.jobs.worker.datetime", TwoHoursAhead)
+    monkeypatch.setattr("procrastinate.utils.utcnow", lambda: TwoHoursAhead.now(UTC))
     world, superuser = idle
     app: App = create_app(url=world.service.factory.context.config.database_url)
     async with app.open_async():
@@ -186,9 +197,10 @@ async def test_the_wake_ups_of_dead_workers_are_given_away_all_of_them(idle: tup
 
         async def given_away() -> bool:
             query = (
-                "SELECT queueing_lock, status::text FROM jobs.procrastinate_jobs WHERE queueing_lock IN ('a', 'b', 'c')"
+                "SELECT queueing_lock, status::text, coalesce(scheduled_at <= now(), TRUE)"
+                " FROM jobs.procrastinate_jobs WHERE queueing_lock IN ('a', 'b', 'c')"
             )
-            return set(await look(superuser, query)) == {("a", "todo"), ("b", "todo"), ("c", "todo")}
+            return set(await look(superuser, query)) == {(name, "todo", True) for name in "abc"}
 
         rescuer = asyncio.create_task(_rescue(app, every=0.05, stalled_seconds=1.0))
         try:
