@@ -77,7 +77,10 @@ async def month_end(context: Context, query: MonthEnd) -> Response:
     wanted = AccountQuery(limit=ACCOUNTS_SHOWN, cursor=query.cursor)
     accounts = await context.factory.create_account_service().page(context.caller, wanted)
     locks = await context.factory.create_period_lock_service().page(context.caller, PeriodLockQuery(limit=LOCKS_SHOWN))
-    days: dict[str, Any] = {"cut_off": query.cut_off or ends[0], "month_ends": ends, "today": _today(context)}
+    cut_off = query.cut_off or ends[0]
+    of_all = [lock.through for lock in locks.data if lock.status == "locked" and lock.account is None]
+    days: dict[str, Any] = {"cut_off": cut_off, "month_ends": ends, "today": _today(context)}
+    days["is_locked"] = any(through >= cut_off for through in of_all)
     return page(context, "month_end.html", accounts=accounts, locks=locks, query=query, **days)
 
 

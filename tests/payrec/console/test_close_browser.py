@@ -97,6 +97,7 @@ async def test_march_is_closed_by_keyboard_alone(page: Page, console_world: Cons
     [lock] = (await world.rest("GET", "/period-locks")).json()["data"]
     assert (lock["through"], lock["override"], lock["status"]) == ("2026-03-31", False, "locked")
     await page.get_by_text("Figures as they were known at").first.wait_for()
+    await page.get_by_role("heading", name="All days until Mar 31, 2026 are locked").wait_for()
     await axe(page)
     await page.emulate_media(media="print")
     # What is printed is black on white, however the system is set.

@@ -72,8 +72,8 @@ async def test_what_is_open_is_told_before_a_period_is_locked(console_world: Con
         before = await seen(client, "/readiness?cutOff=2020-01-31")
     assert text.count("/console/production/incoming/") == 2
     assert text.count("/console/production/imports/") == 1
-    assert "Nothing keeps these days" not in text
-    assert "Nothing keeps these days" in before
+    assert "Nothing is open in these days" not in text
+    assert "Nothing is open in these days" in before
 
 
 async def test_a_match_that_waits_for_approval_is_linked(console_world: ConsoleWorld) -> None:
@@ -140,9 +140,11 @@ async def test_locks_are_shown_to_all_and_offered_to_who_manages_periods(console
     texts = {}
     for role in ("viewer", "operator", "approver"):
         async with console_world.client(await console_world.person(role)) as client:
-            texts[role] = await seen(client)
+            texts[role] = await seen(client, "?cutOff=2020-01-31")
+            assert "All days until Dec 31, 2019 are locked" in await seen(client, "?cutOff=2019-12-31")
     for text in texts.values():
         assert "closed" in text
+        assert "Before Jan 31, 2020 is locked" in text
         assert HOSTILE not in text
         assert "&lt;img src=x&gt;" in text
     offered = {role: ('id="lock"' in text, "data-reopen=" in text) for role, text in texts.items()}
