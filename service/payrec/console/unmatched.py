@@ -89,7 +89,8 @@ class Wanted:
 @router.get("/unmatched")
 async def unmatched(context: Context, query: Filters) -> Response:
     """Show what is open on both sides, or more of one."""
-    wanted = read_filters(query, decimal=decimal_of(context))
+    decimal = decimal_of(context)
+    wanted = read_filters(query, decimal=decimal)
     sides: list[Side] = ["incoming", "expected"] if query.side is None else [query.side]
     former = None
     lists: dict[Side, Listed] = {}
@@ -103,6 +104,7 @@ async def unmatched(context: Context, query: Filters) -> Response:
     values: dict[str, Any] = {"query": query, "shown": shown, "faults": wanted.faults, "reasons": REASONS}
     status = 422 if wanted.faults else 200
     values |= {"layout": layout_of(context), "lists": lists, "waiting": waiting, "former": former}
+    values |= {"decimal": decimal, "rate_example": f"1{decimal}0856"}
     return page(context, "unmatched.html", status, exponent=exponent, **values)
 
 

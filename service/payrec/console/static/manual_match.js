@@ -26,12 +26,36 @@ export function gap(rows) {
   return (way < 0n ? -1n : 1n) * (total(items) - total(lines));
 }
 
+/** Return the one line and the one item of two currencies that are chosen, which a rate joins; null where it is not so. */
+export function exchange(rows) {
+  const line = rows.find((row) => row.side === "incoming");
+  const item = rows.find((row) => row.side === "expected");
+  if (rows.length !== 2 || !line || !item || line.direction !== item.direction) return null;
+  return line.currency === item.currency ? null : { line, item };
+}
+
+/** Return a rate as it was typed, {text, mantissa, places}; null where it is none. Its text is as the interface wants it. */
+export function rateOf(typed, decimal) {
+  const [whole, fraction = "", ...more] = typed.trim().split(decimal);
+  if (more.length || !/^\d+$/.test(whole) || !/^\d*$/.test(fraction)) return null;
+  const mantissa = BigInt(whole + fraction);
+  return mantissa ? { text: fraction ? `${whole}.${fraction}` : whole, mantissa, places: fraction.length } : null;
+}
+
+/** Return what is open of a line in the currency of an item: rounded half up, once, as the server does. */
+export function worth({ line, item }, rate) {
+  const digits = item.exponent - line.exponent;
+  const size = line.open * rate.mantissa * 10n ** BigInt(Math.max(digits, 0));
+  const unit = 10n ** BigInt(rate.places + Math.max(-digits, 0));
+  return (2n * size + unit) / (2n * unit);
+}
+
 /**
  * Return {legs, adjustments} of a match, or {fault} where what is chosen makes none. Without an adjustment, a
- * difference stays open on what is the larger side.
+ * difference stays open on what is the larger side. A line and an item of two currencies need a rate.
  */
-export function matchOf(rows, adjustment) {
-  if (new Set(rows.map((row) => row.currency)).size > 1) return { fault: "currencies" };
+export function matchOf(rows, adjustment, rate = null) {
+  if (new Set(rows.map((row) => row.currency)).size > 1) return exchanged(exchange(rows), adjustment, rate);
   const parts = rows.map((row) => ({ ...row, left: row.open, isTouched: false }));
   const adjustments = [];
   const missing = gap(rows);
@@ -56,6 +80,22 @@ export function matchOf(rows, adjustment) {
   if (!legs.length) return { fault: "alone" };
   if (parts.some((part) => !part.isTouched)) return { fault: "untouched" };
   return { legs, adjustments };
+}
+
+function exchanged(pair, adjustment, rate) {
+  if (!pair) return { fault: "currencies" };
+  const { line, item } = pair;
+  const settled = rate ? worth(pair, rate) : 0n;
+  if (settled < 1n) return { fault: "rate" };
+  // A line has no part in two currencies, so what it is worth beyond the item is of the rate, or not this item's.
+  if (settled > item.open && adjustment !== "fx") return { fault: "worth" };
+  const difference = adjustment === "fx" ? item.open - settled : 0n;
+  return {
+    legs: [{ expectedTransactionId: item.id, incomingTransactionId: line.id, amountMinor: Number(line.open) }],
+    adjustments: [{
+      type: "fx", expectedTransactionId: item.id, amountMinor: Number(difference), currency: item.currency, rate: rate.text,
+    }],
+  };
 }
 
 /** Return what has the difference: the largest item where less was paid, the largest line where more was. */

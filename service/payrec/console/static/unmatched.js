@@ -1,7 +1,7 @@
 // The page of what is open: choosing on both sides and matching by hand, candidates, more rows, and setting aside.
-import { announce, counted, text } from "./console.js";
+import { announce, counted, filled, text } from "./console.js";
 import { isLate, whoMatched } from "./decided.js";
-import { gap, matchOf, money, sums } from "./manual_match.js";
+import { exchange, gap, matchOf, money, rateOf, sums, worth } from "./manual_match.js";
 import { change, fragment, isRefusal, place } from "./rest.js";
 import { SetAside } from "./set_aside.js";
 
@@ -51,7 +51,7 @@ function drawBar() {
   if (!bar) return;
   const rows = [...chosen.values()];
   bar.hidden = rows.length === 0;
-  for (const name of ["match", "reason", "adjustment"]) fault(name, "");
+  noFaults();
   const body = document.getElementById("match-sums");
   body.replaceChildren();
   const told = [];
@@ -76,14 +76,40 @@ function drawBar() {
   button.hidden = !lines.length;
   button.textContent = counted("aside", lines.length, bar);
   const missing = new Set(rows.map((row) => row.currency)).size === 1 ? gap(rows) : 0n;
-  drawAdjustments(missing);
+  const pair = exchange(rows);
+  drawAdjustments(pair ? "exchange" : missing > 0n ? "short" : missing < 0n ? "over" : "");
+  drawRate(pair);
   document.getElementById("match-told").textContent = told.join(" ");
 }
 
-function drawAdjustments(missing) {
+function noFaults() {
+  for (const name of ["match", "reason", "adjustment", "rate"]) fault(name, "");
+}
+
+function typedRate() {
+  return rateOf(document.getElementById("match-rate").value, page.dataset.decimal);
+}
+
+/** Ask for the rate where a line and an item are of two currencies, and tell what the line is worth at it. */
+function drawRate(pair) {
+  const field = document.getElementById("rate-field");
+  if (!field) return;
+  field.hidden = !pair;
+  const rate = pair && typedRate();
+  const told = document.getElementById("rate-told");
+  told.textContent = "";
+  if (!pair) return;
+  const { line, item } = pair;
+  field.querySelector("label").textContent = filled(text("rate", bar), { line: line.currency, item: item.currency });
+  if (!rate) return;
+  const [amount, difference] = [worth(pair, rate), item.open - worth(pair, rate)]
+    .map((minor) => money(minor, item.currency, item.exponent, locale));
+  told.textContent = filled(text("worth", bar), { amount, difference });
+}
+
+function drawAdjustments(kind) {
   const select = document.getElementById("match-adjustment");
   if (!select) return;
-  const kind = missing > 0n ? "short" : missing < 0n ? "over" : "";
   select.disabled = !kind;
   for (const option of select.options) {
     const isFor = !option.dataset.of || option.dataset.of === kind;
@@ -95,15 +121,18 @@ function drawAdjustments(missing) {
 // Matching ----------------------------------------------------------------------------------------------------------
 
 let isSending = false;
+const FAULTY = { rate: "rate", worth: "adjustment" };
 
 async function match(event) {
   event.preventDefault();
   if (isSending || !document.getElementById("match-send")) return;
   const rows = [...chosen.values()];
-  const made = matchOf(rows, document.getElementById("match-adjustment").value);
-  fault("match", made.fault ? text(`fault${made.fault[0].toUpperCase()}${made.fault.slice(1)}`, bar) : "");
+  const made = matchOf(rows, document.getElementById("match-adjustment").value, typedRate());
+  noFaults();
+  if (made.fault) fault(FAULTY[made.fault] ?? "match", text(`fault${made.fault[0].toUpperCase()}${made.fault.slice(1)}`, bar));
   const reason = document.getElementById("match-reason");
   fault("reason", reason.value.trim() ? "" : text("faultReason", bar));
+  if (made.fault === "rate") document.getElementById("match-rate").focus();
   if (made.fault) return;
   if (!reason.value.trim()) {
     reason.focus();
@@ -114,7 +143,7 @@ async function match(event) {
   document.getElementById("match-send").setAttribute("aria-disabled", "true");
   try {
     const { body: stored } = await change("/matches", body);
-    reason.value = "";
+    reason.value = document.getElementById("match-rate").value = "";
     const places = takeAway(rows);
     clear();
     const isWaiting = stored.status === "pending_approval";
@@ -349,7 +378,8 @@ window.addEventListener("scroll", () => {
 }, { once: true, passive: true });
 bar?.addEventListener("submit", match);
 bar?.addEventListener("input", () => {
-  for (const name of ["match", "reason", "adjustment"]) fault(name, "");
+  noFaults();
+  drawRate(exchange([...chosen.values()]));
 });
 document.getElementById("match-clear")?.addEventListener("click", clear);
 document.getElementById("undo")?.addEventListener("click", undoLast);
