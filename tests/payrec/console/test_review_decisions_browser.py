@@ -203,6 +203,26 @@ async def test_a_dialog_says_which_line_it_is_about(page: Page, queue: Queue) ->
     assert [await queue.status(match) for match in (first, second)] == ["proposed", "proposed"]
 
 
+async def test_a_key_right_after_a_dialog_is_no_longer_the_dialogs(page: Page, queue: Queue) -> None:
+    match, _ = await queue.propose("975.00", "875.00")
+    await opens(page)
+    await shows(page, match)
+    await page.keyboard.press("r")
+    await page.get_by_role("dialog", name="Reject", exact=True).wait_for()
+    pressed = await page.evaluate(
+        """() => {
+            document.querySelector("dialog[open]").close();
+            const had = document.activeElement;
+            had.dispatchEvent(new KeyboardEvent("keydown", { key: "s", bubbles: true, cancelable: true }));
+            return had.localName;
+        }"""
+    )
+    assert pressed == "input"
+    await page.get_by_role("dialog", name="Match with other amounts").wait_for()
+    await escapes(page)
+    assert await queue.status(match) == "proposed"
+
+
 @pytest.mark.parametrize("way", ["mouse", "keyboard"])
 async def test_what_was_taken_back_is_matched_again_by_hand(
     page: Page, queue: Queue, axe: Callable[[Page], Awaitable[None]], way: str

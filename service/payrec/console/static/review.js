@@ -305,7 +305,9 @@ keysOn.addEventListener("change", () => localStorage.setItem("payrec-review-keys
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog, [contenteditable]")) return;
+  const own = event.target.closest("input:not([type=checkbox]), textarea, select, dialog, [contenteditable]");
+  // What is in a dialog that was closed keeps the focus until the next frame.
+  if (own && !own.closest("dialog:not([open])")) return;
   const isList = event.target.closest("#queue-scroll");
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   // Elsewhere these scroll the page, which everybody needs who has no mouse.
