@@ -3,7 +3,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from payrec.domain.references import (
@@ -24,6 +24,11 @@ def with_check_digits(prefix: str, rest: str) -> str:
     for digit in digits.translate(str.maketrans("", "", "")):
         remainder = (remainder * 10 + int(digit)) % 97
     return f"{prefix}{98 - remainder:02d}{rest}"
+
+
+def in_groups(reference: str) -> str:
+    """Return it as it is printed."""
+    return " ".join(reference[at : at + 4] for at in range(0, len(reference), 4))
 
 
 def references() -> st.SearchStrategy[str]:
@@ -54,11 +59,26 @@ def test_iban_notices_one_wrong_character(rest: str, data: st.DataObject) -> Non
 @settings(max_examples=100)
 @given(references())
 def test_creditor_reference_is_found_in_text(reference: str) -> None:
-    groups = " ".join(reference[i : i + 4] for i in range(0, len(reference), 4))
+    groups = in_groups(reference)
     assert is_creditor_reference(reference)
     assert is_creditor_reference(groups.lower())
     assert find_creditor_reference(f"Invoice 7, ref. {reference}.") == reference
+    # Where the last group has no digit, it may be the word after another valid one.
+    assume(not groups.rsplit(" ", 1)[-1].isalpha())
     assert find_creditor_reference(f"{groups}/ thank-you") == reference
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        # The check digits are right with the word and without it.
+        ("RF88 1498 6785 8375 6922 due thanks", "RF881498678583756922"),
+        # They are right with the last group alone.
+        (in_groups(with_check_digits("RF", "539007547ABC")), with_check_digits("RF", "539007547ABC")),
+    ],
+)
+def test_the_word_behind_a_creditor_reference_is_none_of_it(text: str, reference: str) -> None:
+    assert find_creditor_reference(text) == reference
 
 
 @settings(max_examples=100)

@@ -51,17 +51,21 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFKD", text).upper()
 
 
-def _creditor_reference(words: list[str], start: int) -> str | None:
-    """Return the ISO 11649 reference that begins at a word, printed in groups of four, if its check digits hold."""
+def _creditor_references(words: list[str], start: int) -> list[str]:
+    """Return the ISO 11649 references that begin at a word, printed in groups of four, whose check digits hold.
+
+    One in 97 of the words behind a reference keeps them right (``RF18 5390 0754 7034 THANKS``): which of them was
+    meant is for the items to say.
+    """
     joined = ""
-    found = None
+    found = []
     for word in words[start : start + 7]:
         joined += word
         if _CREDITOR_REFERENCE.fullmatch(joined) is None:
             break
         digits = "".join(str(int(c, 36)) for c in joined[4:] + joined[:4])
         if len(joined) > 4 and int(digits) % 97 == 1:
-            found = joined
+            found.append(joined)
     return found
 
 
@@ -147,9 +151,7 @@ def _tokens(text: str) -> list[str]:
             tokens += _DIGIT_RUN.findall(word)
     if "RF" in (folded if text.isascii() else text.upper()):
         tokens += [
-            reference
-            for at in places
-            if words[at].startswith("RF") and (reference := _creditor_reference(words, at)) is not None
+            reference for at in places if words[at].startswith("RF") for reference in _creditor_references(words, at)
         ]
     count = len(words)
     if places:

@@ -30,3 +30,8 @@ def test_usual_texts_are_plain(text: str) -> None:
 @pytest.mark.parametrize("text", ["SVWZ+INV-17017", "RF18 5390 0754 7034", "A12345B12345C", "1 " * 25])
 def test_others_are_not(text: str) -> None:
     assert tokens._plain_tokens(text) is None
+
+
+def test_a_word_that_keeps_the_check_digits_right_does_not_hide_the_reference() -> None:
+    found = tokens.tokens_of("Invoice, RF17 7406 2023 3039 1725 thank you")
+    assert {b"RF177406202330391725", b"RF177406202330391725THANK"} <= set(found)
