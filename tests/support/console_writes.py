@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from support.browser import ConsoleWorld
@@ -11,7 +11,7 @@ from support.review_queue import Queue, opens, says, shows
 from support.transactions import expect, receive
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Page, Route
 
 Steps = AsyncGenerator[str, None]
 """Three steps: until something can be sent, which tells where it goes; sending it; and that it is done, and once."""
@@ -23,6 +23,20 @@ LOCKED: Final = itertools.count(2001)
 def amounts(count: int) -> list[str]:
     """Return amounts that nothing else has, the largest first."""
     return sorted((f"{next(AMOUNTS)}.00" for _ in range(count)), reverse=True)
+
+
+def losing_the_first(keys: list[str]) -> Callable[[Route], Awaitable[None]]:
+    """Return what notes the keys of requests, of which the first is done, though nobody hears of it."""
+
+    async def lose(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            await route.fetch()
+            await route.fulfill(status=500, json={"title": "It broke down", "status": 500, "code": "broken"})
+        else:
+            await route.continue_()
+
+    return lose
 
 
 async def told(queue: Queue, match: str, event: str) -> int:

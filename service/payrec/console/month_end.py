@@ -79,8 +79,8 @@ async def month_end(context: Context, query: MonthEnd) -> Response:
     locks = await context.factory.create_period_lock_service().page(context.caller, PeriodLockQuery(limit=LOCKS_SHOWN))
     cut_off = query.cut_off or ends[0]
     of_all = [lock.through for lock in locks.data if lock.status == "locked" and lock.account is None]
-    days: dict[str, Any] = {"cut_off": cut_off, "month_ends": ends, "today": _today(context)}
-    days["is_locked"] = any(through >= cut_off for through in of_all)
+    is_locked = any(through >= cut_off for through in of_all)
+    days: dict[str, Any] = {"cut_off": cut_off, "is_locked": is_locked, "month_ends": ends, "today": _today(context)}
     return page(context, "month_end.html", accounts=accounts, locks=locks, query=query, **days)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from support.browser import ConsoleWorld, sign_in
-from support.console_writes import WRITES, Steps, amounts
+from support.console_writes import WRITES, Steps, amounts, losing_the_first
 from support.review_queue import Queue, module_queue, opens, queue, says
 from support.statements import camt, message
 
@@ -79,17 +79,8 @@ async def test_who_tries_again_what_was_done_already_is_told_that_it_is_done(
 ) -> None:
     steps = WRITES[name](page, queue)
     keys: list[str] = []
-
-    async def fail(route: Route) -> None:
-        keys.append(route.request.headers["idempotency-key"])
-        if len(keys) == 1:
-            await route.fetch()
-            await route.fulfill(status=500, json={"title": "It broke down", "status": 500, "code": "broken"})
-        else:
-            await route.continue_()
-
     refused, button = AGAIN[name]
-    await page.route(await anext(steps), fail)
+    await page.route(await anext(steps), losing_the_first(keys))
     await anext(steps)
     await page.locator(refused).filter(visible=True).wait_for()
     await page.locator(button).click()

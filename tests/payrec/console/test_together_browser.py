@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.browser import ConsoleWorld, opened, sign_in
-from support.console_writes import amounts, told
+from support.console_writes import amounts, losing_the_first, told
 from support.review_queue import Queue, module_queue, opens, queue, says, shows
 from support.transactions import receive
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page, Route
+    from playwright.async_api import Browser, Page
 
 __all__ = ["module_queue", "queue"]
 
@@ -104,19 +104,9 @@ async def test_what_gets_no_answer_stays_selected_and_is_decided_once_by_trying_
 ) -> None:
     first, second, third = await queue.propose(*amounts(3))
     keys: list[str] = []
-
-    async def fail(route: Route) -> None:
-        keys.append(route.request.headers["idempotency-key"])
-        if len(keys) == 1:
-            # It is done, though nobody hears of it.
-            await route.fetch()
-            await route.fulfill(status=500, json={"title": "It broke down", "status": 500, "code": "broken"})
-        else:
-            await route.continue_()
-
     await opens(page)
     await page.check("#select-all")
-    await page.route(f"**/rest/matches/{second}/accept", fail)
+    await page.route(f"**/rest/matches/{second}/accept", losing_the_first(keys))
     await page.get_by_role("button", name="Accept selected").click()
     await page.locator("#reason-go").click()
     await says(page, "1 decided. 2 may be undecided and are still selected; trying again is safe. It broke down")
@@ -133,15 +123,9 @@ async def test_what_gets_no_answer_stays_selected_and_is_decided_once_by_trying_
 
 async def test_what_was_done_without_an_answer_is_ones_own_also_with_another_reason(page: Page, queue: Queue) -> None:
     [match] = await queue.propose(*amounts(1))
-
-    async def fail(route: Route) -> None:
-        await route.fetch()
-        await route.fulfill(status=500, json={"title": "It broke down", "status": 500, "code": "broken"})
-        await page.unroute("**/rest/matches/*/reject")
-
     await opens(page)
     await page.check("#select-all")
-    await page.route("**/rest/matches/*/reject", fail)
+    await page.route("**/rest/matches/*/reject", losing_the_first([]))
     for reason in ("not ours", "not ours either"):
         await page.get_by_role("button", name="Reject selected").click()
         await page.locator("#reason-dialog [name=reason]").fill(reason)
@@ -217,15 +201,6 @@ async def test_of_several_lines_what_others_did_and_what_failed_is_told_and_tryi
 ) -> None:
     own, theirs, lost, last = fees = await lines(console_world, "SGD", 4)
     keys: list[str] = []
-
-    async def fail(route: Route) -> None:
-        keys.append(route.request.headers["idempotency-key"])
-        if len(keys) == 1:
-            await route.fetch()
-            await route.fulfill(status=500, json={"title": "It broke down", "status": 500, "code": "broken"})
-        else:
-            await route.continue_()
-
     await page.goto(f"{UNMATCHED}?currency=SGD")
     for fee in fees:
         await page.check(f"#choose-{fee}")
@@ -235,7 +210,7 @@ async def test_of_several_lines_what_others_did_and_what_failed_is_told_and_tryi
         await other.fill("#aside-reason", "a refund of the bank")
         await other.click("#aside-send")
         await other.locator("#outcome", has_text="Set aside.").wait_for()
-    await page.route(f"**/rest/incoming-transactions/{lost}/ignore", fail)
+    await page.route(f"**/rest/incoming-transactions/{lost}/ignore", losing_the_first(keys))
     await page.click("#aside-chosen")
     await page.fill("#aside-reason", "below a limit")
     await page.click("#aside-send")

@@ -1,7 +1,8 @@
 // What every page has: announcements, the dialog of a session that is over, texts of strangers, and the switch.
 const texts = document.getElementById("console-texts");
-const whole = new Intl.NumberFormat(document.body.dataset.locale || "en");
+const numbers = new Intl.NumberFormat(document.body.dataset.locale || "en");
 const MARKS_MAX = 4;
+const LISTED_MAX = 5;
 
 /** Return one of the layout's texts, or one of an element that has `data-...` texts of its own page. */
 export function text(name, holder = texts) {
@@ -13,10 +14,27 @@ export function filled(template, values) {
   return template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
+/** Return a whole number, which may be a BigInt, as the locale writes it. */
+export function number(value) {
+  return numbers.format(value);
+}
+
 /** Return a text of an element that counts: that for one, or that for several, with its parameters filled in. */
 export function counted(name, count, holder, parameters = {}) {
   const form = count === 1 ? "One" : "Other";
-  return filled(text(`${name}${form}`, holder), { count: whole.format(count), ...parameters });
+  return filled(text(`${name}${form}`, holder), { count: number(count), ...parameters });
+}
+
+/** Return a list of entries, each of nodes and texts: the first of them, and how many more there are, as `more` says it. */
+export function firstOf(entries, more) {
+  const left = entries.length - LISTED_MAX;
+  const list = document.createElement("ul");
+  for (const parts of left > 0 ? [...entries.slice(0, LISTED_MAX), [more(left)]] : entries) {
+    const entry = document.createElement("li");
+    entry.append(...parts.map((part) => (typeof part === "string" ? part : part.cloneNode(true))));
+    list.append(entry);
+  }
+  return list;
 }
 
 /** Say something to everybody, also to who hears the page. */

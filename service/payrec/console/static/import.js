@@ -1,5 +1,5 @@
 // How far the reading of a file is: looked at ever more rarely, and for ten minutes at most.
-import { announce, filled } from "./console.js";
+import { announce, filled, number } from "./console.js";
 import { pause, rest } from "./rest.js";
 
 const FIRST_MS = 500;
@@ -11,7 +11,6 @@ const told = document.getElementById("watch-text");
 const bar = document.getElementById("watch-bar");
 const again = document.getElementById("watch-again");
 const cancel = document.getElementById("cancel");
-const numbers = new Intl.NumberFormat(document.body.dataset.locale || "en");
 
 async function watch() {
   again.hidden = true;
@@ -34,9 +33,9 @@ function show({ done, total }) {
   if (total) {
     bar.max = total;
     bar.value = Math.min(done, total);
-    told.textContent = filled(panel.dataset.progress, { done: numbers.format(done), total: numbers.format(total) });
+    told.textContent = filled(panel.dataset.progress, { done: number(done), total: number(total) });
   } else if (done) {
-    told.textContent = filled(panel.dataset.begun, { done: numbers.format(done) });
+    told.textContent = filled(panel.dataset.begun, { done: number(done) });
   }
 }
 

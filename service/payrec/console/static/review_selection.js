@@ -1,9 +1,9 @@
 // Several matches at once: which of them are selected, and what became of each.
+import { firstOf } from "./console.js";
 import { decidedOf, isLate } from "./decided.js";
 import { counted, say, totals } from "./review_texts.js";
 import { changeEach, isRefusal } from "./rest.js";
 
-const TOLD_MAX = 5;
 const WANTED = { accept: ["accepted", "pending_approval"], reject: ["rejected"] };
 
 export class Selection {
@@ -116,21 +116,11 @@ export function summary({ mine, others, changed, failed, untold }) {
 export function reasons({ others, changed, failed }) {
   const all = [...changed, ...failed, ...others];
   if (!all.length) return null;
-  const list = document.createElement("ul");
-  for (const { id, why, notice } of all.slice(0, TOLD_MAX)) {
-    const entry = document.createElement("li");
-    for (const part of rowOf(id)?.querySelectorAll(".queue-name, .amount") ?? []) {
-      entry.append(...[...part.childNodes].map((node) => node.cloneNode(true)), " ");
-    }
-    entry.append(...(notice ?? [why]));
-    list.append(entry);
-  }
-  if (all.length > TOLD_MAX) {
-    const more = document.createElement("li");
-    more.textContent = counted("bulk_more", all.length - TOLD_MAX);
-    list.append(more);
-  }
-  return list;
+  const entries = all.map(({ id, why, notice }) => {
+    const parts = [...(rowOf(id)?.querySelectorAll(".queue-name, .amount") ?? [])];
+    return [...parts.flatMap((part) => [...part.childNodes, " "]), ...(notice ?? [why])];
+  });
+  return firstOf(entries, (count) => counted("bulk_more", count));
 }
 
 function rowOf(id) {

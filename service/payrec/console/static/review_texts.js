@@ -1,10 +1,9 @@
 // What the review page says, and amounts as the tenant's locale writes them.
-import { counted as countedOf, filled } from "./console.js";
+import { counted as countedOf, filled, number } from "./console.js";
 
 const texts = document.getElementById("review-texts");
 const page = document.getElementById("review");
 const plural = new Intl.PluralRules("en");
-const whole = new Intl.NumberFormat(document.body.dataset.locale || "en");
 
 /** Return one of the page's texts with its parameters filled in. */
 export function say(name, parameters = {}) {
@@ -31,7 +30,7 @@ export function countDown(by) {
   if (!holder.dataset.count) return;
   const count = Math.max(0, Number(holder.dataset.count) - by);
   holder.dataset.count = count;
-  holder.textContent = holder.dataset[plural.select(count)].replace("{number}", whole.format(count));
+  holder.textContent = holder.dataset[plural.select(count)].replace("{number}", number(count));
 }
 
 /** Return minor units, a BigInt, with the currency's code. */
@@ -39,7 +38,7 @@ export function money(minor, currency, exponent) {
   const unit = 10n ** BigInt(exponent);
   const size = minor < 0n ? -minor : minor;
   const fraction = exponent ? page.dataset.decimal + String(size % unit).padStart(exponent, "0") : "";
-  return `${minor < 0n ? "−" : ""}${whole.format(size / unit)}${fraction}\u00a0${currency}`;
+  return `${minor < 0n ? "−" : ""}${number(size / unit)}${fraction}\u00a0${currency}`;
 }
 
 /** Read an amount as the locale writes it: minor units, 0 for nothing, null for what is no amount. */

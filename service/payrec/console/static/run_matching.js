@@ -1,5 +1,5 @@
 // The button that runs matching: it starts a run, or waits for the one that is under way, and shows what came of it.
-import { announce, filled } from "./console.js";
+import { announce, filled, number } from "./console.js";
 import { pause, rest } from "./rest.js";
 
 const FIRST_WAIT_S = 20;
@@ -7,7 +7,6 @@ const ANSWER_MS = 40_000;
 const LOOK_MS = 2_000;
 const TOLD = "payrec-told";
 
-const numbers = new Intl.NumberFormat(document.body.dataset.locale || "en");
 
 async function run(button) {
   const texts = button.dataset;
@@ -23,7 +22,7 @@ async function run(button) {
     }
     if (found.status !== "succeeded") throw new Error(found.error?.detail ?? found.error?.title ?? found.status);
     const { proposed = 0, autoAccepted = 0 } = found.counts ?? {};
-    const told = filled(texts.done, { proposed: numbers.format(proposed), accepted: numbers.format(autoAccepted) });
+    const told = filled(texts.done, { proposed: number(proposed), accepted: number(autoAccepted) });
     sessionStorage.setItem(TOLD, told);
     location.assign(texts.then);
   } catch (problem) {

@@ -1,10 +1,8 @@
 // Setting lines aside, one or all that are chosen: each by itself, with its version, and ignored or classified alike.
-import { announce, counted, text } from "./console.js";
+import { announce, counted, firstOf, text } from "./console.js";
 import { becameOf, isLate } from "./decided.js";
 import { money, sums } from "./manual_match.js";
 import { changeEach, isRefusal } from "./rest.js";
-
-const TOLD_MAX = 5;
 
 const dialog = document.getElementById("aside");
 const form = document.getElementById("aside-form");
@@ -132,9 +130,8 @@ export class SetAside {
       return;
     }
     this.#drawLines();
-    const lost = became.find(({ problem }) => problem && !isRefusal(problem))?.problem.message;
-    const told = [...(this.#done.length ? [counted("done", this.#done.length, form)] : []), counted("left", left.length, form), ...(lost ? [lost] : [])];
-    this.#view.fault("aside", told.join(" "), failed.length ? listed(failed) : null);
+    const told = tally({ done: this.#done.length, left: left.length }, became);
+    this.#view.fault("aside", told, failed.length ? listed(failed) : null);
   }
 
   #takeAway(row) {
@@ -148,8 +145,7 @@ export class SetAside {
     this.#done = [];
     this.#others = [];
     if (done.length || others.length) {
-      const told = [...(done.length ? [counted("done", done.length, form)] : []), ...(others.length ? [counted("first", others.length, form)] : [])];
-      this.#view.tell(told.join(" "), { details: others.length ? listed(others) : null, undo: done.length ? () => this.#undo(done) : null });
+      this.#view.tell(tally({ done: done.length, first: others.length }), { details: others.length ? listed(others) : null, undo: done.length ? () => this.#undo(done) : null });
     }
   }
 
@@ -166,9 +162,7 @@ export class SetAside {
       } else if (problem && isRefusal(problem)) failed.unshift([...done[index].name, ` ${reasonOf(problem)}`]);
       else left.unshift(done[index]);
     }
-    const lost = became.find(({ problem }) => problem && !isRefusal(problem))?.problem.message;
-    const told = [...(count ? [counted("undone", count, form)] : []), ...(failed.length ? [counted("notUndone", failed.length, form)] : []), ...(lost ? [lost] : [])];
-    this.#view.tell(told.join(" "), { details: failed.length ? listed(failed) : null, undo: left.length ? () => this.#undo(left) : null });
+    this.#view.tell(tally({ undone: count, notUndone: failed.length }, became), { details: failed.length ? listed(failed) : null, undo: left.length ? () => this.#undo(left) : null });
   }
 }
 
@@ -177,18 +171,13 @@ function reasonOf(problem) {
   return [problem.message, ...details].join(" ");
 }
 
-/** Return a list of nodes, the first ones of many. */
 function listed(entries) {
-  const list = document.createElement("ul");
-  for (const nodes of entries.slice(0, TOLD_MAX)) {
-    const entry = document.createElement("li");
-    entry.append(...nodes.map((node) => (typeof node === "string" ? node : node.cloneNode(true))));
-    list.append(entry);
-  }
-  if (entries.length > TOLD_MAX) {
-    const more = document.createElement("li");
-    more.textContent = counted("more", entries.length - TOLD_MAX, form);
-    list.append(more);
-  }
-  return list;
+  return firstOf(entries, (count) => counted("more", count, form));
+}
+
+/** Return how many there are of each, of those that there are, and why one got no answer, where one did not. */
+function tally(counts, became = []) {
+  const told = Object.entries(counts).filter(([, count]) => count).map(([name, count]) => counted(name, count, form));
+  const lost = became.find(({ problem }) => problem && !isRefusal(problem))?.problem.message;
+  return [...told, ...(lost ? [lost] : [])].join(" ");
 }

@@ -69,7 +69,8 @@ function drawBar() {
       line.append(cell);
     }
     body.append(line);
-    told.push(text("chosen", bar).replace("{lines}", amounts[0]).replace("{items}", amounts[1]).replace("{difference}", amounts[2]));
+    const [lines, items, difference] = amounts;
+    told.push(filled(text("chosen", bar), { lines, items, difference }));
   }
   const lines = chosenLines();
   const button = document.getElementById("aside-chosen");
@@ -102,8 +103,8 @@ function drawRate(pair) {
   const { line, item } = pair;
   field.querySelector("label").textContent = filled(text("rate", bar), { line: line.currency, item: item.currency });
   if (!rate) return;
-  const [amount, difference] = [worth(pair, rate), item.open - worth(pair, rate)]
-    .map((minor) => money(minor, item.currency, item.exponent, locale));
+  const settled = worth(pair, rate);
+  const [amount, difference] = [settled, item.open - settled].map((minor) => money(minor, item.currency, item.exponent, locale));
   told.textContent = filled(text("worth", bar), { amount, difference });
 }
 
