@@ -15,6 +15,8 @@ import structlog
 from procrastinate import App, JobContext, PsycopgConnector
 from procrastinate.connector import Notify
 from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager
 from psycopg import sql
 
 from payrec.jobs.runner import JobRunner
@@ -72,6 +74,11 @@ PERIODIC: Final = {
 }
 """The tasks of the clock and when they are due; a worker's context has under each name what is done then."""
 
+_FORGET: Final = """
+    DELETE FROM procrastinate_jobs WHERE id = %(job_id)s AND status = 'doing' AND attempts = %(attempts)s
+"""
+"""A wake-up that was given away has another number of attempts, whoever has it now."""
+
 LISTEN_AGAIN_SECONDS: Final = 1.0
 """Between two attempts to listen to a database that is not there."""
 
@@ -91,6 +98,17 @@ class _Connector(PsycopgConnector):
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
 
 
+class _WakeUps(JobManager):
+    """Deletes a wake-up for its worker alone: procrastinate's own deletes it for whoever once had it.
+
+    A worker that was silent for too long is taken for dead, and may end what it does after all. Its wake-up is another
+    one's by then, or waits, and stands for every job that was told of since it was given away.
+    """
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: ARG002, FBT001 - its own
+        await self.connector.execute_query_async(_FORGET, job_id=job.id, attempts=job.attempts)
+
+
 async def _enter(connection: psycopg.AsyncConnection[Any]) -> None:
     """Make a connection the queue's: its role and its schema, for as long as it lives."""
     await connection.set_autocommit(True)
@@ -105,6 +123,7 @@ def create_app(*, url: str) -> App:
     """
     connector = _Connector(conninfo=bounded(url), min_size=1, max_size=4, configure=_enter)
     app = App(connector=connector)
+    app.job_manager = _WakeUps(connector)
 
     @app.task(name="drain", queue=QUEUE, pass_context=True)
     async def drain(context: JobContext, environment_id: str, kind: str) -> None:

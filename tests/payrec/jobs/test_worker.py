@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Self
+from uuid import UUID
 
 import pytest
 from procrastinate import App
 
 from payrec.embedded.postgres import EmbeddedPostgres
-from payrec.jobs.app import create_app
-from payrec.jobs.worker import _rescue
+from payrec.jobs.app import PERIODIC, QUEUE, create_app
+from payrec.jobs.worker import _give_away, _rescue
 from payrec.services.imports import INLINE_BYTES_MAX
 from payrec.services.ingestion import PIECE_ROWS
 from support.events import TOLD
@@ -210,3 +211,53 @@ async def test_the_wake_ups_of_dead_workers_are_given_away_all_of_them_and_at_on
             with pytest.raises(asyncio.CancelledError):
                 await rescuer
     await look(superuser, "SET search_path = jobs; DELETE FROM procrastinate_jobs")
+
+
+async def test_who_was_taken_for_dead_and_was_not_takes_no_wake_up_from_who_has_it_then(
+    idle: tuple[World, str],
+) -> None:
+    world, superuser = idle
+    app = create_app(url=world.service.factory.context.config.database_url)
+    begun: list[UUID] = []
+    may_end = asyncio.Event()
+
+    class Slow:
+        async def drain(self, environment_id: UUID, *_given: object, **_more: object) -> None:
+            begun.append(environment_id)
+            await may_end.wait()
+
+    async def has_begun(times: int) -> bool:
+        return begun == [world.scope.environment_id] * times
+
+    async with app.open_async():
+        environment_id = world.scope.environment_id
+        await look(superuser, f"SELECT control.enqueue('{environment_id}', 'match')")
+        working = asyncio.create_task(
+            app.run_worker_async(
+                queues=[QUEUE],
+                concurrency=1,
+                delete_jobs="always",
+                install_signal_handlers=False,
+                fetch_job_polling_interval=0.1,
+                additional_context={"runner": Slow(), **dict.fromkeys(PERIODIC, idly)},
+            )
+        )
+        try:
+            await until(lambda: has_begun(1), "it begins")
+            [job] = await app.job_manager.list_jobs_async(queue=QUEUE, status="doing")
+            await _give_away(app, job)
+            may_end.set()
+            await until(lambda: has_begun(2), "who has it then begins")
+            await until(lambda: nothing_waits(superuser), "it is deleted in the end")
+        finally:
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+
+
+async def idly() -> None:
+    """Do what the clock's tasks do here."""
+
+
+async def nothing_waits(superuser: str) -> bool:
+    return await look(superuser, "SELECT count(*) FROM jobs.procrastinate_jobs WHERE task_name = 'drain'") == [(0,)]
