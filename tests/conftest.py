@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
-from support import failures, tiers
+from support import failures, pooled, tiers
 from support.leaks import SESSION
 from support.postgres import cloned, server
 from support.service import Service, Tenant, make_config, running
@@ -49,13 +50,15 @@ def _no_credential_is_written() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[EmbeddedPostgres]:
+def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
     """Return the server, with a migrated template database."""
     with warnings.catch_warnings():
         # The embedded server's package warns about XDG_RUNTIME_DIR on machines without a login session.
         warnings.simplefilter("ignore")
         with server() as started:
-            yield started
+            pooler = pooled.SESSION.before(started) if request.config.getoption("--pooled") else nullcontext()
+            with pooler:
+                yield started
 
 
 @pytest.fixture

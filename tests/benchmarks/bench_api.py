@@ -39,8 +39,9 @@ from payrec.factory import Factory, create_context
 from payrec.gate.protocol import BoundedHttpProtocol
 from payrec.logs import configure_logging
 from payrec.main import create_app
+from support.ports import free_port
 from support.postgres import cloned, server
-from support.service import ENCRYPTION_KEY, PEPPER, Tenant, free_port, make_config, running
+from support.service import ENCRYPTION_KEY, PEPPER, Tenant, make_config, running
 
 ROWS = 500
 LOAD = 0.8

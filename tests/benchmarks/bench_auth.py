@@ -32,8 +32,9 @@ from payrec.services.authentication import Credentials
 from payrec.storage.authentication import AuthenticationStore
 from payrec.storage.database import Database
 from support.idp import claims, sign
+from support.ports import free_port
 from support.postgres import cloned, server
-from support.service import ENCRYPTION_KEY, PEPPER, Service, Tenant, free_port, make_config, running
+from support.service import ENCRYPTION_KEY, PEPPER, Service, Tenant, make_config, running
 from support.wire import add_key
 
 ROUNDS = 7

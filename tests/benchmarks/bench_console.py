@@ -43,8 +43,9 @@ from payrec.config import Config
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from support.browser import ARGUMENTS
 from support.commands import environment, started
+from support.ports import free_port
 from support.postgres import TEMPLATE, migrate
-from support.service import RATE_LIMITS, free_port, make_config, running
+from support.service import RATE_LIMITS, make_config, running
 from support.tenant_data import load, scope_of_tenant
 
 DATABASE = "payrec_console_bench"

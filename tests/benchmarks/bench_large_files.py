@@ -33,8 +33,9 @@ from bench_api import BODY, raw, serve_real, wait_for
 
 from payrec.config import Config
 from support.camt import ACCOUNT, HEAD, TAIL, details, ntry
+from support.ports import free_port
 from support.postgres import cloned, server
-from support.service import free_port, make_config, running
+from support.service import make_config, running
 from support.worker_process import worker_process
 
 MIB = 1024 * 1024

@@ -22,8 +22,9 @@ from bench_api import BODY, load, raw, serve_real, wait_for
 
 from payrec.bench.figures import write_taken
 from payrec.config import RATE_LIMIT_MAX, Config
+from support.ports import free_port
 from support.postgres import cloned, server
-from support.service import ENCRYPTION_KEY, PEPPER, RATE_LIMITS, free_port, make_config, running
+from support.service import ENCRYPTION_KEY, PEPPER, RATE_LIMITS, make_config, running
 from support.wire import add_key
 
 PATH = "/expected-transactions?limit=1"

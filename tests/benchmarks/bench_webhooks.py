@@ -41,8 +41,9 @@ from payrec.domain.changes import Record
 from payrec.domain.principal import Principal
 from payrec.domain.scope import TenantScope
 from payrec.storage import changes
+from support.ports import free_port
 from support.postgres import cloned, server
-from support.service import Service, Tenant, free_port, make_config, running
+from support.service import Service, Tenant, make_config, running
 from support.tenant_data import scope_of_tenant
 from support.wire import until
 from support.worker_process import worker_process

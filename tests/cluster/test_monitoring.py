@@ -16,7 +16,7 @@ from support.kube_cluster import name_of, require_cluster
 from support.kube_monitors import GROUP, configuration
 from support.kube_release import COMPONENTS, Release
 from support.monitoring import program
-from support.service import free_port
+from support.ports import free_port
 
 require_cluster()
 

@@ -20,9 +20,10 @@ from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.services.console_sessions import ConsoleSession
 from support.browser import browser, opened
 from support.keycloak import administered, realm_description, realm_of_environment
+from support.ports import free_port
 from support.postgres import cloned
 from support.providers import KeycloakProvider, Person, keycloak_provider, person
-from support.service import Service, free_port, make_config, running
+from support.service import Service, make_config, running
 
 __all__ = ["browser"]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.pages import FOLDER, check_page, needs_jq
-from support.service import Service, Tenant, free_port
+from support.ports import free_port
+from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
 

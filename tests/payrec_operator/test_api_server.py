@@ -23,7 +23,7 @@ from payrec_operator.errors import (
     SecretForbiddenError,
     SecretsUnavailableError,
 )
-from support.service import free_port
+from support.ports import free_port
 
 pytestmark = pytest.mark.anyio
 

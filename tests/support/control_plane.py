@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from support.forwarder import certificate
-from support.service import free_port
+from support.ports import free_port
 
 T = TypeVar("T")
 

@@ -27,8 +27,9 @@ from support.commands import environment
 from support.forwarder import Forwarder
 from support.pgbouncer import Bouncer, program
 from support.places import look
+from support.ports import free_port
 from support.postgres import DURABLE, TEMPLATE, Outages, migrate
-from support.service import RATE_LIMITS, free_port
+from support.service import RATE_LIMITS
 
 NEAR: Final = "10.203.7.1"
 FAR: Final = "10.203.7.2"

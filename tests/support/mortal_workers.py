@@ -26,6 +26,7 @@ from payrec.factory import Factory, create_context
 from payrec.jobs.worker import run_worker
 from payrec.logs import configure_logging
 from payrec.storage.database import Database
+from support.pooled import pooler_of
 
 UNKNOWN_POINT = 99
 """How a worker ends that commits where nobody has thought of."""
@@ -133,6 +134,7 @@ class MortalWorkers:
         self._environment = {
             "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
             "DATABASE_URL": config.database_url,
+            **pooler_of(config),
             "BLOB_URL": config.blob_url,
             "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
             "ENCRYPTION_KEY": config.encryption_key.get_secret_value(),

@@ -22,7 +22,7 @@ from payrec.embedded.postgres import EmbeddedDatabase
 from support.charts import rendered
 from support.commands import Running, environment, started, wait_until_gone
 from support.control_plane import Api, ControlPlane, path_of, wait_until
-from support.service import free_port
+from support.ports import free_port
 
 SYSTEM = "payrec-system"
 ACCOUNT = "payrec-operator"

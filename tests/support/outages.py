@@ -29,9 +29,10 @@ from support.commands import Running, environment, started
 from support.events import TOLD
 from support.outgoing import TYPE
 from support.places import look
+from support.ports import free_port
 from support.postgres import Outages
 from support.receivers import Received
-from support.service import RATE_LIMITS, Service, Tenant, free_port, make_config
+from support.service import RATE_LIMITS, Service, Tenant, make_config
 from support.worker_process import worker_process
 
 QUICK = {"lease": 1.5, "heartbeat_seconds": 0.3, "stalled_seconds": 1.0, "polling_seconds": 0.3, "grace_seconds": 5.0}

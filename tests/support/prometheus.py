@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpx2
 
 from support.monitoring import program
-from support.service import free_port
+from support.ports import free_port
 from support.wire import until
 
 SCRAPED_EVERY: Final = "1s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,7 +21,9 @@ from payrec.factory import Factory, create_context
 from payrec.gate.protocol import BoundedHttpProtocol
 from payrec.main import create_app
 from payrec.services.audit_sealing import AuditSealer
+from support import pooled
 from support.leaks import SESSION
+from support.ports import free_port
 
 PEPPER = "the-pepper-of-the-keys-in-tests!"
 ENCRYPTION_KEY = "tests-encryption-key-7Hq2Zt9LwXc"
@@ -37,20 +38,13 @@ RATE_LIMITS = (
 """The settings that 0 switches off."""
 
 
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def make_config(database: EmbeddedDatabase, **settings: Any) -> Config:
     """Return the settings of a development service on a free port, without rate limits unless they are given."""
     given: dict[str, Any] = {
         "port": free_port(),
         "internal_port": 0,
         "deployment_environment": "development",
-        "database_url": database.url,
+        **pooled.SESSION.settings(database),
         "admin_database_url": database.admin_url,
         "api_key_pepper": PEPPER,
         "encryption_key": ENCRYPTION_KEY,

@@ -15,6 +15,7 @@ R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-tiers", action="store_true", help="fail what would be skipped")
+    parser.addoption("--pooled", action="store_true", help="reach PostgreSQL through PgBouncer in transaction mode")
 
 
 class RequireTiers:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from payrec.config import Config
+from support.pooled import pooler_of
 
 START_SECONDS = 60.0
 
@@ -70,6 +71,7 @@ async def worker_process(
         **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
         "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
         "DATABASE_URL": config.database_url,
+        **pooler_of(config),
         "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
         "ENCRYPTION_KEY": config.encryption_key.get_secret_value(),
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.commands import environment, started
 from support.control_plane import wait_until
-from support.service import free_port
+from support.ports import free_port
 
 CONNECTIONS = 3
 END_SECONDS_MAX = 15.0

@@ -16,7 +16,7 @@ from payrec.cli import main
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.storage import database as storage
 from support.commands import DEADLINE_SECONDS, environment, started
-from support.service import free_port
+from support.ports import free_port
 
 NAME = "payrec_starting"
 

@@ -18,8 +18,9 @@ from payrec.constants.console import ID_TOKEN_LENGTH_MAX
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.browser import opened
 from support.idp import FakeProvider, fake_provider, rsa_key, sign
+from support.ports import free_port
 from support.providers import Person, add_to_payrec, claims_of, person
-from support.service import Service, free_port, make_config, running
+from support.service import Service, make_config, running
 
 pytestmark = pytest.mark.anyio
 PKCE: dict[str, Any] = {"code_challenge_methods_supported": ["plain", "S256"]}

@@ -13,7 +13,7 @@ from payrec.embedded.postgres import EmbeddedDatabase
 from support.commands import Running, started
 from support.control_plane import ControlPlane
 from support.operator_process import SYSTEM, Operators, Tenants, key
-from support.service import free_port
+from support.ports import free_port
 
 NAME = "payrec-test"
 
