@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import statistics
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any, Final, get_args
 
 import httpx2
 import psycopg
+from psycopg import sql
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -31,6 +31,7 @@ from payrec.logs import configure_logging
 from payrec.storage.migrations import head
 from support.postgres import cloned, server
 from support.service import Service, Tenant, make_config, running
+from support.variables import variables
 
 ENVIRONMENTS: Final = get_args(Environment)
 """Those of each tenant."""
@@ -120,31 +121,22 @@ def set_back(url: str) -> None:
         rows = connection.execute("SELECT schema_name FROM control.tenant_environment").fetchall()
         for (schema,) in rows:
             with connection.transaction():
-                connection.execute(f'SET LOCAL search_path = "{schema}"'.encode())
+                connection.execute(sql.SQL("SET LOCAL search_path = {}").format(sql.Identifier(schema)))
                 indexes = connection.execute(
                     "SELECT indexname FROM pg_indexes WHERE schemaname = %s AND indexname LIKE %s",
                     (schema, r"match\_by\_stake\_%"),
                 ).fetchall()
                 assert indexes, schema
                 for (index,) in indexes:
-                    connection.execute(f'DROP INDEX "{index}"'.encode())
+                    connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(index)))
                 connection.execute("UPDATE alembic_version SET version_num = %s", (BACK_TO,))
         connection.execute("UPDATE control.tenant_environment SET revision = %s", (BACK_TO,))
 
 
 async def migrate(config: Config) -> str:
     """Run ``payrec migrate`` in a process of its own, and return its last line."""
-    assert config.admin_database_url is not None
-    environment = {
-        **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-        "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
-        "DATABASE_URL": config.database_url,
-        "ADMIN_DATABASE_URL": config.admin_database_url,
-        "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
-        "ENCRYPTION_KEY": config.encryption_key.get_secret_value(),
-    }
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "payrec.cli", "migrate", env=environment, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "payrec.cli", "migrate", env=variables(config), stdout=asyncio.subprocess.PIPE
     )
     said, _ = await process.communicate()
     assert process.returncode == 0, said.decode()

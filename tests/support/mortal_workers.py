@@ -2,7 +2,7 @@
 
 The points are a worker's commits, each named by the function that opens the transaction, and what it does outside of
 the database in between. A worker that commits anywhere else ends with ``UNKNOWN_POINT``. This file is also the program
-that forks them; it imports nothing else of the tests.
+that forks them; it imports next to nothing of the tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from payrec.factory import Factory, create_context
 from payrec.jobs.worker import run_worker
 from payrec.logs import configure_logging
 from payrec.storage.database import Database
-from support.pooled import pooler_of
+from support.variables import variables
 
 UNKNOWN_POINT = 99
 """How a worker ends that commits where nobody has thought of."""
@@ -131,14 +131,7 @@ class MortalWorkers:
     def __init__(self, process: asyncio.subprocess.Process, config: Config, known: Collection[str]) -> None:
         self._process = process
         self._known = sorted(known)
-        self._environment = {
-            "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
-            "DATABASE_URL": config.database_url,
-            **pooler_of(config),
-            "BLOB_URL": config.blob_url,
-            "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
-            "ENCRYPTION_KEY": config.encryption_key.get_secret_value(),
-        }
+        self._environment = variables(config)
 
     async def start(self, point: str | None = None, moment: str = "", **options: float) -> int:
         """Start a worker that ends at a point, and return its process id."""
@@ -171,10 +164,11 @@ async def mortal_workers(config: Config, known: Collection[str]) -> AsyncIterato
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
-        str(Path(__file__)),
+        "-m",
+        __name__,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         start_new_session=True,
     )
     try:

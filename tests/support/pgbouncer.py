@@ -36,12 +36,11 @@ def program() -> str | None:
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin")
 
 
-def configuration(*, socket: Path, port: int, users: Path, address: str = "127.0.0.1", others: bool = False) -> str:
-    """Return the example's configuration for a server on a socket; with ``others`` for all databases of it."""
+def configuration(*, socket: Path, port: int, users: Path, address: str = "127.0.0.1") -> str:
+    """Return the example's configuration for a server on a socket, and for all databases of it."""
     text = CONFIGURATION.read_text(encoding="utf-8")
     text = re.sub(r"host=\S+", f"host={socket}", text)
-    if others:
-        text = re.sub(r"^payrec = (.*) dbname=payrec$", r"* = \1", text, flags=re.MULTILINE)
+    text = re.sub(r"^payrec = (.*) dbname=payrec$", r"* = \1", text, flags=re.MULTILINE)
     settings = {**OF_THE_MACHINE, "listen_addr": address, "listen_port": str(port), "auth_file": str(users)}
     for name in re.findall(r"^(\w+_tls_(?:ca|key|cert)_file) =.*$", text, re.MULTILINE):
         text = re.sub(rf"^{name} =.*\n", "", text, flags=re.MULTILINE)
@@ -63,7 +62,6 @@ class Bouncer:
         role: str,
         database: str,
         address: str = "127.0.0.1",
-        others: bool = False,
     ) -> None:
         executable = program()
         assert executable is not None, "the caller has looked"
@@ -71,7 +69,7 @@ class Bouncer:
         folder.chmod(0o755)
         users, ini = folder / "userlist.txt", folder / "pgbouncer.ini"
         users.write_text(f'"{role}" ""\n', encoding="utf-8")
-        text = configuration(socket=socket, port=port, users=users, address=address, others=others)
+        text = configuration(socket=socket, port=port, users=users, address=address)
         ini.write_text(text, encoding="utf-8")
         # Never root, which it refuses to be: then as whom the server runs, whose socket it has to reach.
         as_user = ["-u", (socket / ".s.PGSQL.5432").owner()] if os.geteuid() == 0 else []
@@ -100,10 +98,10 @@ class Bouncer:
 
 
 @contextmanager
-def pgbouncer(socket: Path, *, role: str, database: str, others: bool = False) -> Iterator[str]:
-    """Run PgBouncer in front of a server; return the address of the database through it, beside ``others`` of it."""
+def pgbouncer(socket: Path, *, role: str, database: str) -> Iterator[str]:
+    """Run PgBouncer in front of a server; return the address of one of its databases through it."""
     with tempfile.TemporaryDirectory(prefix="payrec-test-") as name:
-        made = Bouncer(socket, Path(name), role=role, database=database, others=others)
+        made = Bouncer(socket, Path(name), role=role, database=database)
         process = made.start()
         try:
             made.wait(process)

@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from payrec.config import Config
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
 from support import pgbouncer
 
@@ -29,7 +28,7 @@ class Pooled:
         """Run PgBouncer before a server, for all its databases."""
         if pgbouncer.program() is None:
             pytest.fail("--pooled: no PgBouncer: apt-get install pgbouncer")
-        with pgbouncer.pgbouncer(postgres._socket, role=LOGIN_ROLE, database="postgres", others=True) as url:
+        with pgbouncer.pgbouncer(postgres._socket, role=LOGIN_ROLE, database="postgres") as url:
             self._address, self._socket = url.rpartition("/")[0], str(postgres._socket)
             try:
                 yield
@@ -49,11 +48,3 @@ class Pooled:
 
 
 SESSION = Pooled()
-
-
-def pooler_of(config: Config) -> dict[str, str]:
-    """Return the settings of a pooler as the environment of another process has them."""
-    if config.database_pooler is None:
-        return {}
-    assert config.jobs_database_url is not None
-    return {"DATABASE_POOLER": config.database_pooler, "JOBS_DATABASE_URL": config.jobs_database_url}

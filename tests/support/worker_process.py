@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from payrec.config import Config
-from support.pooled import pooler_of
+from support.variables import variables
 
 START_SECONDS = 60.0
 
@@ -67,20 +66,12 @@ async def worker_process(
     ``options`` are those of ``run_worker``, ``lease`` in seconds. With ``dies_at`` it kills itself, as SIGKILL does,
     ``before`` or ``after`` it does a method for the first time: module, class, method, moment.
     """
-    environment = {
-        **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-        "DEPLOYMENT_ENVIRONMENT": config.deployment_environment,
-        "DATABASE_URL": config.database_url,
-        **pooler_of(config),
-        "API_KEY_PEPPER": config.api_key_pepper.get_secret_value(),
-        "ENCRYPTION_KEY": config.encryption_key.get_secret_value(),
-    }
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
         _PROGRAM,
         json.dumps({**options, "dies_at": dies_at}),
-        env=environment,
+        env=variables(config),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

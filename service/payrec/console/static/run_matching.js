@@ -7,7 +7,6 @@ const ANSWER_MS = 40_000;
 const LOOK_MS = 2_000;
 const TOLD = "payrec-told";
 
-
 async function run(button) {
   const texts = button.dataset;
   button.disabled = true;

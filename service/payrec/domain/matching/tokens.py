@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Final
 
 from payrec.constants import REMITTANCE_KEYS_MAX, REMITTANCE_LENGTH_MAX, REMITTANCE_WORDS_MAX
+from payrec.domain.references import is_creditor_reference
 
 JOIN_LENGTH_MAX: Final = 35
 """Characters of a join of words: a reference has at most 35 on the wire (ISO 20022 ``Max35Text``)."""
@@ -63,8 +64,7 @@ def _creditor_references(words: list[str], start: int) -> list[str]:
         joined += word
         if _CREDITOR_REFERENCE.fullmatch(joined) is None:
             break
-        digits = "".join(str(int(c, 36)) for c in joined[4:] + joined[:4])
-        if len(joined) > 4 and int(digits) % 97 == 1:
+        if is_creditor_reference(joined):
             found.append(joined)
     return found
 
