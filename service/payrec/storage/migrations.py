@@ -31,6 +31,8 @@ from payrec.tables.base import CONTROL_SCHEMA
 
 if TYPE_CHECKING:
     from alembic.config import Config as AlembicConfig
+    from alembic.runtime.migration import MigrationContext, RevisionStep
+    from alembic.script import ScriptDirectory
 
 JOBS_SCHEMA: Final = "jobs"
 """The schema of the job queue's own tables."""
@@ -65,6 +67,14 @@ def alembic_config(tree: str) -> AlembicConfig:
     config.set_main_option("script_location", str(scripts_of(tree)))
     config.set_main_option("path_separator", "os")
     return config
+
+
+@cache
+def loaded_scripts(tree: str) -> ScriptDirectory:
+    """Return a tree's scripts, which are read once."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
+
+    return ScriptDirectory.from_config(alembic_config(tree))
 
 
 @cache
@@ -123,12 +133,19 @@ def run_script(connection: Connection, script: str) -> None:
 
 def upgrade(connection: Connection, tree: str, revision: str = "head") -> None:
     """Upgrade the first schema of the connection's search path."""
-    from alembic import command  # noqa: PLC0415 - see above
+    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415 - see above
 
     config = alembic_config(tree)
     config.attributes["connection"] = connection
-    with _ALEMBIC:
-        command.upgrade(config, revision)
+    scripts = loaded_scripts(tree)
+
+    def steps(at: str, _context: MigrationContext) -> list[RevisionStep]:
+        return scripts._upgrade_revs(revision, at)  # noqa: SLF001 - as Alembic's cookbook does
+
+    # What Alembic's command does, but for reading all scripts anew at each call: with thousands of environments that
+    # was two thirds of the processor time.
+    with _ALEMBIC, EnvironmentContext(config, scripts, fn=steps, destination_rev=revision):
+        scripts.run_env()
 
 
 def revision_of(connection: Connection) -> str | None:

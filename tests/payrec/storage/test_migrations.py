@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic.script import ScriptDirectory
 
 from payrec.domain.caller import Caller
 from payrec.domain.principal import ANONYMOUS
@@ -73,6 +72,7 @@ def second_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def _forget() -> None:
     migrations.head.cache_clear()
     migrations.known_revisions.cache_clear()
+    migrations.loaded_scripts.cache_clear()
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def _outcomes(report: MigrationReport) -> dict[str, tuple[str | None, str | None
 @pytest.mark.parametrize("tree", ["control", "tenant"])
 def test_the_revisions_are_those_of_alembic(tree: str) -> None:
     """They are read without it, because only who migrates loads it."""
-    directory = ScriptDirectory.from_config(migrations.alembic_config(tree))
+    directory = migrations.loaded_scripts(tree)
     assert migrations.head(tree) == directory.get_current_head()
     assert migrations.known_revisions(tree) == {script.revision for script in directory.walk_revisions()}
 
