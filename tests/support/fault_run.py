@@ -1,6 +1,7 @@
 """``python -m support.fault_run``: clients, faults, and what both leave, checked; 1 if there is a contradiction.
 
-With ``--isolated`` it is root in namespaces of its own, where it may make links and disks that end with it.
+With ``--isolated`` it is root in namespaces of its own, where it may make links and disks that end with it. With
+``--every-kind`` it ends with 2, and begins nothing, where a kind of fault cannot be had.
 """
 
 from __future__ import annotations
@@ -210,7 +211,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--isolated", action="store_true")
+    parser.add_argument("--every-kind", action="store_true")
     given = parser.parse_args()
+    if given.every_kind and (lacks := missing(isolated=given.isolated)):
+        parser.error("; ".join(f"{kind}: {how}" for kind, how in lacks.items()))
     found = asyncio.run(story(given, given.folder))
     for said in found[:50]:
         say(f"CONTRADICTION {said}")
