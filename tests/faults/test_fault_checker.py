@@ -125,6 +125,19 @@ def test_what_nobody_answered_may_be_there_or_not(story: Story) -> None:
     assert story.found() == []
 
 
+def test_a_service_whose_clock_is_wrong_says_nothing_of_what_was_asked(story: Story) -> None:
+    expired = {"code": "expired_credentials"}
+    story.again("reverse", status=401, answer=expired)
+    story.set("item", status=401, answer=expired)
+    story.calls.append(told("item", 40, key="k20", status=None, body={"externalId": "U"}))
+    story.calls.append(told("item", 42, key="k20", status=401, answer=expired, body={"externalId": "U"}))
+    story.acme.items.append({**story.acme.items[0], "id": "u", "externalId": "U", "matchedAmountMinor": 0})
+    story.acme.items[-1]["openAmountMinor"] = 800
+    story.acme.events.append(event(6, "expected_transaction.created", "u"))
+    story.acme.told.append(("event-6", "u"))
+    assert story.found() == []
+
+
 def _drop(name: str) -> Callable[[Story], None]:
     def broken(story: Story) -> None:
         getattr(story.acme, name).pop()
@@ -197,6 +210,10 @@ BROKEN: dict[str, tuple[Callable[[Story], None], str]] = {
     "a repetition makes another": (_again("export", answer={"id": "z"}), "answered in 2 ways"),
     "a repetition is refused": (
         _again("change", status=409, answer={"code": "invalid_state"}),
+        "and refused afterwards",
+    ),
+    "a repetition is not believed": (
+        _again("change", status=401, answer={"code": "revoked_credentials"}),
         "and refused afterwards",
     ),
     "an acknowledged decision is gone": (_row("matches", status="accepted"), "reverse of match"),

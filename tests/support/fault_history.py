@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 IN_PROGRESS: Final = "idempotency_in_progress"
+EXPIRED: Final = "expired_credentials"
+"""A service whose clock is wrong refuses who asks, and has not looked at what is asked."""
+
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 KEPT: Final = ("id", "status", "version", "code", "jobId", "results", "reason", "bytes", "rows", "seen")
 """Members of an answer that are kept; of all others only the digest is."""
@@ -49,7 +52,9 @@ class Call:
     def is_answered(self) -> bool:
         """Tell whether the answer says if it happened: what the service or its database could not do is unknown."""
         code = self.answer.get("code") if isinstance(self.answer, dict) else None
-        return self.status is not None and self.status < 500 and self.status != 429 and code != IN_PROGRESS
+        if self.status is None or self.status >= 500 or self.status == 429:
+            return False
+        return code not in {IN_PROGRESS, EXPIRED}
 
     @property
     def is_done(self) -> bool:
