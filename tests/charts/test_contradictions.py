@@ -9,6 +9,7 @@ import pytest
 from support.charts import MINIMAL, refusal, rendered, run_helm
 
 TRIAL = "trial.enabled=true"
+KEDA = "worker.keda.enabled=true,worker.keda.prometheusUrl=http://prometheus:9090"
 DEVELOPMENT = "deploymentEnvironment=development"
 
 BESIDE_A_TRIAL = [
@@ -38,6 +39,13 @@ CONTRADICTIONS = [
         "api.autoscaling.enabled=true,api.autoscaling.minReplicas=4,api.autoscaling.maxReplicas=3",
         "api.autoscaling.maxReplicas is less than api.autoscaling.minReplicas",
     ),
+    (
+        f"{KEDA},worker.replicas=3",
+        "worker.replicas is decided by worker.keda: set worker.keda.minReplicas instead, or switch it off",
+    ),
+    (f"{KEDA},worker.keda.maxReplicas=1", "worker.keda.maxReplicas is less than worker.keda.minReplicas"),
+    ("worker.keda.enabled=true", "worker.keda.prometheusUrl is required with worker.keda.enabled"),
+    (f"{KEDA},blob.url=file:///blobs,api.replicas=1", "api.autoscaling and worker.keda off"),
     (f"{DEVELOPMENT},ingress.enabled=true", "ingress.enabled leads strangers in, and development lets everybody"),
     (
         f"{DEVELOPMENT},httpRoute.enabled=true,httpRoute.parentRefs[0].name=public",
@@ -104,6 +112,9 @@ def test_nothing_leads_into_a_trial(entry: str) -> None:
     "settings",
     [
         "api.autoscaling.enabled=true",
+        KEDA,
+        f"{KEDA},api.autoscaling.enabled=true",
+        f"{KEDA},blob.url=file:///blobs,api.replicas=1,worker.keda.minReplicas=1,worker.keda.maxReplicas=1",
         "blob.url=file:///blobs,worker.replicas=1,api.replicas=1",
         "blob.url=s3://bucket/prefix,blob.existingSecret=store",
         "tenantProvisioner=kubernetes,operator.watchNamespaces={team-a,payrec-system}",

@@ -21,6 +21,7 @@ ELSEWHERE = {
     "PodMonitor": "of the Prometheus operator, whose definitions the tests of monitoring look at",
     "ServiceMonitor": "the same",
     "PrometheusRule": "the same",
+    "ScaledObject": "of KEDA; the tests of monitoring look at it",
 }
 """Kinds that Kubernetes itself has no schema for."""
 

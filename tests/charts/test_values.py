@@ -28,6 +28,12 @@ NOT_SET_BY_THE_CHART = {
 }
 """Settings that no value reaches, and why."""
 
+NEEDS = {
+    "httpRoute.enabled": "httpRoute.parentRefs[0].name=public",
+    "worker.keda.enabled": "worker.keda.prometheusUrl=http://prometheus:9090",
+}
+"""What has to be set beside a switch."""
+
 
 def _generator() -> ModuleType:
     specification = importlib.util.spec_from_file_location("values_table", ROOT / "charts" / "values_table.py")
@@ -113,7 +119,7 @@ def test_every_value_is_given_in_some_case_and_is_seen_in_what_that_renders() ->
 
 @pytest.mark.parametrize("path", [path for path, value in LEAVES.items() if isinstance(value, bool)])
 def test_every_switch_changes_what_is_rendered(path: str) -> None:
-    more = ["--set", "httpRoute.parentRefs[0].name=public"] if path == "httpRoute.enabled" else []
+    more = ["--set", NEEDS[path]] if path in NEEDS else []
     values = None if path == "trial.enabled" else MINIMAL
     as_it_was = [] if path == "trial.enabled" else rendered(values=values)
     assert rendered("--set", f"{path}={str(not LEAVES[path]).lower()}", *more, values=values) != as_it_was

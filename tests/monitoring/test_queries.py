@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from payrec.embedded.postgres import EmbeddedPostgres
-from support.charts import CHART
+from support.charts import CHART, one, rendered
 from support.monitored import monitored, working
 from support.monitoring import ALERTS, NAMESPACE, program, rules_of
 from support.postgres import cloned
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.anyio
 DASHBOARDS = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((CHART / "dashboards").glob("*.json"))
 }
+KEDA = "worker.keda.enabled=true,worker.keda.prometheusUrl=http://prometheus:9090"
 CHOSEN = {"$namespace": NAMESPACE, "$currency": ".*", "$__rate_interval": "1m"}
 
 
@@ -120,6 +121,11 @@ async def test_no_query_of_a_panel_or_an_alert_is_without_data(postgres: Embedde
         assert {name: queries for name, queries in missing.items() if queries} == {}
         assert asked >= 70
         assert await without_data(found, {"type": "stat", "targets": [{"expr": 'up{job="nobody"}'}]})
+
+        # What workers are counted by, seen where it comes to something.
+        scaler = one(rendered("--namespace", NAMESPACE, "--set", KEDA), "ScaledObject")
+        query = scaler["spec"]["triggers"][0]["metadata"]["query"]
+        assert await found.ever(f"({query}) > 0")
 
         # Of what an operator tells of Tenants, their namespace stands beside its own.
         conditions = await found.now("payrec_operator_tenant_condition")
