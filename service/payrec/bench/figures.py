@@ -75,6 +75,8 @@ class Program:
     """Arguments that make it short, in the place of the others; None where only the full size says something."""
     needs: str | None
     """Variable without which it cannot run."""
+    prints: bool = False
+    """It prints what it measures, and writes nothing: that is shown as it is."""
     figures: Mapping[str, Figure]
 
 
@@ -124,12 +126,14 @@ def read_programs(path: Path) -> list[Program]:
     return [
         Program(
             action=entry["action"],
-            prefix=entry["prefix"],
+            prefix=entry.get("prefix", ""),
             run=tuple(entry["run"]),
             quick=tuple(entry["quick"]) if "quick" in entry else None,
             needs=entry.get("needs"),
+            prints=entry.get("prints", False),
             figures={
-                name: Figure(name=f"{entry['prefix']}.{name}", **given) for name, given in entry["figures"].items()
+                name: Figure(name=f"{entry['prefix']}.{name}", **given)
+                for name, given in entry.get("figures", {}).items()
             },
         )
         for entry in found["program"]

@@ -40,9 +40,14 @@ def chosen(programs: Sequence[Program], action: str, *, quick: bool) -> list[Pro
 
 
 def measure(
-    programs: Sequence[Program], *, quick: bool, tell: Callable[[str], None], now: Callable[[], datetime]
+    programs: Sequence[Program],
+    *,
+    quick: bool,
+    tell: Callable[[str], None],
+    show: Callable[[str], None],
+    now: Callable[[], datetime],
 ) -> list[Result]:
-    """Run programs and return their figures.
+    """Run programs and return their figures; what those print that write none is shown, under their command.
 
     What lacks the variable that it needs is told and left out; in CI that is an error. Of a quick run, a program with a
     figure that is refused runs once more, and that counts: a short measurement may have met a bad moment.
@@ -62,6 +67,11 @@ def measure(
                 continue
             arguments = (program.run[:1] + program.quick) if quick and program.quick is not None else program.run
             path = Path(folder) / f"{number}.json"
+            if program.prints:
+                command = shlex.join(arguments)
+                tell(f"measuring: {command}")
+                show(f"{command} ({machine()})\n\n{_run(_command(arguments), log=path.with_suffix('.log'), tell=tell)}")
+                continue
             found = _taken(program, arguments, path, tell=tell, now=now)
             if quick and any(result.is_refused for result in found):
                 found = _taken(program, arguments, path, tell=tell, now=now)
@@ -92,11 +102,12 @@ def _taken(
     return read_taken(path, program, told)
 
 
-def _run(command: Sequence[str], *, log: Path, tell: Callable[[str], None]) -> None:
-    """Run a program; what it prints and its servers log is told if it fails."""
-    with log.open("wb") as written:
+def _run(command: Sequence[str], *, log: Path, tell: Callable[[str], None]) -> str:
+    """Run a program and return what it prints; that and what its servers log is told if it fails."""
+    printed = log.with_suffix(".out")
+    with log.open("wb") as logged, printed.open("wb") as written:
         process = subprocess.Popen(  # noqa: S603 - our own programs
-            command, stdin=subprocess.DEVNULL, stdout=written, stderr=written
+            command, stdin=subprocess.DEVNULL, stdout=written, stderr=logged
         )
         try:
             code = process.wait()
@@ -108,7 +119,9 @@ def _run(command: Sequence[str], *, log: Path, tell: Callable[[str], None]) -> N
                 process.kill()
                 process.wait()
             raise
+    said = printed.read_text(encoding="utf-8", errors="replace")
     if code:
-        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES_MAX:]:
+        for line in (said + log.read_text(encoding="utf-8", errors="replace")).splitlines()[-LOG_LINES_MAX:]:
             tell(line)
         raise PayrecError(f"{Path(command[1]).name} ended with {code}")
+    return said

@@ -67,7 +67,7 @@ def _run_programs(arguments: argparse.Namespace) -> int:
     _check_json(arguments.json)
     registry = figures.read_programs(programs.REGISTRY)
     wanted = programs.chosen(registry, arguments.action, quick=arguments.quick)
-    results = programs.measure(wanted, quick=arguments.quick, tell=complain, now=SystemClock().now)
+    results = programs.measure(wanted, quick=arguments.quick, tell=complain, show=say, now=SystemClock().now)
     widths: list[int | str] = [0, RIGHT, 0, RIGHT, RIGHT, RIGHT, 0]
     say(table(figures.COLUMNS, figures.rows(results), widths=widths))
     if arguments.json is not None:

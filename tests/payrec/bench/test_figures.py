@@ -89,14 +89,42 @@ def test_each_action_has_a_figure_that_a_quick_run_is_refused_by() -> None:
     assert judged == set(ACTIONS)
 
 
-def test_the_scripts_are_in_the_registry_or_on_the_page() -> None:
+def test_one_command_runs_every_script_that_a_page_has_a_figure_of() -> None:
+    run = {program.run[0] for program in registry() if program.run[0].endswith(".py")}
+    assert {path.name for path in FOLDER.glob("bench_*.py")} == run
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    known = {program.run[0] for program in registry()} | set(re.findall(r"^\| `(bench_\w+\.py)`", page, re.MULTILINE))
-    assert {path.name for path in FOLDER.glob("bench_*.py")} - known == UNCLAIMED
+    on_the_page = set(re.findall(r"^\| `(bench_\w+\.py)`", page, re.MULTILINE))
+    assert on_the_page | {claim["script"] for claim in CLAIMS if "script" in claim} <= run
+    # Of the others, the page has the results that they write.
+    assert on_the_page <= {program.run[0] for program in registry() if program.prints}
 
 
-UNCLAIMED = {"bench_matching_rivals.py", "bench_readers.py", "bench_reconciliations.py"}
-"""Scripts of which no table has a figure, or only service/README.md."""
+def test_what_writes_figures_does_not_print_them_and_nothing_short_is_left_unjudged() -> None:
+    for program in registry():
+        assert program.prints == (not program.figures), program.run
+        assert not program.prints or program.quick is None, program.run
+
+
+def test_arguments_of_a_script_are_some_that_it_takes() -> None:
+    for program in registry():
+        script = program.run[0]
+        if not script.endswith(".py"):
+            continue
+        text = (FOLDER / script).read_text(encoding="utf-8")
+        options = {option for option in (*program.run, *(program.quick or ())) if option.startswith("--")}
+        assert all(f'"{option}"' in text for option in options), program.run
+        assert program.prints or '"--json"' in text, script
+
+
+def test_what_a_program_prints_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prints.py").write_text("import sys\nprint('7 of them')\nsys.stderr.write('a server logs\\n')\n")
+    monkeypatch.setattr(programs, "FOLDER", tmp_path)
+    one = Program(action="api", prefix="", run=("prints.py",), quick=None, needs=None, prints=True, figures={})
+    shown: list[str] = []
+    assert measure([one], quick=False, tell=lambda _text: None, show=shown.append, now=SystemClock().now) == []
+    [text] = shown
+    assert text.startswith("prints.py (")
+    assert text.endswith("\n\n7 of them\n")
 
 
 def test_pages_claim_what_was_measured(results: dict[str, Result]) -> None:
@@ -178,11 +206,11 @@ def test_what_is_not_there_is_told_and_in_ci_an_error(monkeypatch: pytest.Monkey
     one = Program(action="api", prefix="a", run=("x.py",), quick=None, needs="PAYREC_NOWHERE", figures={})
     told: list[str] = []
     monkeypatch.setenv("CI", "")
-    assert measure([one], quick=False, tell=told.append, now=SystemClock().now) == []
+    assert measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now) == []
     assert told == ["x.py is left out: it needs PAYREC_NOWHERE, which is not set"]
     monkeypatch.setenv("CI", "true")
     with pytest.raises(PayrecError, match=r"x\.py needs PAYREC_NOWHERE"):
-        measure([one], quick=False, tell=told.append, now=SystemClock().now)
+        measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now)
 
 
 @pytest.mark.parametrize("ratio", [0.34, 0.7], ids=["refused", "good"])
@@ -214,7 +242,7 @@ def test_a_program_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.Mo
     one = Program(action="api", prefix="a", run=("fails.py",), quick=None, needs=None, figures={})
     told: list[str] = []
     with pytest.raises(PayrecError, match=r"fails\.py ended with 3"):
-        measure([one], quick=False, tell=told.append, now=SystemClock().now)
+        measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now)
     assert told == ["measuring: fails.py", "why"]
 
 
@@ -231,5 +259,5 @@ def test_what_a_quick_run_refuses_is_measured_once_more(
     )
     monkeypatch.setattr(programs, "FOLDER", tmp_path)
     one = Program(action="api", prefix="a", run=("again.py",), quick=(), needs=None, figures={"rate": RATE})
-    (found,) = measure([one], quick=quick, tell=lambda _text: None, now=SystemClock().now)
+    (found,) = measure([one], quick=quick, tell=lambda _text: None, show=lambda _text: None, now=SystemClock().now)
     assert (found.value, found.is_refused) == ((second, second == 34) if quick else (34, True))
