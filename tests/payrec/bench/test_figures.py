@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -134,6 +135,21 @@ def test_pages_claim_what_was_measured(results: dict[str, Result]) -> None:
         if rendered(claim, results) not in text:
             wrong.append(f"{claim['page']} does not say: {rendered(claim, results)}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("rows", [3_000_000, 10_000_000])
+def test_what_is_computed_for_larger_runs_follows_from_what_was_measured(
+    rows: int, results: dict[str, Result]
+) -> None:
+    (small, large), (fast, slow) = (
+        [results[f"matching.{name}.{what}"].value for name in ("base", "million")] for what in ("memory", "run")
+    )
+    memory = small + (large - small) * (rows - 100_000) / 900_000
+    seconds = slow * (rows / 1_000_000) ** math.log10(slow / fast)
+    text = (ROOT / "deploy" / "guides" / "capacity.md").read_text(encoding="utf-8")
+    [(told, gib)] = re.findall(rf"^\| {rows:,} \| ([\d.]+) s \| ([\d.]+) GiB \| computed \|$", text, re.MULTILINE)
+    assert float(told) == pytest.approx(seconds, rel=0.01)
+    assert float(gib) == pytest.approx(memory / 1024, abs=0.1)
 
 
 def test_numbers_that_no_figure_gives_name_their_script() -> None:
