@@ -40,3 +40,6 @@ JOB_SMALL_FILE_BYTES_MAX: Final = 4 * 1024 * 1024
 
 OVERDUE_TOLD_AT_ONCE: Final = 5_000
 """Overdue expected transactions that one transaction tells of."""
+
+DATABASE_AWAY_SECONDS_MAX: Final = 5.0
+"""Most time between two attempts of a worker at a database that is not there; the first follow each other sooner."""

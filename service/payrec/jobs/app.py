@@ -19,6 +19,7 @@ from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from psycopg import sql
 
+from payrec.jobs.pauses import Pauses
 from payrec.jobs.runner import JobRunner
 from payrec.storage.addresses import bounded
 from payrec.storage.database import JOBS_ROLE
@@ -79,9 +80,6 @@ _FORGET: Final = """
 """
 """A wake-up that was given away has another number of attempts, whoever has it now."""
 
-LISTEN_AGAIN_SECONDS: Final = 1.0
-"""Between two attempts to listen to a database that is not there."""
-
 
 class _Connector(PsycopgConnector):
     """Listens again when the database comes back: procrastinate's own gives up, and the whole worker with it."""
@@ -89,13 +87,15 @@ class _Connector(PsycopgConnector):
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
         logger = structlog.get_logger("payrec.worker")
         wanted = list(channels)
+        pauses, now = Pauses(), asyncio.get_running_loop().time
         while True:
+            began = now()
             try:
                 await super().listen_notify(on_notification=on_notification, channels=wanted)
             except ConnectorException:
                 # Whoever polls finds meanwhile what would have been told.
                 logger.warning("worker.not_listening")
-            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+            await asyncio.sleep(pauses.after(now() - began))
 
 
 class _WakeUps(JobManager):

@@ -23,6 +23,7 @@ from payrec.constants.events import (
     UNSEALED_CHANGES_READ,
     WEBHOOK_ENDPOINTS_AT_ONCE,
 )
+from payrec.constants.jobs import DATABASE_AWAY_SECONDS_MAX
 from payrec.domain.scope import TenantScope
 from payrec.errors import UnavailableError
 from payrec.factory import Factory
@@ -36,6 +37,13 @@ SEALINGS_AT_ONCE = 3
 
 POLL_GROWTH = 1.5
 """By how much the time to the next look grows after one that found nothing."""
+
+
+def next_pause(pause: float, *, found: bool, is_away: bool) -> float:
+    """Return the seconds to the next look: more after one that found nothing, most while the database is away."""
+    if found:
+        return EVENT_POLL_SECONDS_MIN
+    return min(pause * POLL_GROWTH, DATABASE_AWAY_SECONDS_MAX if is_away else EVENT_POLL_SECONDS_MAX)
 
 
 class Outgoing:
@@ -78,7 +86,7 @@ class Outgoing:
                 # Nobody else looks in this process: whatever it was, the next look may do.
                 self._logger.exception("outgoing.look_failed")
                 found = False
-            pause = EVENT_POLL_SECONDS_MIN if found else min(pause * POLL_GROWTH, EVENT_POLL_SECONDS_MAX)
+            pause = next_pause(pause, found=found, is_away=self._is_away)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._woken.wait()

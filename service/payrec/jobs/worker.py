@@ -17,6 +17,7 @@ from payrec.constants.jobs import WORKER_GRACE_SECONDS
 from payrec.factory import Factory
 from payrec.jobs.app import QUEUE, create_app
 from payrec.jobs.outgoing import Outgoing
+from payrec.jobs.pauses import Pauses
 from payrec.jobs.runner import JobRunner
 from payrec.services.overdue_notices import OverdueNoticeService
 from payrec.services.statement_notices import StatementNoticeService
@@ -40,9 +41,6 @@ POLLING_SECONDS: Final = 5.0
 LONG_DUE: Final = datetime.fromtimestamp(0, UTC)
 """When a wake-up is due that is given away: by the database's clock, which alone counts. By one that is ahead it would
 wait, and all wake-ups with it for which it stands, and so a match run that others may not begin beside."""
-
-BEGIN_AGAIN_SECONDS: Final = 1.0
-"""Between the end of taking wake-ups, when the database was away for too long, and its new beginning."""
 
 
 async def run_worker(
@@ -72,7 +70,9 @@ async def run_worker(
         try:
             if ready is not None:
                 ready.set()
+            pauses, now = Pauses(), asyncio.get_running_loop().time
             while True:
+                began = now()
                 working = asyncio.create_task(
                     app.run_worker_async(
                         queues=[QUEUE],
@@ -87,7 +87,7 @@ async def run_worker(
                     )
                 )
                 await _taken(working, runner)
-                await asyncio.sleep(BEGIN_AGAIN_SECONDS)
+                await asyncio.sleep(pauses.after(now() - began))
         finally:
             rescuer.cancel()
             with contextlib.suppress(asyncio.CancelledError):

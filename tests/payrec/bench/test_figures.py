@@ -138,9 +138,7 @@ def test_pages_claim_what_was_measured(results: dict[str, Result]) -> None:
 
 
 @pytest.mark.parametrize("rows", [3_000_000, 10_000_000])
-def test_what_is_computed_for_larger_runs_follows_from_what_was_measured(
-    rows: int, results: dict[str, Result]
-) -> None:
+def test_what_is_computed_for_larger_runs_follows_from_what_was_measured(rows: int, results: dict[str, Result]) -> None:
     (small, large), (fast, slow) = (
         [results[f"matching.{name}.{what}"].value for name in ("base", "million")] for what in ("memory", "run")
     )
