@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.fault_books import Facts
-from support.fault_checker import GIVEN, contradictions
+from support.fault_checker import GIVEN, SLOT_SECONDS, answered_slots, contradictions
 from support.fault_history import Call
 
 ITEM, LINE, PAID, RUN, EXPORT, HOOK, KEY = (f"0000000{n}-0000-7000-8000-000000000000" for n in range(7))
@@ -272,3 +272,13 @@ def test_a_contradiction_is_found(story: Story, what: str) -> None:
     broken(story)
     found = story.found()
     assert any(said in one for one in found), found
+
+
+def test_a_history_without_answers_is_told_from_one_that_has_some() -> None:
+    assert answered_slots([]) == (0, 0)
+    silent = [told("look", at * SLOT_SECONDS, status=None) for at in range(4)]
+    assert answered_slots(silent) == (0, 4)
+    # What the service could not do is no answer.
+    assert answered_slots([*silent, told("look", 1.0, status=503)]) == (0, 4)
+    heard = [told("look", 1.0), told("look", 2.0), told("look", 2.5 * SLOT_SECONDS)]
+    assert answered_slots([*silent, *heard]) == (2, 4)

@@ -18,6 +18,9 @@ from support.fault_history import Call
 Requests = dict[tuple[str, str], list[Call]]
 """Attempts by client and Idempotency-Key."""
 
+SLOT_SECONDS: Final = 30.0
+"""In which somebody should be answered, whatever fails."""
+
 GIVEN: Final = "of everybody"
 """Name of the key and of the endpoint that a tenant has from the beginning."""
 
@@ -282,3 +285,16 @@ def counted(calls: list[Call]) -> dict[str, Any]:
     heard = Counter("none" if call.status is None else str(call.status) for call in calls)
     ops = Counter(call.op for call in calls)
     return {"calls": len(calls), "answers": dict(sorted(heard.items())), "ops": dict(sorted(ops.items()))}
+
+
+def answered_slots(calls: list[Call]) -> tuple[int, int]:
+    """Return in how many slots of ``SLOT_SECONDS`` somebody was answered, and how many slots there were.
+
+    A history in which hardly anybody was answered contradicts nothing, and proves nothing.
+    """
+    if not calls:
+        return 0, 0
+    began = min(call.invoked for call in calls)
+    slots = {int((call.ended - began) // SLOT_SECONDS) for call in calls}
+    answered = {int((call.ended - began) // SLOT_SECONDS) for call in calls if call.is_answered}
+    return len(answered), max(slots) + 1
