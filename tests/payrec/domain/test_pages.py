@@ -40,6 +40,7 @@ def line(page: Page = PAGE, **fields: Any) -> PageLine:
     [
         (statement(sequence_number="7", statement_id="7/2", page_number=2), Page("7", 2, 100)),
         (statement(statement_id="S", page_number=2), Page("S", 2, 100)),
+        (statement(statement_id="X", page_number=2), Page("X", 2, 100)),
         (statement(sequence_number="7", page_number=2, opening_minor=None), Page("7", 2, 0)),
         (statement(sequence_number="7"), Page("7", 0, 100)),
         (statement(), Page("", 0, 100)),

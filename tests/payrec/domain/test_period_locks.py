@@ -69,5 +69,6 @@ def test_what_is_said_of_a_day_that_is_locked() -> None:
     days = OpenDays(through={"GIRO": DAY})
     days.check(DAY, "RESERVE")
     days.check(DAY + timedelta(days=1), "GIRO")
-    with pytest.raises(PeriodLockedError):
+    with pytest.raises(PeriodLockedError) as refused:
         days.check(DAY, "GIRO")
+    assert refused.value.members == {"firstOpenOn": str(DAY + timedelta(days=1))}

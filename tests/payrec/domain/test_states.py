@@ -53,16 +53,28 @@ def test_what_is_not_in_the_table_is_refused(machine: Machine) -> None:
             with pytest.raises(ConflictError) as refused:
                 machine.check(before, verb)
             assert (refused.value.status, refused.value.code) == (409, "invalid_state")
+            assert str(refused.value) == f"the {machine.noun} is {before.replace('_', ' ')}"
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("rows", "told"),
     [
-        [(BEGIN, "make", "made"), (BEGIN, "make", "made")],
-        [(BEGIN, "make", "made"), ("lost", "find", "made")],
-        [("made", "change", "made")],
+        ([(BEGIN, "make", "made"), (BEGIN, "make", "made")], "a row of thing is there twice"),
+        ([(BEGIN, "make", "made"), ("lost", "find", "made")], "states of thing cannot be reached: lost"),
+        ([("made", "change", "made")], "states of thing cannot be reached: made"),
+        ([("b", "go", "a"), ("a", "go", "b")], "states of thing cannot be reached: a, b"),
     ],
 )
-def test_a_table_says_nothing_twice_and_reaches_everything(rows: list[tuple[str, str, str]]) -> None:
-    with pytest.raises(ValueError, match="thing"):
+def test_a_table_says_nothing_twice_and_reaches_everything(rows: list[tuple[str, str, str]], told: str) -> None:
+    with pytest.raises(ValueError, match=f"^{told}$"):
         table("thing", *rows)
+
+
+def test_what_is_reached_by_several_steps_is_reached_in_whatever_order_the_rows_are() -> None:
+    machine = table("thing", ("b", "go", "c"), ("a", "go", "b"), (BEGIN, "make", "a"))
+    assert (machine.noun, machine.states) == ("thing", ("b", "c", "a"))
+    assert machine.verbs == ("go", "make")
+    assert machine.sources("go") == {"a", "b"}
+    assert machine.sources("make") == {BEGIN}
+    assert machine.after("a", "go") == {"b"}
+    assert not machine.allows("c", "go")
