@@ -13,7 +13,8 @@ from payrec.domain.matching.advices import ADVICES_SCHEMA
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, Known
 from payrec.domain.matching.exchange import RATES_SCHEMA
 from payrec.domain.matching.names import NAMES_SCHEMA
-from payrec.storage.binary_copy import decoded, encoded
+from payrec.storage.binary_copy import encoded
+from payrec.storage.binary_reading import decoded
 from payrec.storage.fx_rates import RATE_COLUMNS
 from payrec.storage.match_runs import EXPECTED_COLUMNS, INCOMING_COLUMNS
 from payrec.storage.remittance_advices import OPEN_COLUMNS

@@ -36,7 +36,7 @@ from payrec.services.match_columns import (
 )
 from payrec.services.match_runs import filters_of
 from payrec.storage.allocations import Side
-from payrec.storage.binary_copy import decoded
+from payrec.storage.binary_reading import decoded
 from payrec.storage.counterparty_names import NAME_COLUMNS, CounterpartyNameStore
 from payrec.storage.database import Connection, Database, shared_snapshot
 from payrec.storage.fx_rates import FxRateStore

@@ -16,7 +16,8 @@ from payrec.domain.matching.rules import Confidence, MatchingRules, MatchKind, R
 from payrec.domain.matching.score import LEVELS
 from payrec.services.match_columns import Snapshot, ids_at
 from payrec.services.match_json import adjustments_of, alternatives_of, proof
-from payrec.storage.binary_copy import decoded, encoded, ids_from
+from payrec.storage.binary_copy import encoded, ids_from
+from payrec.storage.binary_reading import decoded
 from payrec.storage.changes import EVENT_IDS_MAX
 from payrec.storage.match_proposals import (
     ALLOCATION_COLUMNS,

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from payrec.embedded.postgres import EmbeddedPostgres
-from payrec.storage import binary_copy
-from payrec.storage.binary_copy import decoded, encoded, ids_from
+from payrec.storage import binary_reading
+from payrec.storage.binary_copy import encoded, ids_from
+from payrec.storage.binary_reading import decoded
 from payrec.storage.database import Connection
 from payrec.storage.rows import copy_in, copy_out_rows, fetch_all
 from support.copied import HEADER, TRAILER
@@ -122,7 +123,7 @@ async def test_what_is_written_is_read_again_and_the_database_understands_it(
 
 
 async def test_many_rows_are_read_block_by_block(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(binary_copy, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(binary_reading, "_ROWS_AT_ONCE", 3)
     query = """
         COPY (
             SELECT n, CASE WHEN n % 4 > 0 THEN n END, repeat('x', n % 9), array_fill(n::bigint, ARRAY[n % 5])
@@ -132,6 +133,25 @@ async def test_many_rows_are_read_block_by_block(connection: Connection, monkeyp
     schema = {"n": pl.Int32(), "some": pl.Int32(), "text": pl.String(), "keys": pl.List(pl.Int64())}
     found = decoded(await copy_out_rows(connection, query), schema)
     assert found.rows() == [(n, n if n % 4 else None, "x" * (n % 9), [n] * (n % 5)) for n in range(1, 11)]
+
+
+@pytest.mark.parametrize("last", ["", "a", "abcdefg", "é", None])
+async def test_behind_the_last_short_text_there_is_no_room_for_a_number(
+    connection: Connection, last: str | None
+) -> None:
+    texts = ["abcdefg", None, "", "a\x7f", last]
+    query = "COPY (SELECT t FROM unnest(%s::text[]) t) TO STDOUT (FORMAT BINARY)"
+    found = decoded(await copy_out_rows(connection, query, (texts,)), {"text": pl.String()})
+    assert found["text"].to_list() == texts
+
+
+async def test_behind_the_last_null_there_is_no_room_for_a_value(connection: Connection) -> None:
+    query = """
+        COPY (SELECT n, CASE WHEN n > 2 THEN gen_random_uuid() END, CASE WHEN n > 2 THEN n::bigint END
+              FROM generate_series(1, 2) n) TO STDOUT (FORMAT BINARY)
+    """
+    found = decoded(await copy_out_rows(connection, query), {"n": pl.Int32(), "id": pl.Binary(), "large": pl.Int64()})
+    assert found.rows() == [(1, None, None), (2, None, None)]
 
 
 def test_nothing_is_no_copy_at_all() -> None:
