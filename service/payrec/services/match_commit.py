@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 import polars as pl
@@ -21,6 +22,9 @@ from payrec.storage.match_proposals import MatchProposalStore
 from payrec.storage.match_rejections import MatchRejectionStore
 from payrec.storage.partitions import OWN_MATCHES_MIN, index_own_partitions, make_own_partitions
 from payrec.storage.period_locks import PeriodLockStore
+
+_NOWHERE: Final = ((), ())
+"""Places of either side where nothing is allocated yet."""
 
 
 @dataclass(slots=True)
@@ -81,11 +85,18 @@ class MatchCommit:
         """
         store, unit, written = self._store, self._unit, Written()
         takes, reasons, seen = await asyncio.to_thread(self._staged, draft)
-        await store.begin(looked_at=seen)
-        await store.stage(*takes.staged)
-        await store.hold()
-        draft, takes = await self._without_refused(draft, takes)
-        draft, takes = await self._without_conflicts(draft, takes, written)
+
+        async def check() -> None:
+            nonlocal draft, takes
+            await store.begin(looked_at=seen)
+            await store.stage(*takes.staged)
+            await store.hold()
+            draft, takes = await self._without_refused(draft, takes)
+            draft, takes = await self._without_conflicts(draft, takes, written)
+
+        drafted = takes
+        # Nearly always nothing has to be left out, and nobody has touched what is taken.
+        allocations = await meanwhile(lambda: drafted.allocations(_NOWHERE, stamp), check())
         own = await store.own() if self._filtered else None
         accepts = any(taken.height for taken in takes.accepted)
         # A filtered run supersedes its own proposals, and those whose amounts it takes.
@@ -101,7 +112,10 @@ class MatchCommit:
         async def tell() -> None:
             if accepts:
                 places = await store.allocate_more(change_id=unit.change_id, at=unit.now)
-                await store.allocate(await asyncio.to_thread(takes.allocations, places, stamp))
+                is_same = takes is drafted and not any(places)
+                await store.allocate(
+                    allocations if is_same else await asyncio.to_thread(takes.allocations, places, stamp)
+                )
                 await store.close(expected=takes.accepted[0].height, incoming=takes.accepted[1].height)
             await store.give_reasons(reasons, change_id=unit.change_id, filtered=bool(self._filtered))
             if stored is not None:
