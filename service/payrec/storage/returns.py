@@ -18,7 +18,7 @@ from payrec.storage.allocations import hold_decisions
 from payrec.storage.database import Connection
 from payrec.storage.history import allocations_logged, matches_logged
 from payrec.storage.reasons import end_reasons
-from payrec.storage.rows import columns_of, fetch_all
+from payrec.storage.rows import array_text, columns_of, fetch_all
 from payrec.tables.returns import ReversalLink
 
 _LINE: Final = """
@@ -229,20 +229,20 @@ class ReturnStore:
 
         With the ids of the returns. ``waits`` are those that no run has looked at.
         """
-        return await fetch_all(self._connection, _PAYMENTS, {"ids": list(return_ids), "limit": limit})
+        return await fetch_all(self._connection, _PAYMENTS, {"ids": array_text(return_ids), "limit": limit})
 
     async def crowded(self, return_ids: Sequence[UUID], *, limit: int) -> set[UUID]:
         """Return those of the returns of whose amount there are more lines than ``limit``."""
-        rows = await fetch_all(self._connection, _CROWDED, {"ids": list(return_ids), "limit": limit})
+        rows = await fetch_all(self._connection, _CROWDED, {"ids": array_text(return_ids), "limit": limit})
         return {row["id"] for row in rows}
 
     async def proposed(self, payment_ids: Sequence[UUID]) -> set[UUID]:
         """Return those of the payments that somebody has yet to decide about."""
-        return {row["id"] for row in await fetch_all(self._connection, _PROPOSED, (list(payment_ids),))}
+        return {row["id"] for row in await fetch_all(self._connection, _PROPOSED, (array_text(payment_ids),))}
 
     async def items(self, payment_ids: Sequence[UUID]) -> set[UUID]:
         """Return the items that payments settle."""
-        return {row["id"] for row in await fetch_all(self._connection, _ITEMS, (list(payment_ids),))}
+        return {row["id"] for row in await fetch_all(self._connection, _ITEMS, (array_text(payment_ids),))}
 
     async def lock(
         self, *, items: Sequence[UUID], lines: Sequence[UUID], change_id: UUID, at: datetime
@@ -252,14 +252,14 @@ class ReturnStore:
         ``left_minor`` is what may still be taken back, ``allocated_minor`` what is matched of it.
         """
         await hold_decisions(self._connection, alone=False)
-        await self._connection.execute(_LOCK_ITEMS, (list(items),))
-        parameters = {"at": at, "change_id": change_id, "ids": list(lines)}
+        await self._connection.execute(_LOCK_ITEMS, (array_text(items),))
+        parameters = {"at": at, "change_id": change_id, "ids": array_text(lines)}
         rows = await fetch_all(self._connection, _LOCK_LINES, parameters)
         return {row["id"]: row for row in rows}
 
     async def parts(self, payment_ids: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return what of payments is left with each match and item; ``contra`` where other money is in the way."""
-        return await fetch_all(self._connection, _PARTS, {"ids": list(payment_ids)})
+        return await fetch_all(self._connection, _PARTS, {"ids": array_text(payment_ids)})
 
     async def link(
         self, takes: Sequence[dict[str, Any]], *, change_id: UUID, actor: str, at: datetime
@@ -289,8 +289,8 @@ class ReturnStore:
 
     async def close(self, line_ids: Sequence[UUID], amounts_minor: Sequence[int], *, change_id: UUID) -> None:
         """Take amounts of lines out of what is open."""
-        await self._connection.execute(_HOLD, (list(line_ids),))
-        await self._connection.execute(_CLOSE, (list(line_ids), list(amounts_minor)))
+        await self._connection.execute(_HOLD, (array_text(line_ids),))
+        await self._connection.execute(_CLOSE, (array_text(line_ids), array_text(amounts_minor)))
         await end_reasons(self._connection, line_ids, [2] * len(line_ids), change_id=change_id)
 
     async def early(self, *, limit: int) -> list[dict[str, Any]]:
@@ -309,7 +309,7 @@ class ReturnStore:
 
     async def early_returns(self, payment_ids: Sequence[UUID]) -> list[UUID]:
         """Return what took of open payments without a person."""
-        return [row["id"] for row in await fetch_all(self._connection, _EARLY_RETURNS, (list(payment_ids),))]
+        return [row["id"] for row in await fetch_all(self._connection, _EARLY_RETURNS, (array_text(payment_ids),))]
 
     async def release(
         self, payment_ids: Sequence[UUID], *, change_id: UUID, at: datetime
@@ -318,7 +318,9 @@ class ReturnStore:
 
         Return ``reversal_id, incoming_id, amount_minor`` of these, and the allocations of both as they are now.
         """
-        ended = await fetch_all(self._connection, _END_LINKS, {"lines": list(payment_ids), "change_id": change_id})
+        ended = await fetch_all(
+            self._connection, _END_LINKS, {"lines": array_text(payment_ids), "change_id": change_id}
+        )
         moved = [(row[name], row["amount_minor"]) for row in ended for name in ("reversal_id", "incoming_id")]
         parameters = {
             "ids": [line for line, _ in moved],
@@ -332,6 +334,11 @@ class ReturnStore:
         self, match_ids: Sequence[UUID], amounts_minor: Sequence[int], *, change_id: UUID, at: datetime
     ) -> list[dict[str, Any]]:
         """Add amounts to what has come back of matches; return these with ``returned_minor`` and what was added."""
-        await self._connection.execute(_LOCK_MATCHES, (list(match_ids),))
-        parameters = {"ids": list(match_ids), "minors": list(amounts_minor), "change_id": change_id, "at": at}
+        await self._connection.execute(_LOCK_MATCHES, (array_text(match_ids),))
+        parameters = {
+            "ids": array_text(match_ids),
+            "minors": array_text(amounts_minor),
+            "change_id": change_id,
+            "at": at,
+        }
         return await fetch_all(self._connection, matches_logged(_RETURN, returning="t.minor") + _RETURNED, parameters)

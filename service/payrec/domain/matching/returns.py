@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Final
 
@@ -22,6 +22,9 @@ RETURN_DAYS_MAX: Final = 400
 
 ROUNDS_MAX: Final = 10
 """Rounds in which what was linked before may leave others with a single payment."""
+
+QUOTED_CACHED_MAX: Final = 4_096
+"""Texts whose keys are remembered: a run looks at most returns twice, before it and in its commit."""
 
 
 class Naming(IntEnum):
@@ -72,7 +75,7 @@ class Line:
     @cached_property
     def quoted(self) -> frozenset[int]:
         """Keys of the references in its texts, as far as they could prove anything."""
-        return _proving(remittance_keys(self.remittance, self.structured_reference))
+        return _quoted(self.remittance, self.structured_reference)
 
     @cached_property
     def parties(self) -> tuple[int | None, int | None, int | None]:
@@ -184,6 +187,11 @@ def _admitted(wanting: list[tuple[Naming, int]], returns: Sequence[Line], left_m
             break
         admitted += places
     return admitted
+
+
+@lru_cache(maxsize=QUOTED_CACHED_MAX)
+def _quoted(remittance: str | None, structured_reference: str | None) -> frozenset[int]:
+    return _proving(remittance_keys(remittance, structured_reference))
 
 
 def _proving(keys: Iterable[int | None]) -> frozenset[int]:
