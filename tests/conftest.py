@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
+from typing import cast
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
-from support import failures, pooled, tiers
+from support import citus, failures, pooled, tiers
 from support.leaks import SESSION
 from support.postgres import cloned, server
 from support.service import Service, Tenant, make_config, running
@@ -28,6 +29,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell failures at once, and take skips for failures where no skip is allowed."""
     tiers.register(config)
     failures.register(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not so on Citus, where the tests run there."""
+    tiers.leave_out(config, items)
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +58,11 @@ def _no_credential_is_written() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
     """Return the server, with a migrated template database."""
+    if request.config.getoption("--citus"):
+        with citus.server() as cluster:
+            # It has what the fixtures below need.
+            yield cast("EmbeddedPostgres", cluster)
+        return
     with warnings.catch_warnings():
         # The embedded server's package warns about XDG_RUNTIME_DIR on machines without a login session.
         warnings.simplefilter("ignore")

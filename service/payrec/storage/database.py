@@ -26,7 +26,13 @@ from payrec.errors import ProvisioningDeniedError, StorageFullError, Unavailable
 from payrec.storage.addresses import CONNECT_SECONDS, POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.integrity import translate
 
-Connection = AsyncConnection[DictRow]
+
+class Connection(AsyncConnection[DictRow]):
+    """A connection of the pools."""
+
+    is_distributed = False
+    """Whether this is the coordinator of a Citus cluster that gives each new schema a worker."""
+
 
 CONTROL_ROLE: Final = "payrec_control"
 """May read and write the control schema."""
@@ -52,6 +58,10 @@ _ALONE: Final = "; SET LOCAL max_parallel_workers_per_gather = 0"
 process than to read it."""
 
 _SNAPSHOT: Final = sql.SQL(" ISOLATION LEVEL REPEATABLE READ")
+_IS_DISTRIBUTED: Final = """
+    SELECT FROM pg_extension
+    WHERE extname = 'citus' AND current_setting('citus.enable_schema_based_sharding', true) = 'on'
+"""
 _PLANNED_ONCE: Final = "; SET LOCAL plan_cache_mode = force_generic_plan"
 
 
@@ -293,7 +303,7 @@ def first_failure(message: str) -> str:
 def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> AsyncConnectionPool[Connection]:
     return AsyncConnectionPool(
         bounded(url),
-        connection_class=AsyncConnection[DictRow],
+        connection_class=Connection,
         kwargs=options,
         min_size=minimum,
         max_size=maximum,
@@ -306,3 +316,5 @@ def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> A
 async def _configure(connection: Connection) -> None:
     """Read JSON columns with pydantic's parser, which takes a third of the standard library's time."""
     set_json_loads(from_json, connection)
+    cursor = await connection.execute(_IS_DISTRIBUTED, prepare=False)
+    connection.is_distributed = await cursor.fetchone() is not None

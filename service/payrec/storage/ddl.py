@@ -5,6 +5,7 @@ Alembic walks the same way in small steps; the drift test compares the two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 from sqlalchemy import MetaData
@@ -15,7 +16,7 @@ import payrec.tables  # noqa: F401 - fills the metadata
 from payrec.tables.base import CONTROL_METADATA, TENANT_METADATA
 
 
-def _script(metadata: MetaData) -> str:
+def _statements(metadata: MetaData) -> list[str]:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     statements: list[str] = []
     for table in metadata.sorted_tables:
@@ -24,13 +25,23 @@ def _script(metadata: MetaData) -> str:
             str(CreateIndex(index).compile(dialect=dialect)).strip()
             for index in sorted(table.indexes, key=lambda i: str(i.name))
         )
+    return statements
+
+
+def _script(statements: Sequence[str]) -> str:
     return ";\n".join(statements) + ";\n"
 
 
 @cache
+def tenant_statements() -> tuple[str, ...]:
+    """Return the statements that make the tenant tables in the first schema of the search path."""
+    return tuple(_statements(TENANT_METADATA))
+
+
+@cache
 def tenant_script() -> str:
-    """Return the script that makes the tenant tables in the first schema of the search path."""
-    return _script(TENANT_METADATA)
+    """Return the same as one script."""
+    return _script(tenant_statements())
 
 
 @cache
@@ -42,4 +53,4 @@ def tenant_tables() -> tuple[str, ...]:
 @cache
 def control_script() -> str:
     """Return the script that makes the control tables."""
-    return _script(CONTROL_METADATA)
+    return _script(_statements(CONTROL_METADATA))

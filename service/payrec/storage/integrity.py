@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import psycopg
@@ -39,7 +40,17 @@ ERRORS_BY_CONSTRAINT: Final[dict[str, type[PayrecError]]] = {
 """A violation of a constraint that is not listed is a defect of ours: 500."""
 
 
+_NAMED: Final = re.compile(r'constraint "([^"]+)"')
+_OF_SHARD: Final = re.compile(r"_[0-9]{6,}$")
+"""What Citus adds to names of indexes on its workers, and so to those of constraints that have one."""
+
+
 def translate(error: psycopg.IntegrityError) -> PayrecError | None:
     """Return the typed error for the violated constraint, or None."""
-    kind = ERRORS_BY_CONSTRAINT.get(error.diag.constraint_name or "")
+    name = error.diag.constraint_name
+    if name is None:
+        # Citus hands on what a worker says, and not which constraint it says it of.
+        said = _NAMED.search(error.diag.message_primary or "")
+        name = _OF_SHARD.sub("", said[1]) if said else ""
+    kind = ERRORS_BY_CONSTRAINT.get(name)
     return kind() if kind is not None else None

@@ -43,6 +43,12 @@ LOCK_TIMEOUT: Final = "5s"
 ADVISORY_LOCK_TIMEOUT: Final = "60s"
 """How long a migration waits for another one of the same schema to end."""
 
+_ON_COORDINATOR: Final = "SET LOCAL citus.enable_ddl_propagation = off"
+"""What belongs to no environment stays on the coordinator of a Citus cluster. Others ignore the setting."""
+
+_ROLES_ON_WORKERS: Final = "SET LOCAL citus.enable_create_role_propagation = {}"
+"""Roles of environments belong to a group, which the workers need for it. Who may enter a door is the coordinator's."""
+
 _ALEMBIC: Final = threading.Lock()
 """Held while Alembic's context is in its module globals."""
 
@@ -120,6 +126,8 @@ def migrating(engine: Engine, *, role: str | None = None, schema: str = CONTROL_
         driver.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
         if role is not None:
             driver.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
+        else:
+            driver.execute(_ON_COORDINATOR)
         driver.execute(sql.SQL("SET LOCAL search_path = {}").format(sql.Identifier(schema)))
         yield connection
 
@@ -239,10 +247,13 @@ def prepare(engine: Engine, *, login: str) -> None:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         driver.execute("SELECT pg_advisory_xact_lock(%s)", (_ADVISORY_LOCK,))
+        driver.execute(_ROLES_ON_WORKERS.format("off"))
         for role in (CONTROL_ROLE, AUTHENTICATION_ROLE, JOBS_ROLE, TENANT_GROUP_ROLE):
             create_role(driver, role)
             if role != TENANT_GROUP_ROLE:
                 grant_door(driver, role, login)
+        # On Citus these belong to no worker; that the administrator owns them takes his role there.
+        driver.execute("SET LOCAL citus.enable_schema_based_sharding = off")
         for schema in (CONTROL_SCHEMA, JOBS_SCHEMA):
             driver.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
 
@@ -275,7 +286,9 @@ def create_role(connection: psycopg.Connection, role: str) -> None:
     """Create a role that nobody can log in as, unless it exists, and let the administrator act as it."""
     found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
     if found is None:
+        connection.execute(_ROLES_ON_WORKERS.format("on"))
         connection.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+        connection.execute(_ROLES_ON_WORKERS.format("off"))
         # PostgreSQL 16: who creates a role may administer it, but not become it, until granted so.
         connection.execute(
             sql.SQL("GRANT {} TO CURRENT_USER WITH SET TRUE, INHERIT FALSE").format(sql.Identifier(role))

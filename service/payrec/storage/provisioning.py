@@ -18,8 +18,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from payrec.domain.scope import TenantScope
 from payrec.errors import PayrecError, ProvisioningDeniedError, SchemaConflictError, SchemaNotOwnedError
+from payrec.storage.citus import GRANTS_HERE, admit_administrator
 from payrec.storage.database import TENANT_GROUP_ROLE, Connection, Database
-from payrec.storage.ddl import tenant_script, tenant_tables
+from payrec.storage.ddl import tenant_script, tenant_statements, tenant_tables
 from payrec.storage.migrations import head
 
 _ROLE_STATE: Final = f"""
@@ -153,27 +154,38 @@ class Provisioner:
 
     async def _ensure_role(self, role: str) -> tuple[str, ...]:
         async with self._database.provisioning() as connection:
-            await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (role,))
-            cursor = await connection.execute(_ROLE_STATE, {"role": role, "login": self._login})
-            found = await cursor.fetchone()
-            names = {
-                "role": sql.Identifier(role),
-                "group": sql.Identifier(TENANT_GROUP_ROLE),
-                "login": sql.Identifier(self._login),
-            }
-            create = sql.SQL("CREATE ROLE {role} NOLOGIN IN ROLE {group};").format(**names)
-            # PostgreSQL 16: who creates a role may administer it, but not become it, until granted so.
-            # One statement: each reads all memberships anew, and an installation has thousands.
-            enter = sql.SQL("GRANT {role} TO CURRENT_USER, {login} WITH SET TRUE, INHERIT FALSE").format(**names)
-            if found is None:
-                await connection.execute(create + enter, prepare=False)
-                return ("role",)
-            if not (found["enters"] and found["administers"]):
-                await connection.execute(enter)
-            if not found["belongs"]:
-                await connection.execute(sql.SQL("GRANT {group} TO {role} WITH INHERIT TRUE").format(**names))
-            whole = found["enters"] and found["administers"] and found["belongs"]
-            return () if whole else ("membership",)
+            corrected = await self._make_role(connection, role)
+        if connection.is_distributed:
+            async with self._database.provisioning() as connection:
+                await admit_administrator(connection, role)
+        return corrected
+
+    async def _make_role(self, connection: Connection, role: str) -> tuple[str, ...]:
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (role,))
+        cursor = await connection.execute(_ROLE_STATE, {"role": role, "login": self._login})
+        found = await cursor.fetchone()
+        names = {
+            "role": sql.Identifier(role),
+            "group": sql.Identifier(TENANT_GROUP_ROLE),
+            "login": sql.Identifier(self._login),
+        }
+        # Citus reaches its workers as the current role.
+        option = sql.SQL("LOGIN" if connection.is_distributed else "NOLOGIN")
+        create = sql.SQL("CREATE ROLE {role} {option} IN ROLE {group};").format(option=option, **names)
+        # PostgreSQL 16: who creates a role may administer it, but not become it, until granted so.
+        # One statement: each reads all memberships anew, and an installation has thousands.
+        enter = sql.SQL("GRANT {role} TO CURRENT_USER, {login} WITH SET TRUE, INHERIT FALSE").format(**names)
+        if connection.is_distributed:
+            enter = sql.SQL(GRANTS_HERE) + enter
+        if found is None:
+            await connection.execute(create + enter, prepare=False)
+            return ("role",)
+        if not found["belongs"]:
+            await connection.execute(sql.SQL("GRANT {group} TO {role} WITH INHERIT TRUE").format(**names))
+        if not (found["enters"] and found["administers"]):
+            await connection.execute(enter, prepare=False)
+        whole = found["enters"] and found["administers"] and found["belongs"]
+        return () if whole else ("membership",)
 
     async def _ensure_schema(self, scope: TenantScope) -> tuple[str, ...]:
         try:
@@ -220,7 +232,9 @@ class Provisioner:
                 corrected += ("version_table",)
                 revision = known
             else:
-                await connection.execute(tenant_script().encode(), prepare=False)
+                # Citus passes on what was sent, and a worker takes one statement at a time.
+                for part in tenant_statements() if connection.is_distributed else (tenant_script(),):
+                    await connection.execute(part.encode(), prepare=False)
                 await connection.execute("INSERT INTO history_span DEFAULT VALUES")
                 revision = head("tenant")
             await connection.execute(sql.SQL("DROP TABLE IF EXISTS alembic_version"))

@@ -97,6 +97,9 @@ async def test_a_role_that_the_login_cannot_enter_yet_is_opened_to_it(
     await _works(opened, scope)
 
 
+@pytest.mark.not_on_citus(
+    "tables take seconds to make, and who waits for them is told after ten that there is no connection"
+)
 async def test_several_at_once_make_one_schema(opened: Database, provisioner: Provisioner) -> None:
     scope = new_scope("crowd")
     made = await asyncio.gather(*(provisioner.ensure(scope) for _ in range(4)))

@@ -1,0 +1,91 @@
+"""Where environments are on a cluster, and that they are moved without anybody being told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import cast
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
+from payrec.storage.database import Database
+from payrec.storage.provisioning import Provisioner
+from support.citus import CitusServer
+from support.places import Places, new_scope
+from support.postgres import cloned
+
+pytestmark = pytest.mark.anyio
+
+COUNT = "SELECT count(*) AS count FROM change"
+WHERE = """
+    SELECT DISTINCT nodename, nodeport FROM pg_dist_shard_placement p JOIN pg_dist_shard s USING (shardid)
+    JOIN pg_class c ON c.oid = s.logicalrelid WHERE c.relnamespace = %s::regnamespace
+"""
+
+
+@pytest.fixture(scope="module")
+def addresses(postgres: CitusServer) -> Iterator[EmbeddedDatabase]:
+    with cloned(cast("EmbeddedPostgres", postgres)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+async def opened(addresses: EmbeddedDatabase) -> AsyncIterator[Database]:
+    database = Database(url=addresses.url, admin_url=addresses.admin_url, pool_size_max=2)
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture(scope="module")
+async def places(opened: Database) -> Places:
+    found = Places(a=new_scope("aye"), b=new_scope("bee"))
+    for scope in (found.a, found.b):
+        await Provisioner(opened, login=LOGIN_ROLE).ensure(scope)
+    return found
+
+
+def nodes_of(addresses: EmbeddedDatabase, schema: str) -> list[tuple[str, int]]:
+    with psycopg.connect(addresses.superuser_url, autocommit=True) as connection:
+        return connection.execute(WHERE, (schema,)).fetchall()
+
+
+async def count(database: Database, places: Places) -> int:
+    async with database.tenant(places.a, readonly=True) as connection:
+        found = await (await connection.execute(COUNT)).fetchone()
+    assert found is not None
+    return int(found["count"])
+
+
+async def add(database: Database, places: Places) -> None:
+    async with database.tenant(places.a) as connection:
+        await connection.execute("INSERT INTO change (id) VALUES (gen_random_uuid())")
+
+
+async def test_an_environment_is_on_one_worker_and_the_control_schema_on_none(
+    addresses: EmbeddedDatabase, places: Places
+) -> None:
+    assert len(nodes_of(addresses, places.a.schema_name)) == 1
+    assert nodes_of(addresses, "control") == nodes_of(addresses, "jobs") == []
+
+
+async def test_a_schema_that_is_moved_is_there_for_its_own_tenant_alone(
+    postgres: CitusServer, addresses: EmbeddedDatabase, opened: Database, places: Places
+) -> None:
+    await add(opened, places)
+    before = await count(opened, places)
+    [here] = nodes_of(addresses, places.a.schema_name)
+    others = [(node.host, node.port) for node in postgres.nodes[1:] if (node.host, node.port) != here]
+    if not others:
+        pytest.skip("PAYREC_TEST_CITUS_URL: the cluster has one worker alone")
+    with psycopg.connect(addresses.superuser_url, autocommit=True) as connection:
+        connection.execute("SELECT citus_schema_move(%s, %s, %s)", (places.a.schema_name, *others[0]))
+    assert nodes_of(addresses, places.a.schema_name) == [others[0]]
+    assert await count(opened, places) == before
+    await add(opened, places)
+    assert await count(opened, places) == before + 1
+    with pytest.raises(errors.InsufficientPrivilege):
+        async with opened.tenant(places.b) as connection:
+            await connection.execute(f"SELECT 1 FROM {places.a.schema_name}.change".encode())  # noqa: S608 - our own name

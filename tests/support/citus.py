@@ -1,0 +1,152 @@
+"""``--citus``: the suite's databases are on a Citus cluster that somebody has made (``PAYREC_TEST_CITUS_URL``).
+
+The address is a superuser's, of a database on the coordinator in which the extension is and the workers are
+registered. The tests make databases of their own beside it, on the coordinator and on every worker, each a clone of a
+template as on the embedded server.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from payrec.embedded.postgres import ADMIN_ROLE, LOGIN_ROLE, EmbeddedDatabase
+from payrec.storage.bootstrap import ADMIN_OPTIONS, LOGIN_OPTIONS
+from support.postgres import TEMPLATE, migrate
+
+VARIABLE: Final = "PAYREC_TEST_CITUS_URL"
+HOW: Final = (
+    f"{VARIABLE} is not set: the superuser's address of a Citus coordinator that has workers, on loopback and trusting"
+    " (tests/citus/README.md)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A server of the cluster, and its address as a superuser."""
+
+    host: str
+    port: int
+    group: int
+    url: str
+
+    def connect(self, database: str) -> psycopg.Connection[Any]:
+        """Connect as a superuser."""
+        return psycopg.connect(make_conninfo(self.url, dbname=database), autocommit=True)
+
+
+def cluster_url() -> str:
+    """Return the cluster's address, or skip."""
+    url = os.environ.get(VARIABLE)
+    if not url:
+        pytest.skip(HOW)
+    return url
+
+
+def cluster_nodes(url: str) -> list[Node]:
+    """Return the coordinator, and after it the workers."""
+    given = conninfo_to_dict(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        query = "SELECT nodename, nodeport, groupid FROM pg_dist_node WHERE groupid > 0 AND noderole = 'primary'"
+        rows = connection.execute(f"{query} ORDER BY groupid").fetchall()
+    workers = [Node(host, port, group, make_conninfo(url, host=host, port=port)) for host, port, group in rows]
+    assert workers, f"the cluster of {VARIABLE} has no workers: citus_add_node"
+    host, port = str(given.get("host", "localhost")), int(given.get("port", 5432))
+    return [Node(host, port, 0, url), *workers]
+
+
+class CitusServer:
+    """The cluster, with the interface of ``EmbeddedPostgres`` as far as the suite's fixtures need it."""
+
+    def __init__(self, url: str) -> None:
+        self.nodes = cluster_nodes(url)
+        # Whoever else tests on the cluster has another one.
+        self._template = f"{TEMPLATE}_{os.getpid()}"
+        self._url = url
+        with self.nodes[0].connect(self._home) as connection:
+            for role, options in ((ADMIN_ROLE, ADMIN_OPTIONS), (LOGIN_ROLE, LOGIN_OPTIONS)):
+                if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
+                    connection.execute(sql.SQL("CREATE ROLE {} " + options).format(sql.Identifier(role)))
+
+    @property
+    def _home(self) -> str:
+        return str(conninfo_to_dict(self._url)["dbname"])
+
+    def database(self, name: str, *, template: str | None = None) -> EmbeddedDatabase:
+        """Make a database on all nodes, owned by the administrator, and return its addresses on the coordinator."""
+        name, template = (self._named(one) for one in (name, template))
+        create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(ADMIN_ROLE))
+        for node in self.nodes:
+            with node.connect(self._home) as connection:
+                if template is None:
+                    connection.execute(create)
+                    continue
+                self._leave(connection, template)
+                connection.execute(create + sql.SQL(" TEMPLATE {}").format(sql.Identifier(template)))
+        if template is None:
+            self._join(name)
+        with self.nodes[0].connect(self._home) as connection:
+            spread = sql.SQL("ALTER DATABASE {} SET citus.enable_schema_based_sharding = on")
+            connection.execute(spread.format(sql.Identifier(name)))
+        return EmbeddedDatabase(
+            url=self._address(LOGIN_ROLE, name),
+            admin_url=self._address(ADMIN_ROLE, name),
+            superuser_url=self._address(str(conninfo_to_dict(self._url).get("user", "postgres")), name),
+        )
+
+    def _named(self, name: Any) -> Any:
+        return self._template if name == TEMPLATE else name
+
+    def close(self, name: str) -> None:
+        """Let nobody connect to a database any more, so that it may be cloned: Citus keeps a process in each."""
+        name = self._named(name)
+        for node in self.nodes:
+            with node.connect(self._home) as connection:
+                connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
+                self._leave(connection, name)
+
+    def drop(self, name: str) -> None:
+        """Drop the database on all nodes and end whatever is connected to it."""
+        name = self._named(name)
+        for node in self.nodes:
+            with node.connect(self._home) as connection:
+                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _leave(self, connection: psycopg.Connection[Any], name: str) -> None:
+        connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,))
+
+    def _join(self, name: str) -> None:
+        """Make the nodes' databases one cluster."""
+        for node in self.nodes:
+            with node.connect(name) as connection:
+                connection.execute("CREATE EXTENSION citus")
+        with self.nodes[0].connect(name) as connection:
+            coordinator = self.nodes[0]
+            connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (coordinator.host, coordinator.port))
+            for node in self.nodes[1:]:
+                connection.execute("SELECT citus_add_node(%s, %s)", (node.host, node.port))
+
+    def _address(self, role: str, database: str) -> str:
+        node = self.nodes[0]
+        return f"postgresql://{role}@{node.host}:{node.port}/{database}"
+
+
+@contextmanager
+def server() -> Iterator[CitusServer]:
+    """Return the cluster, with a migrated template database for as long as it is used."""
+    cluster = CitusServer(cluster_url())
+    cluster.drop(TEMPLATE)
+    try:
+        migrate(cluster.database(TEMPLATE))
+        cluster.close(TEMPLATE)
+        yield cluster
+    finally:
+        cluster.drop(TEMPLATE)
