@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import functools
+import re
 import unicodedata
 from datetime import date, datetime
 from typing import Final
@@ -11,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_datetime
-from babel.numbers import format_decimal, get_decimal_symbol, get_minus_sign_symbol
+from babel.numbers import format_decimal, get_decimal_symbol, get_group_symbol, get_minus_sign_symbol
 from markupsafe import Markup, escape
 
 from payrec.constants.console import FOREIGN_LENGTH, FOREIGN_LENGTH_MAX
@@ -22,6 +23,8 @@ _NO_BREAK: Final = "\u00a0"
 _DIGITS_MAX: Final = 100
 _KEPT: Final = frozenset("\n\t")
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_AMOUNT: Final = re.compile(r"(?<![\w.,-])(\d+(?:\.\d+)?) ([A-Z]{3})(?!\w)")
+"""An amount in a sentence of the engine."""
 _STACK_MAX: Final = 4
 """Marks on one letter; more are drawn over the lines above and below."""
 
@@ -36,6 +39,15 @@ def locale_of(tag: str) -> Locale:
         except (UnknownLocaleError, ValueError):
             continue
     return Locale.parse("en")
+
+
+def symbols(locale: Locale) -> dict[str, str]:
+    """Return the signs that a locale writes numbers with, by what browsers call these parts of a number."""
+    return {
+        "decimal": str(get_decimal_symbol(locale)),
+        "group": str(get_group_symbol(locale)),
+        "minus": str(get_minus_sign_symbol(locale)),
+    }
 
 
 def number(value: int, locale: Locale) -> str:
@@ -91,6 +103,18 @@ def evidence(text: str, feature: str, currency: str, locale: Locale) -> str:
     except ValueError:
         return text
     return text
+
+
+def sentence(text: str | None, locale: Locale) -> str:
+    """Return what the engine says, with its amounts as everything else is written: ``1,250.00 EUR``."""
+
+    def written(found: re.Match[str]) -> str:
+        try:
+            return money(parse_decimal(found[1], found[2]), found[2], locale)
+        except ValueError:
+            return found[0]
+
+    return _AMOUNT.sub(written, text or "")
 
 
 def visible(text: str) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -13,6 +14,7 @@ from fastapi.responses import Response
 
 from payrec.console.rendering import download, page
 from payrec.constants.accounts import TIMELINE_DAYS
+from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.statement_timelines import Timeline
 from payrec.formats.csv.profile import COLUMN_ROLES
 from payrec.handlers.context import Context, ResourceId, query_of
@@ -36,6 +38,9 @@ PROFILES_SHOWN_MAX: Final = 100
 
 DAY_WIDTH: Final = 8
 """Units of a timeline's drawing that a day is wide."""
+
+_EXPONENTS: Final = json.dumps({code: digits for code, digits in MINOR_UNITS.items() if digits != 2})
+"""Digits of the minor units of all currencies that have not two, for the scripts of the preview."""
 
 BalanceCheck = Literal["ok", "mismatch", "not_available"]
 
@@ -95,6 +100,7 @@ async def list_(context: Context, query: ImportList) -> Response:
         "roles": COLUMN_ROLES,
         "profiles": profiles.data,
         "counted_max": PROBLEMS_COUNTED_MAX,
+        "exponents": _EXPONENTS,
     }
     return page(context, "imports.html", rows=rows, query=query, next_cursor=found.next_cursor, **values)
 

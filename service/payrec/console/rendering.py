@@ -215,6 +215,10 @@ class _Place:
     locale: Locale
     timezone: str
 
+    @property
+    def symbols(self) -> dict[str, str]:
+        return formatting.symbols(self.locale)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tenant:
@@ -295,6 +299,10 @@ def _filters() -> dict[str, Any]:
         return formatting.evidence(text or "", feature, currency, context["place"].locale)
 
     @pass_context
+    def sentence(context: TemplateContext, text: str | None) -> str:
+        return formatting.sentence(text, context["place"].locale)
+
+    @pass_context
     def foreign(
         context: TemplateContext, text: str | None, *, length: int = FOREIGN_LENGTH, short: bool = False
     ) -> str:
@@ -305,7 +313,7 @@ def _filters() -> dict[str, Any]:
         return foreign(context, context["names"].get(actor, actor), length=_PERSON_LENGTH, short=True)
 
     found: dict[str, Any] = {"plain": formatting.plain}
-    for made in (money, amount, number, percent, day, instant, evidence, foreign, person):
+    for made in (money, amount, number, percent, day, instant, evidence, sentence, foreign, person):
         found[made.__name__] = made
     return found
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from babel.numbers import get_decimal_symbol, get_group_symbol
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import StringConstraints
 
-from payrec.console.formatting import locale_of, visible
+from payrec.console.formatting import visible
 from payrec.console.highlights import Highlights
 from payrec.console.rendering import page
 from payrec.domain.money import exponent
@@ -43,14 +42,14 @@ async def review(context: Context, query: Shown) -> Response:
     shown = next((str(row["id"]) for row in queue.rows), None)
     service = context.factory.create_review_service()
     values = await item_values(context, await service.item(context.caller, shown)) if shown is not None else {}
-    return page(context, "review.html", **{**_queue_values(context, query, queue), **values, "current": shown})
+    return page(context, "review.html", **{**_queue_values(query, queue), **values, "current": shown})
 
 
 @router.get("/review/queue")
 async def rows(context: Context, query: Shown) -> Response:
     """Return more of the queue, behind a match or before it."""
     queue = await _queue(context, query)
-    return page(context, "review_rows.html", **_queue_values(context, query, queue), current=None)
+    return page(context, "review_rows.html", **_queue_values(query, queue), current=None)
 
 
 @router.get("/review/items/{match_id}")
@@ -79,13 +78,11 @@ async def _queue(context: RequestContext, query: ReviewQuery) -> Queue:
     return await context.factory.create_review_service().queue(context.caller, wanted)
 
 
-def _queue_values(context: RequestContext, query: ReviewQuery, queue: Queue) -> dict[str, Any]:
-    locale = locale_of(context.caller.tenant.locale)
+def _queue_values(query: ReviewQuery, queue: Queue) -> dict[str, Any]:
     return {
         "query": query,
         "queue": queue,
         "exponent": exponent,
-        "symbols": {"decimal": get_decimal_symbol(locale), "group": get_group_symbol(locale)},
     }
 
 

@@ -8,12 +8,11 @@ from datetime import date, timedelta
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from babel.numbers import get_decimal_symbol
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import Field, StringConstraints
 
-from payrec.console.formatting import locale_of
+from payrec.console.formatting import locale_of, symbols
 from payrec.console.rendering import page
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.matching.rules import Reason
@@ -104,7 +103,7 @@ async def unmatched(context: Context, query: Filters) -> Response:
     values: dict[str, Any] = {"query": query, "shown": shown, "faults": wanted.faults, "reasons": REASONS}
     status = 422 if wanted.faults else 200
     values |= {"layout": layout_of(context), "lists": lists, "waiting": waiting, "former": former}
-    values |= {"decimal": decimal, "rate_example": f"1{decimal}0856"}
+    values["rate_example"] = f"1{decimal}0856"
     return page(context, "unmatched.html", status, exponent=exponent, **values)
 
 
@@ -132,7 +131,7 @@ def layout_of(context: RequestContext) -> str:
 
 def decimal_of(context: RequestContext) -> str:
     """Return the decimal separator of the tenant's locale."""
-    return str(get_decimal_symbol(locale_of(context.caller.tenant.locale)))
+    return symbols(locale_of(context.caller.tenant.locale))["decimal"]
 
 
 def read_filters(query: UnmatchedQuery, *, decimal: str) -> Wanted:

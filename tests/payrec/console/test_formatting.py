@@ -71,6 +71,19 @@ def test_evidence_is_written_as_everything_else(text: str, feature: str, currenc
     assert formatting.evidence(text, feature, currency, formatting.locale_of("de")) == written
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("the payment sums to its 1000.00 EUR, 3.50 EUR less", "the payment sums to its 1.000,00 EUR, 3,50 EUR less"),
+        ("700 JPY paid, 12345 JPY asked", "700 JPY paid, 12.345 JPY asked"),
+        ("reference RE-1000.00 EUR, 5 XYZ, 5.123 EUR, 1 EURO", "reference RE-1000.00 EUR, 5 XYZ, 5.123 EUR, 1 EURO"),
+        (None, ""),
+    ],
+)
+def test_amounts_of_a_sentence_are_written_as_everything_else(text: str | None, written: str) -> None:
+    assert formatting.sentence(text, formatting.locale_of("de")).replace(NBSP, " ") == written
+
+
 def test_days_and_instants_are_those_of_the_tenant() -> None:
     german = Locale.parse("de")
     assert formatting.day(date(2026, 1, 31), german) == "31.01.2026"

@@ -180,7 +180,7 @@ async def test_several_files_are_taken_one_after_the_other(page: Page, console_w
     await page.get_by_role("button", name="Upload it", exact=True).click()
     # What cannot be read says what to do, and keeps nobody from the rest.
     await page.get_by_text("Take the file from the bank once more").wait_for()
-    await page.get_by_role("button", name="Go on with the next file").click()
+    await page.get_by_role("button", name="Leave it out").click()
     await page.get_by_text("File 3 of 3").wait_for()
     await page.get_by_role("button", name="Upload it", exact=True).click()
     await page.wait_for_url(f"**{PAGE}")
@@ -194,6 +194,47 @@ async def test_several_files_are_taken_one_after_the_other(page: Page, console_w
     await page.wait_for_url(f"**{PAGE}/*-*")
     await page.get_by_text("This file had come before.").wait_for()
     assert await page.locator("#preview-new-accounts").count() == 0
+
+
+async def test_of_several_files_it_is_told_which_is_asked_about(page: Page, axe: Axe) -> None:
+    payloads = [
+        file("stored.xml", message(camt(0, 100, 63, account="NL20INGB0001234567"))),
+        file("asked.csv", AMBIGUOUS),
+        file("picture.png", b"\x89PNG\r\n\x1a\n" + bytes(200)),
+    ]
+    await page.goto(PAGE)
+    assert await page.get_by_role("link", name="stored.xml").count() == 0
+    await page.get_by_label("Choose a file").set_input_files(payloads)
+    await page.get_by_role("button", name="Preview", exact=True).press("Enter")
+    await page.locator("#preview").wait_for()
+    await page.get_by_role("button", name="Upload it", exact=True).press("Enter")
+    await page.get_by_role("group", name="Which part of a date comes first").wait_for()
+    # What was stored is in the list already, though others are still to come.
+    await page.get_by_role("link", name="stored.xml").wait_for()
+    assert await page.get_by_text("File 2 of 3: asked.csv").is_visible()
+    # The question is enough; how a program would answer it is nobody's business here.
+    assert await page.locator("#refused").is_hidden()
+    await axe(page)
+    await page.get_by_role("button", name="Leave it out").press("Enter")
+    await page.get_by_text("File 3 of 3: picture.png").wait_for()
+    assert await page.locator("#question").is_hidden()
+    async with page.expect_navigation():
+        await page.get_by_role("button", name="Leave it out").press("Enter")
+    await page.get_by_role("link", name="stored.xml").wait_for()
+
+
+async def test_amounts_have_the_digits_that_banks_give_their_currency(page: Page) -> None:
+    """What browsers know of currencies is how they are displayed, which is less for some."""
+    lines = "".join(f"2026-03-04;of {code};1234.50;{code}\n" for code in ("HUF", "RSD", "EUR"))
+    await page.goto(PAGE)
+    await page.get_by_label("Account", exact=True).fill("DIGITS")
+    await previewed(
+        page, file("digits.csv", f"Date;Text;Amount;Currency\n{lines}2026-03-04;dinar;1.250;IQD\n".encode())
+    )
+    rows = page.locator("#preview-lines tbody tr")
+    await rows.nth(3).wait_for()
+    told = [text.replace("\u00a0", " ") for text in await rows.locator("td:nth-child(3)").all_inner_texts()]
+    assert told == ["1,234.50 HUF", "1,234.50 RSD", "1,234.50 EUR", "1.250 IQD"]
 
 
 async def test_hostile_names_and_contents_end_as_text(page: Page, axe: Axe) -> None:

@@ -57,12 +57,12 @@ async def test_an_empty_queue_says_so(console_world: ConsoleWorld) -> None:
 async def test_a_payment_of_several_items_is_called_so_and_amounts_and_days_are_written_as_everywhere(
     console_world: ConsoleWorld,
 ) -> None:
-    for number, amount in ((71, "400.00"), (72, "350.25")):
+    for number, amount in ((71, "1400.00"), (72, "350.25")):
         names = {"direction": "credit", "currency": "EUR", "counterpartyName": "Group & Sons", "dueDate": "2026-03-10"}
         item = {**names, "amount": amount, "reference": f"GRP-2026-000{number}"}
         assert (await console_world.rest("POST", "/expected-transactions", json=item)).status_code == 201
     line = {"direction": "credit", "currency": "EUR", "counterpartyName": "Group & Sons", "bookingDate": "2026-03-12"}
-    paid = {**line, "amount": "750.25", "remittance": "GRP-2026-00071 GRP-2026-00072"}
+    paid = {**line, "amount": "1750.25", "remittance": "GRP-2026-00071 GRP-2026-00072"}
     stored_line = (await console_world.rest("POST", "/incoming-transactions", json=paid)).json()
     assert (await console_world.rest("POST", "/matches/match", json={"wait": 60})).json()["status"] == "succeeded"
     [match] = (await console_world.rest("GET", f"/matches?incomingTransactionId={stored_line['id']}")).json()["data"]
@@ -70,7 +70,9 @@ async def test_a_payment_of_several_items_is_called_so_and_amounts_and_days_are_
     text = await get(console_world, f"{PAGE}?match={match['id']}")
     assert "One payment, several items" in text
     compared = text[text.index("evidence-table") : text.index("</table>", text.index("evidence-table"))]
-    assert compared.count("750.25\u00a0EUR") == 2
+    assert compared.count("1,750.25\u00a0EUR") == 2
+    assert "1750.25 EUR" in match["explanation"]
+    assert "sum to its 1,750.25\u00a0EUR" in text
     assert "Mar 12, 2026" in compared
     assert "2026-03-12" not in compared
 

@@ -1,6 +1,8 @@
 // What every page has: announcements, the dialog of a session that is over, texts of strangers, and the switch.
 const texts = document.getElementById("console-texts");
-const numbers = new Intl.NumberFormat(document.body.dataset.locale || "en");
+const locale = document.body.dataset.locale || "en";
+const { decimal, group, minus } = document.body.dataset;
+const SIGNS = { decimal, group };
 const MARKS_MAX = 4;
 const LISTED_MAX = 5;
 
@@ -14,9 +16,24 @@ export function filled(template, values) {
   return template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 }
 
-/** Return a whole number, which may be a BigInt, as the locale writes it. */
-export function number(value) {
-  return numbers.format(value);
+/** Return a number as the server writes it: in these digits, in groups also where there are only four, with its signs. */
+function written(size, digits) {
+  const kind = { numberingSystem: "latn", useGrouping: "always", minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const parts = new Intl.NumberFormat(locale, kind).formatToParts(size);
+  return parts.map(({ type, value }) => SIGNS[type] ?? value).join("");
+}
+
+/** Return a count, which may be a BigInt, as the locale writes it. */
+export function number(count) {
+  return written(count, 0);
+}
+
+/** Return minor units, a BigInt, as the locale writes them, with their currency: 1,234.50 EUR. */
+export function money(minor, currency, exponent) {
+  const digits = (minor < 0n ? -minor : minor).toString().padStart(exponent + 1, "0");
+  // As a string, because an amount may have more digits than a number.
+  const plain = exponent ? `${digits.slice(0, -exponent)}.${digits.slice(-exponent)}` : digits;
+  return `${minor < 0n ? minus : ""}${written(plain, exponent)}\u00a0${currency}`;
 }
 
 /** Return a text of an element that counts: that for one, or that for several, with its parameters filled in. */

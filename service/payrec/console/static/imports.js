@@ -1,7 +1,7 @@
 // A file is chosen or dropped, looked at before anything is stored, corrected where it was read wrongly, and uploaded.
-import { announce, filled, foreign } from "./console.js";
+import { announce, filled, foreign, money, number } from "./console.js";
 import { corrections, dialectWith, merged, showDialect } from "./dialect.js";
-import { change, isRefusal, newIdempotencyKey, rest } from "./rest.js";
+import { change, fragment, isRefusal, newIdempotencyKey, parsedPage, rest } from "./rest.js";
 import { send } from "./upload.js";
 
 const ACCOUNTS_ASKED = 20;
@@ -13,9 +13,8 @@ const UPLOAD = "/incoming-transactions/upload";
 const at = (id) => document.getElementById(id);
 const form = at("upload");
 const texts = at("texts").dataset;
-const locale = document.body.dataset.locale || "en";
-const numbers = new Intl.NumberFormat(locale);
-const days = new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" });
+const exponents = JSON.parse(form.dataset.exponents);
+const days = new Intl.DateTimeFormat(document.body.dataset.locale || "en", { dateStyle: "medium", timeZone: "UTC" });
 
 let profile = {};
 let given = {};
@@ -24,7 +23,7 @@ let format = "auto";
 let going = null;
 let uploadKey = null;
 let files = [];
-let number = 0;
+let current = 0;
 
 function options() {
   const found = { ...given };
@@ -40,14 +39,13 @@ function body() {
   const data = new FormData();
   for (const [name, value] of Object.entries(options())) data.append(name, value);
   // Last, so that whoever reads the form as it comes knows everything of the file before.
-  data.append("file", files[number]);
+  data.append("file", files[current]);
   return data;
 }
 
 async function sent(path, key, told) {
   going = new AbortController();
-  at("refused").hidden = true;
-  at("question").hidden = true;
+  clearRefusal();
   at("progress").hidden = false;
   at("stop").hidden = false;
   for (const button of document.querySelectorAll(".upload .button")) button.disabled = button.id !== "stop";
@@ -73,7 +71,7 @@ async function sent(path, key, told) {
 }
 
 async function preview() {
-  const file = files[number];
+  const file = files[current];
   if (!file) return undefined;
   if (file.size > Number(form.dataset.bytesMax)) return refuse(texts.tooLarge);
   if (file.size === 0) return refuse(texts.empty);
@@ -93,7 +91,10 @@ async function upload() {
   try {
     const answer = await sent(UPLOAD, uploadKey, texts.sending);
     announce(texts.sent);
-    if (files.length > 1) return following();
+    if (files.length > 1) {
+      renewList();
+      return following();
+    }
     // What is not made is there already: these bytes had come before.
     location.assign(`${form.dataset.imports}/${answer.body.id}${answer.status === 200 ? "#again" : ""}`);
   } catch (problem) {
@@ -105,23 +106,43 @@ async function upload() {
 
 /** Go on with the next file of several; behind the last one, show what came of all. */
 function following() {
-  number += 1;
-  if (number < files.length) return begin();
+  current += 1;
+  if (current < files.length) return begin();
   if (files.length > 1) return location.assign(form.dataset.imports);
   at("preview").hidden = true;
   return form.elements.file.focus();
 }
 
-const numberTold = () => (files.length > 1 ? filled(texts.ofSeveral, { number: numbers.format(number + 1), count: numbers.format(files.length) }) : "");
+/** Show what has come in the list as well; where that fails, it stands there when the page is looked at again. */
+async function renewList() {
+  const page = await fragment(form.dataset.imports, { attempts: 1 }).catch(() => null);
+  const list = page && parsedPage(page).getElementById("files");
+  if (list) at("files").replaceWith(document.adoptNode(list));
+}
+
+const numberTold = () => (files.length > 1 ? filled(texts.ofSeveral, { number: number(current + 1), count: number(files.length) }) : "");
+
+/** Say which of several files it is that something is said of, and offer to go on without it. */
+function nameRefused() {
+  const isOneOfSeveral = files.length > 1;
+  at("refused-file").replaceChildren(...(isOneOfSeveral ? [numberTold(), ": ", foreign(files[current].name)] : []));
+  at("refused-file").hidden = !isOneOfSeveral;
+  at("leave-out").hidden = !isOneOfSeveral;
+}
+
+function clearRefusal() {
+  for (const id of ["refused-file", "refused", "question", "leave-out"]) at(id).hidden = true;
+}
 
 function refused(problem) {
   if (problem.code === "stopped" || problem.code === "signed_out") return announce(texts.stopped);
   if (problem.status === 0 || problem.status === undefined) return refuse(texts.lost);
-  if (problem.more?.question) ask(problem.more.question);
+  const asked = problem.more?.question;
   const fields = (problem.more?.errors ?? []).map((error) => `${error.pointer}: ${error.detail}`);
-  if (problem.code === "unreadable_file" && !problem.more?.question) fields.push(texts.unreadable);
-  refuse(problem.detail || problem.title || problem.code, fields);
-  if (problem.more?.question) at("question").focus();
+  if (problem.code === "unreadable_file" && !asked) fields.push(texts.unreadable);
+  // A question says by itself what is missing; only where its answer was none there is more to say.
+  if (!asked || asked.option === question?.option) refuse(problem.detail || problem.title || problem.code, fields);
+  if (asked) ask(asked);
   return undefined;
 }
 
@@ -132,7 +153,7 @@ function refuse(message, fields = []) {
     item.append(foreign(field, { length: 300 }));
     return item;
   }));
-  at("next-file").hidden = number + 1 >= files.length;
+  nameRefused();
   at("refused").hidden = false;
   at("refused").focus();
 }
@@ -140,16 +161,18 @@ function refuse(message, fields = []) {
 function ask(asked) {
   question = asked;
   at("question-text").textContent = asked.text;
-  at("question-answers").replaceChildren(...asked.alternatives.map((alternative, number) => {
+  at("question-answers").replaceChildren(...asked.alternatives.map((alternative, place) => {
     const label = document.createElement("label");
     const choice = document.createElement("input");
-    Object.assign(choice, { type: "radio", name: "alternative", value: String(number), checked: number === 0 });
+    Object.assign(choice, { type: "radio", name: "alternative", value: String(place), checked: place === 0 });
     const said = typeof alternative.value === "string" ? [foreign(alternative.value), " · "] : [];
     label.append(choice, " ", ...said, foreign(alternative.example, { length: 300 }));
     return label;
   }));
   at("question-other").hidden = !asked.others || asked.option === "profile";
+  nameRefused();
   at("question").hidden = false;
+  at("question").focus();
 }
 
 function answer() {
@@ -169,7 +192,7 @@ function show(read) {
     name: read.file.name,
     format: read.formatVersion?.startsWith(read.format) ? read.formatVersion : [read.format, read.formatVersion].filter(Boolean).join(" "),
     encoding: read.encoding ?? "",
-    ...Object.fromEntries(Object.entries(read.counts).map(([name, count]) => [name, numbers.format(count)])),
+    ...Object.fromEntries(Object.entries(read.counts).map(([name, count]) => [name, number(count)])),
   };
   for (const place of document.querySelectorAll("[data-fact]")) place.replaceChildren(foreign(facts[place.dataset.fact]));
   at("preview-number").textContent = numberTold();
@@ -192,9 +215,9 @@ function showStatements(statements) {
       foreign(statement.account?.id ?? (form.elements.account.value || texts.noAccount)),
       day(statement.firstBookingDate),
       day(statement.lastBookingDate),
-      numbers.format(statement.transactionCount),
-      opening ? money(opening) : texts.unknown,
-      closing ? money(closing) : texts.unknown,
+      number(statement.transactionCount),
+      opening ? amount(opening) : texts.unknown,
+      closing ? amount(closing) : texts.unknown,
       check,
     ], [3, 4, 5]);
   }));
@@ -205,13 +228,13 @@ function showStatements(statements) {
 async function tellNewAccounts(named) {
   const place = at("preview-new-accounts");
   place.hidden = true;
-  const file = files[number];
+  const file = files[current];
   const known = await Promise.all(named.slice(0, ACCOUNTS_ASKED).map(async (identifier) => {
     const { body } = await rest("GET", `/accounts?${new URLSearchParams({ identifier })}`, { attempts: 1 });
     return body.data.length > 0;
   })).catch(() => null);
   // Who may not read accounts, or has gone on to the next file, is told nothing.
-  if (known === null || file !== files[number] || known.every(Boolean)) return;
+  if (known === null || file !== files[current] || known.every(Boolean)) return;
   const unknown = named.filter((_, place_) => known[place_] === false);
   place.replaceChildren(foreign(filled(texts.newAccount, { account: unknown.join(", ") }), { length: 400 }));
   place.hidden = false;
@@ -233,26 +256,23 @@ function showLines(read) {
   at("preview-lines").querySelector("tbody").replaceChildren(...shown.map((line) => row([
     String(line.line ?? line.index + 1),
     day(line.bookingDate),
-    money(line),
+    amount(line),
     foreign(line.counterpartyName),
     foreign(line.remittance),
   ], [0, 2])));
   const count = read.statements.reduce((sum, statement) => sum + statement.transactionCount, 0);
   at("preview-more").hidden = count <= shown.length;
-  at("preview-more").textContent = filled(texts.shown, { shown: numbers.format(shown.length), count: numbers.format(count) });
+  at("preview-more").textContent = filled(texts.shown, { shown: number(shown.length), count: number(count) });
 }
 
 function day(date) {
   return date ? days.format(new Date(`${date}T00:00:00Z`)) : "";
 }
 
-function money({ amountMinor, currency, direction }) {
-  const digits = new Intl.NumberFormat("en", { style: "currency", currency }).resolvedOptions().maximumFractionDigits;
-  const format = new Intl.NumberFormat(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits });
-  const text = String(amountMinor).padStart(digits + 1, "0");
-  // As a string, because an amount may have more digits than a number.
-  const decimal = digits ? `${text.slice(0, -digits)}.${text.slice(-digits)}` : text;
-  return `${format.format(direction === "debit" ? `-${decimal}` : decimal)}\u00a0${currency}`;
+/** Return an amount with the digits that banks give its currency; what browsers know is for display, and not the same. */
+function amount({ amountMinor, currency, direction }) {
+  const minor = BigInt(amountMinor);
+  return money(direction === "debit" ? -minor : minor, currency, exponents[currency] ?? 2);
 }
 
 function row(cells, numeric) {
@@ -284,19 +304,23 @@ async function saveProfile() {
 function begin() {
   profile = {};
   given = {};
+  question = null;
   at("preview").hidden = true;
   preview();
 }
 
 function beginAll() {
   files = [...form.elements.file.files];
-  number = 0;
+  current = 0;
   begin();
 }
 
 form.addEventListener("submit", (event) => { event.preventDefault(); beginAll(); });
-form.elements.file.addEventListener("change", () => { at("preview").hidden = true; at("refused").hidden = true; at("question").hidden = true; });
-at("next-file").addEventListener("click", following);
+form.elements.file.addEventListener("change", () => {
+  at("preview").hidden = true;
+  clearRefusal();
+});
+at("leave-out").addEventListener("click", following);
 at("stop").addEventListener("click", () => going?.abort());
 at("answer").addEventListener("click", answer);
 at("send").addEventListener("click", upload);

@@ -120,11 +120,3 @@ function join(settled, taken, legs, settledName, takenName) {
     }
   }
 }
-
-/** Return minor units as the locale writes them, with their currency: 1,234.50 EUR. */
-export function money(minor, currency, exponent, locale) {
-  const digits = absolute(minor).toString().padStart(exponent + 1, "0");
-  const plain = exponent ? `${digits.slice(0, -exponent)}.${digits.slice(-exponent)}` : digits;
-  const format = new Intl.NumberFormat(locale, { minimumFractionDigits: exponent, maximumFractionDigits: exponent });
-  return `${format.format(`${minor < 0n ? "-" : ""}${plain}`)}\u00a0${currency}`;
-}

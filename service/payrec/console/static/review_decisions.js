@@ -1,8 +1,8 @@
 // Decisions of the review page: each goes through the REST interface, with the version that was looked at.
-import { announce } from "./console.js";
+import { announce, money } from "./console.js";
 import { decidedOf, isLate } from "./decided.js";
 import { reasons, Selection, summary } from "./review_selection.js";
-import { countDown, minorOf, money, put, say, typedOf } from "./review_texts.js";
+import { countDown, minorOf, put, say, typedOf } from "./review_texts.js";
 import { change, rest } from "./rest.js";
 
 const UNDONE_MAX = 50;

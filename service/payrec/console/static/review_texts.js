@@ -1,8 +1,7 @@
 // What the review page says, and amounts as the tenant's locale writes them.
-import { counted as countedOf, filled, number } from "./console.js";
+import { counted as countedOf, filled, money, number } from "./console.js";
 
 const texts = document.getElementById("review-texts");
-const page = document.getElementById("review");
 const plural = new Intl.PluralRules("en");
 
 /** Return one of the page's texts with its parameters filled in. */
@@ -33,17 +32,9 @@ export function countDown(by) {
   holder.textContent = holder.dataset[plural.select(count)].replace("{number}", number(count));
 }
 
-/** Return minor units, a BigInt, with the currency's code. */
-export function money(minor, currency, exponent) {
-  const unit = 10n ** BigInt(exponent);
-  const size = minor < 0n ? -minor : minor;
-  const fraction = exponent ? page.dataset.decimal + String(size % unit).padStart(exponent, "0") : "";
-  return `${minor < 0n ? "−" : ""}${number(size / unit)}${fraction}\u00a0${currency}`;
-}
-
 /** Read an amount as the locale writes it: minor units, 0 for nothing, null for what is no amount. */
 export function minorOf(typed, exponent) {
-  const { decimal, group } = page.dataset;
+  const { decimal, group } = document.body.dataset;
   const plain = typed.replace(/[\s\u00a0\u202f'’]/g, "").split(group).join("");
   const [units, fraction = "", ...more] = plain.split(decimal);
   if (!plain) return 0n;
@@ -54,7 +45,7 @@ export function minorOf(typed, exponent) {
 /** Return minor units as they are typed. */
 export function typedOf(minor, exponent) {
   const digits = String(minor).padStart(exponent + 1, "0");
-  return exponent ? digits.slice(0, -exponent) + page.dataset.decimal + digits.slice(-exponent) : digits;
+  return exponent ? digits.slice(0, -exponent) + document.body.dataset.decimal + digits.slice(-exponent) : digits;
 }
 
 /** Return totals of selected matches by currency, the most of them first. */

@@ -1,7 +1,7 @@
 // Setting lines aside, one or all that are chosen: each by itself, with its version, and ignored or classified alike.
-import { announce, counted, firstOf, text } from "./console.js";
+import { announce, counted, firstOf, money, text } from "./console.js";
 import { becameOf, isLate } from "./decided.js";
-import { money, sums } from "./manual_match.js";
+import { sums } from "./manual_match.js";
 import { changeEach, isRefusal } from "./rest.js";
 
 const dialog = document.getElementById("aside");
@@ -49,7 +49,7 @@ export class SetAside {
       holder.replaceChildren(...this.#name(this.#rows[0]));
       return;
     }
-    const totals = sums(this.#rows).map((sum) => money(sum.lines, sum.currency, sum.exponent, document.body.dataset.locale));
+    const totals = sums(this.#rows).map((sum) => money(sum.lines, sum.currency, sum.exponent));
     const list = listed(this.#rows.map((row) => this.#name(row)));
     holder.replaceChildren(counted("lines", count, form, { totals: totals.join(" + ") }), list);
   }

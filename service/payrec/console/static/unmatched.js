@@ -1,14 +1,13 @@
 // The page of what is open: choosing on both sides and matching by hand, candidates, more rows, and setting aside.
-import { announce, counted, filled, text } from "./console.js";
+import { announce, counted, filled, money, text } from "./console.js";
 import { isLate, whoMatched } from "./decided.js";
-import { exchange, gap, matchOf, money, rateOf, sums, worth } from "./manual_match.js";
+import { exchange, gap, matchOf, rateOf, sums, worth } from "./manual_match.js";
 import { change, fragment, isRefusal, place } from "./rest.js";
 import { SetAside } from "./set_aside.js";
 
 const page = document.getElementById("unmatched");
 const bar = document.getElementById("match-bar");
 const outcome = document.getElementById("outcome");
-const locale = document.body.dataset.locale;
 const chosen = new Map();
 let undo = null;
 
@@ -61,7 +60,7 @@ function drawBar() {
     head.scope = "row";
     head.textContent = sum.currency;
     line.append(head);
-    const amounts = ["lines", "items", "difference"].map((name) => money(sum[name], sum.currency, sum.exponent, locale));
+    const amounts = ["lines", "items", "difference"].map((name) => money(sum[name], sum.currency, sum.exponent));
     for (const amount of amounts) {
       const cell = document.createElement("td");
       cell.className = "amount";
@@ -88,7 +87,7 @@ function noFaults() {
 }
 
 function typedRate() {
-  return rateOf(document.getElementById("match-rate").value, page.dataset.decimal);
+  return rateOf(document.getElementById("match-rate").value, document.body.dataset.decimal);
 }
 
 /** Ask for the rate where a line and an item are of two currencies, and tell what the line is worth at it. */
@@ -104,7 +103,7 @@ function drawRate(pair) {
   field.querySelector("label").textContent = filled(text("rate", bar), { line: line.currency, item: item.currency });
   if (!rate) return;
   const settled = worth(pair, rate);
-  const [amount, difference] = [settled, item.open - settled].map((minor) => money(minor, item.currency, item.exponent, locale));
+  const [amount, difference] = [settled, item.open - settled].map((minor) => money(minor, item.currency, item.exponent));
   told.textContent = filled(text("worth", bar), { amount, difference });
 }
 
