@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -72,6 +73,7 @@ class Advised:
         return held["i"].unique()
 
 
+@cache
 def no_advices() -> pl.DataFrame:
     """Return no remittance advices."""
     return pl.DataFrame(schema=dict(ADVICES_SCHEMA))

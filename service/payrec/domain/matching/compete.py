@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -70,12 +71,14 @@ _STRENGTHS: Final = tuple(
 _CLASSES: Final = tuple((rank, payer) for rank in range(RANK_PROOF + 1) for payer in (0, 1))
 
 
+@cache
 def strength() -> pl.Expr:
     """Return exp(score) as an integer, "no match" being 1,000."""
     clipped = pl.col("score_milli").clip(-_STRENGTH_CLIP, _STRENGTH_CLIP)
     return pl.lit(pl.Series(_STRENGTHS, dtype=pl.Int64)).gather((clipped + _STRENGTH_CLIP) // _STRENGTH_STEP)
 
 
+@cache
 def probability() -> pl.Expr:
     """Return the share of ``strength`` in the ``total`` of it and its rivals, "no match" included, in millionths."""
     share = pl.col("strength") * PARTS_PER_MILLION // (pl.col("total") + _NO_MATCH_STRENGTH)
@@ -102,6 +105,7 @@ def _tallies(pairs: pl.DataFrame, end: str) -> pl.DataFrame:
     )
 
 
+@cache
 def _undominated(end: str) -> pl.Expr:
     """Count the rivals on one side that have some evidence which the pair lacks, or just the same."""
     names = _class_columns(end)
@@ -117,6 +121,7 @@ def _undominated(end: str) -> pl.Expr:
     return result - own
 
 
+@cache
 def _proofs(end: str) -> pl.Expr:
     """Count the rivals on one side that have a proving reference, whatever their amount."""
     names = _class_columns(end)

@@ -14,22 +14,36 @@ P = ParamSpec("P")
 OfRows = Callable[Concatenate[pl.DataFrame, P], pl.DataFrame]
 
 
-def of_none(function: OfRows[P]) -> OfRows[P]:
+def of_none_by(said: Callable[..., Hashable]) -> Callable[[OfRows[P]], OfRows[P]]:
     """Have a function of rows give at once what it gives of none.
 
-    That must depend on the columns of its first frame alone, of which there are few kinds, and have no rows itself.
+    That must depend on the columns of its first frame, and on what is ``said`` of its other parameters, alone, of which
+    there are few kinds, and have no rows itself.
     """
-    known: dict[Hashable, pl.DataFrame] = {}
 
-    @wraps(function)
-    def given(rows: pl.DataFrame, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
-        if rows.height:
-            return function(rows, *args, **kwargs)
-        kind = tuple(rows.schema.items())
-        found = known.get(kind)
-        if found is None:
-            found = function(rows, *args, **kwargs)
-            known[kind] = found
-        return found
+    def of_function(function: OfRows[P]) -> OfRows[P]:
+        known: dict[Hashable, pl.DataFrame] = {}
 
-    return given
+        @wraps(function)
+        def given(rows: pl.DataFrame, /, *args: P.args, **kwargs: P.kwargs) -> pl.DataFrame:
+            if rows.height:
+                return function(rows, *args, **kwargs)
+            kind = (tuple(rows.schema.items()), said(*args, **kwargs))
+            found = known.get(kind)
+            if found is None:
+                found = function(rows, *args, **kwargs)
+                known[kind] = found
+            return found
+
+        return given
+
+    return of_function
+
+
+def of_none(function: OfRows[P]) -> OfRows[P]:
+    """Do as ``of_none_by`` where nothing but the columns of the first frame matters."""
+    return of_none_by(_nothing)(function)
+
+
+def _nothing(*_args: object, **_kwargs: object) -> None:
+    return None

@@ -17,9 +17,9 @@ from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
-from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, proofs_of
+from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, no_groups, proofs_of
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
-from payrec.domain.matching.reasons import finding
+from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.ruled import NOBODY, bound, least
 from payrec.domain.matching.rules import (
     AmountLevel,
@@ -49,6 +49,8 @@ def nobody() -> Taken:
 
 def doubted(found: Candidates, doubtful: Taken) -> Candidates:
     """Return the candidates with these rows among those of which not everything was looked at."""
+    if doubtful.items.is_empty() and doubtful.lines.is_empty():
+        return found
     return replace(
         found,
         capped_items=pl.concat([found.capped_items, doubtful.items]).unique(),
@@ -78,8 +80,10 @@ def _together(found: list[Groups]) -> Groups:
     """Put what all ways of looking have found into one, numbered through."""
     groups, legs = [], []
     count = 0
-    findings = pl.concat([way.findings for way in found])
-    found = [way for way in found if not way.groups.is_empty()] or found[:1]
+    findings = pl.concat([way.findings for way in found if not way.findings.is_empty()] or [no_findings()])
+    found = [way for way in found if not way.groups.is_empty()]
+    if not found:
+        return replace(no_groups(), findings=findings)
     for way in found:
         groups.append(way.groups.with_columns(pl.col("g") + count))
         legs.append(way.legs.with_columns(pl.col("g") + count))

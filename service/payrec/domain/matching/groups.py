@@ -9,6 +9,7 @@ looked for here at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -90,6 +91,7 @@ def proofs_of(pairs: pl.DataFrame, rules: MatchingRules) -> Proofs:
     return Proofs(claimed.select("e", "i"), claimed.filter(fits).select(_PROOF), settled, short)
 
 
+@cache
 def no_groups() -> Groups:
     """Return nothing found."""
     return Groups(pl.DataFrame(schema=GROUP_SCHEMA), pl.DataFrame(schema=LEG_SCHEMA), no_findings())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import blake2b
 from typing import Final
 
@@ -94,6 +95,7 @@ class Contra:
     taken: Taken
 
 
+@cache
 def no_edges() -> pl.DataFrame:
     """Return no pairs."""
     return pl.DataFrame(schema=EDGE_SCHEMA)
@@ -314,6 +316,8 @@ def appended(
         "amount_minor",
         "settled_minor",
     )
+    if contra.legs.is_empty():
+        return matches, plain
     more = contra.legs.select(
         (pl.col("m") + matches.height).cast(pl.UInt32).alias("proposal"),
         *(found.gather(contra.legs[name]).alias(name) for name, found in ends),

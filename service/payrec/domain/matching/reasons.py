@@ -6,6 +6,7 @@ only now because nothing else was found (another currency, another amount of the
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -29,6 +30,7 @@ _LOOKED_UP_SCORE: Final = -100_000
 """Below every score of a pair that was really scored, so that a looked-up neighbour is named last."""
 
 
+@cache
 def no_findings() -> pl.DataFrame:
     """Return an empty table of findings."""
     return pl.DataFrame(schema=FINDING_SCHEMA)
@@ -36,7 +38,7 @@ def no_findings() -> pl.DataFrame:
 
 def finding(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the frame as findings, in the columns of ``FINDING_SCHEMA``."""
-    return shaped(frame, FINDING_SCHEMA)
+    return shaped(frame, FINDING_SCHEMA) if frame.height else no_findings()
 
 
 @of_none
@@ -135,6 +137,14 @@ def _best(findings: pl.DataFrame, end: str) -> pl.DataFrame:
 
 def open_incoming(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, found: Candidates) -> pl.DataFrame:
     """Say why each line without a proposal stays open: ``ordinal, reason, nearest, days_outside, difference_minor``."""
+    left = sides.incoming.select("row", "ordinal", "duplicate", "reversal").filter(
+        ~pl.col("row").is_in(proposed.implode())
+    )
+    return _of_lines(left, sides, findings, found)
+
+
+@of_none
+def _of_lines(left: pl.DataFrame, sides: Sides, findings: pl.DataFrame, found: Candidates) -> pl.DataFrame:
     row = pl.col("row")
     crowded = row.is_in(found.alike_lines.implode()) | row.is_in(found.crowded["i"].implode())
     reason = (
@@ -151,9 +161,7 @@ def open_incoming(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, fou
         .otherwise(Reason.NO_CANDIDATE.value)
     )
     return (
-        sides.incoming.select("row", "ordinal", "duplicate", "reversal")
-        .filter(~row.is_in(proposed.implode()))
-        .join(_best(findings, "i"), left_on="row", right_on="i", how="left")
+        left.join(_best(findings, "i"), left_on="row", right_on="i", how="left")
         .join(sides.expected.select(e="row", nearest="ordinal"), on="e", how="left")
         .with_columns(reason=reason.cast(pl.Int8))
         .sort("row")
@@ -163,6 +171,16 @@ def open_incoming(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, fou
 
 def open_expected(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, found: Candidates) -> pl.DataFrame:
     """Say why each item without a proposal stays open, as ``open_incoming`` does; ``nearest`` is a line."""
+    left = sides.expected.select("row", "ordinal").filter(~pl.col("row").is_in(proposed.implode()))
+    near = _of_items(left, sides, findings, found)
+    if sides.apart.is_empty():
+        return near
+    nobody = pl.lit(Reason.NO_CANDIDATE.value, dtype=pl.Int8)
+    return pl.concat([near, sides.apart.to_frame("ordinal").with_columns(reason=nobody)], how="diagonal")
+
+
+@of_none
+def _of_items(left: pl.DataFrame, sides: Sides, findings: pl.DataFrame, found: Candidates) -> pl.DataFrame:
     row = pl.col("row")
     flags = sides.incoming.select(i="row", nearest="ordinal", pending="pending", duplicate="duplicate")
     # What repeats another line says nothing about the item.
@@ -177,18 +195,14 @@ def open_expected(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, fou
         .then(Reason.AMBIGUOUS.value)
         .otherwise(Reason.NO_CANDIDATE.value)
     )
-    near = (
-        sides.expected.select("row", "ordinal")
-        .filter(~row.is_in(proposed.implode()))
-        .join(_best(own, "e"), left_on="row", right_on="e", how="left")
+    return (
+        left.join(_best(own, "e"), left_on="row", right_on="e", how="left")
         .join(lines, left_on="row", right_on="e", how="left")
         .join(flags.select("i", "nearest"), on="i", how="left")
         .with_columns(reason=reason.cast(pl.Int8))
         .sort("row")
         .select("ordinal", "reason", "nearest", "days_outside", "difference_minor")
     )
-    nobody = pl.lit(Reason.NO_CANDIDATE.value, dtype=pl.Int8)
-    return pl.concat([near, sides.apart.to_frame("ordinal").with_columns(reason=nobody)], how="diagonal")
 
 
 def by_reason(rows: pl.DataFrame) -> dict[str, int]:

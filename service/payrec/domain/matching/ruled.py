@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import polars as pl
@@ -48,10 +49,15 @@ def columns(rules: MatchingRules) -> tuple[str, ...]:
 def bound(rules: MatchingRules, of: Callable[[Bounds], int | bool], column: str = RULE) -> pl.Expr:
     """Return what ``of`` says of the bounds of each line, or of each pair's line; ``column`` has the rule's number."""
     values = [of(rules), *(of(rule.bounds) for rule in rules.line_rules)]
-    dtype = pl.Boolean if isinstance(values[0], bool) else pl.Int64
+    dtype = pl.Boolean() if isinstance(values[0], bool) else pl.Int64()
     if len(set(values)) == 1:
-        return pl.lit(values[0], dtype=dtype)
+        return _constant(values[0], dtype)
     return pl.lit(pl.Series(values, dtype=dtype)).gather(pl.col(column))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _constant(value: int | bool, dtype: pl.DataType) -> pl.Expr:  # noqa: FBT001 - a bound may be either
+    return pl.lit(value, dtype=dtype)
 
 
 def least(bounds: Bounds) -> int:
@@ -71,6 +77,8 @@ def strict_lines(sides: Sides, rules: MatchingRules) -> pl.Series:
 
 def lacking(rules: MatchingRules) -> pl.Expr:
     """Tell of level columns what required evidence is not there: a ``Reason``, or 0 (Int8)."""
+    if not any(bounds.required for bounds in (rules, *(rule.bounds for rule in rules.line_rules))):
+        return _constant(0, pl.Int8())
     said = {
         Required.REFERENCE: _quoted(),
         Required.END_TO_END_ID: pl.col("end_to_end_level") >= EndToEndLevel.EQUAL.value,

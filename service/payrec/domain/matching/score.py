@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Final
 
 import polars as pl
@@ -9,7 +10,7 @@ import polars as pl
 from payrec.domain.matching.adjustments import tolerated_fee
 from payrec.domain.matching.block import with_code
 from payrec.domain.matching.columns import Sides
-from payrec.domain.matching.emptiness import of_none
+from payrec.domain.matching.emptiness import of_none_by
 from payrec.domain.matching.line_rules import BASIS_POINTS
 from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
@@ -85,6 +86,7 @@ def _in_terms(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     return pairs.select(in_terms=pl.int_range(pl.len()).is_in(asked["place"].implode()))
 
 
+@cache
 def agreement(name: str) -> pl.Expr:
     """Return the ``PartyLevel`` of a key that both ends, ``e_…`` and ``i_…``, may have."""
     equal = pl.col(f"e_{name}_key") == pl.col(f"i_{name}_key")
@@ -97,11 +99,13 @@ def agreement(name: str) -> pl.Expr:
     )
 
 
+@cache
 def _name() -> pl.Expr:
     similar = pl.col("e_name_key") == pl.col("i_similar_key")
     return pl.when(similar).then(NameLevel.SIMILAR.value).otherwise(agreement("name"))
 
 
+@cache
 def _reference() -> pl.Expr:
     silent = pl.col("e_reference_key").is_null() | ~pl.col("i_reference_keys")
     return (
@@ -113,6 +117,7 @@ def _reference() -> pl.Expr:
     )
 
 
+@cache
 def _end_to_end() -> pl.Expr:
     differ = pl.col("e_end_to_end_key") != pl.col("i_end_to_end_key")
     return (
@@ -183,6 +188,7 @@ def _days(rules: MatchingRules) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
     return pl.when(known).then(beside), early > 0, pl.when(known).then(outside)
 
 
+@cache
 def _date() -> pl.Expr:
     return (
         pl.when(pl.col("days_beside").is_null())
@@ -197,6 +203,7 @@ def _date() -> pl.Expr:
     )
 
 
+@cache
 def _line() -> pl.Expr:
     return (
         pl.when("i_duplicate")
@@ -236,13 +243,20 @@ def without(pairs: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
 
 def score_milli(rules: MatchingRules) -> pl.Expr:
     """Return the log-odds of the level columns, in thousandths (Int32)."""
-    weights = [
-        pl.lit(pl.Series(weights_of(feature, rules.calibration), dtype=pl.Int32)).gather(pl.col(f"{feature}_level"))
-        for feature in FEATURES
+    return _summed(tuple(tuple(weights_of(feature, rules.calibration)) for feature in FEATURES))
+
+
+@lru_cache(maxsize=16)
+def _summed(weights: tuple[tuple[int, ...], ...]) -> pl.Expr:
+    """Return the log-odds by the weights of each feature's levels: what a tenant has learned is the same for long."""
+    found = [
+        pl.lit(pl.Series(of_feature, dtype=pl.Int32)).gather(pl.col(f"{feature}_level"))
+        for feature, of_feature in zip(FEATURES, weights, strict=True)
     ]
-    return (pl.sum_horizontal(weights) + PRIOR_WEIGHT).cast(pl.Int32)
+    return (pl.sum_horizontal(found) + PRIOR_WEIGHT).cast(pl.Int32)
 
 
+@of_none_by(lambda _sides, rules: columns(rules))
 def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     """Return the pairs with their levels, score and what forbids them, in the order given.
 
@@ -254,7 +268,6 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     return _levelled(_gathered(pairs, sides, rules), rules)
 
 
-@of_none
 def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
     """Return ``scored`` of pairs that have the columns of both sides beside them."""
     beside, is_early, outside = _days(rules)

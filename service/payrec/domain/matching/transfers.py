@@ -96,6 +96,8 @@ def arrivals(sides: Sides, taken: pl.Series, rules: MatchingRules) -> pl.DataFra
 
     Of lines that are not ``taken``: of one amount, on another own account, on the same day or within days.
     """
+    if sides.incoming["direction"].n_unique() < 2:
+        return no_edges()
     taken = pl.concat([taken, strict_lines(sides, rules)]).unique()
     lines = left_over(sides.incoming, taken, (*_SAID, *columns(rules), "row", "direction", "reversal"))
     lines = lines.filter(~pl.col("reversal") & ~pl.col("duplicate") & pl.col("own_account_key").is_not_null())
