@@ -52,6 +52,8 @@ class MatchRunCounts(Public):
     """What a run saw and did."""
 
     expected: int
+    """Open items that the run decided about; where it looked up those that few lines may reach, and more than 10,000
+    are open, about so many."""
     incoming: int
     proposed: int
     auto_accepted: int

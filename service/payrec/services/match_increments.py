@@ -38,7 +38,7 @@ from payrec.services.match_runs import filters_of
 from payrec.storage.allocations import Side
 from payrec.storage.binary_reading import decoded
 from payrec.storage.counterparty_names import NAME_COLUMNS, CounterpartyNameStore
-from payrec.storage.database import Connection, Database, shared_snapshot
+from payrec.storage.database import Connection, Database
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.match_keys import MatchKeyStore
 from payrec.storage.match_names import MatchNameStore
@@ -47,6 +47,9 @@ from payrec.storage.remittance_advices import RemittanceAdviceStore
 
 ITEMS_PER_LINE_LOOKED_UP: Final = 20
 """Open items for each line from which on looking up what a line may reach costs less than reading all of them."""
+
+ITEMS_COUNTED_MAX: Final = 10_000
+"""Open items that a run with few lines counts; how many more there are it tells as the planner does."""
 
 Asking = Generator[Wanted, pl.DataFrame, pl.DataFrame]
 
@@ -75,7 +78,7 @@ class Names:
 
 
 class MatchIncrements:
-    """Reads increments, each in two short transactions that see the same."""
+    """Reads increments, each in one short transaction."""
 
     def __init__(self, *, database: Database) -> None:
         self._database = database
@@ -91,34 +94,30 @@ class MatchIncrements:
         expected_filter, incoming_filter = filters_of(params)
         if expected_filter is not None:
             return None
-        async with (
-            self._database.tenant(scope, readonly=True, snapshot=True) as connection,
-            self._database.tenant(scope, readonly=True, snapshot=await shared_snapshot(connection)) as other,
-        ):
+        async with self._database.tenant(scope, readonly=True, snapshot=True) as connection:
             store = MatchKeyStore(connection)
-            items = undecided = None
+            undecided = None
+            items = await MatchRunStore(connection).items_open(counted=ITEMS_COUNTED_MAX)
+            most = items // ITEMS_PER_LINE_LOOKED_UP
             if incoming_filter is None:
-                items = await store.items_open()
-                most = items // ITEMS_PER_LINE_LOOKED_UP
                 # As many as are allowed, and one that is too many.
                 if await store.lines_within(most + 1) > most:
                     return None
                 undecided = unnumbered_frame(await store.undecided(limit=most + 1))
                 if undecided.height > most:
                     return None
-            data = await MatchRunStore(other).read_incoming(incoming_filter)
+            data = await MatchRunStore(connection).read_incoming(incoming_filter)
             lines = await asyncio.to_thread(incoming_frame, data)
-            least = lines.height * ITEMS_PER_LINE_LOOKED_UP
-            if incoming_filter is not None and await store.items_within(least) < least:
+            if lines.height > most:
                 return None
-            rates = rates_frame(await FxRateStore(other).read(days=FX_DAYS_MAX))
-            advices = advices_frame(await RemittanceAdviceStore(other).read_open())
+            advices = advices_frame(await RemittanceAdviceStore(connection).read_open())
             listed = advices["reference_key"]
             try:
-                found = await _Increment(connection, other, rules).read(lines, undecided, listed, items_open=items)
+                found = await _Increment(connection, rules).read(lines, undecided, listed)
             except TooFarError:
                 return None
-        return replace(found, advices=advices), rates
+            rates = await _rates(connection, found)
+        return replace(found, advices=advices, items_open=items), rates
 
     async def keep_names(self, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> None:
         """Keep the names that a run has made, so that the next one finds them."""
@@ -146,19 +145,15 @@ class MatchIncrements:
 class _Increment:
     """Reads what a few lines may reach."""
 
-    def __init__(self, connection: Connection, other: Connection, rules: MatchingRules) -> None:
+    def __init__(self, connection: Connection, rules: MatchingRules) -> None:
         self._connection = connection
-        self._other = other
         self._items = MatchKeyStore(connection)
         self._rules = rules
 
-    async def read(
-        self, lines: pl.DataFrame, undecided: pl.DataFrame | None, listed: pl.Series, *, items_open: int | None
-    ) -> Snapshot:
+    async def read(self, lines: pl.DataFrame, undecided: pl.DataFrame | None, listed: pl.Series) -> Snapshot:
         """Return the lines and the items that they may reach, and the ``undecided`` ones.
 
-        ``listed`` are references that remittance advices name, ``items_open`` is how many items are open in all, where
-        that is known.
+        ``listed`` are references that remittance advices name.
 
         Raises
         ------
@@ -166,17 +161,15 @@ class _Increment:
         """
         names, similar = await self._meant(lines)
         await self._items.begin()
-        # All are counted while some are looked up.
-        counting = asyncio.create_task(_counted(MatchKeyStore(self._other), items_open))
-        try:
-            everybody = names.normal if names is not None else None
-            items = await self._answered(reached(lines, similar, undecided, everybody, listed))
-            own = await self._items.own_accounts(lines["account_key"].drop_nulls().unique())
-        finally:
-            await asyncio.wait([counting])
+        everybody = names.normal if names is not None else None
+        items = await self._answered(reached(lines, similar, undecided, everybody, listed))
+        accounts = lines["account_key"].drop_nulls().unique()
+        own = await self._items.own_accounts(accounts) if accounts.len() else b""
         keys = pl.concat([items["name_key"], lines["name_key"]]).drop_nulls().unique()
         if names is None:
-            names = _names_of(await CounterpartyNameStore(self._other).of_keys(keys), _nothing())
+            names = _names_of(
+                await CounterpartyNameStore(self._connection).of_keys(keys) if keys.len() else b"", _nothing()
+            )
         here = names.all.filter(pl.col("key").is_in(keys.implode()))
         known = Known(
             names=here.select("key", "normal").sort("normal", "key"),
@@ -184,19 +177,19 @@ class _Increment:
             own_accounts=frame_of(own, _KEY)["key"],
         )
         numbered = items.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
-        horizon = await MatchRunStore(self._connection).horizon()
-        found = snapshot_of(numbered, lines, [here.select("key", "text")], horizon)
-        return replace(found, known=known, items_open=counting.result(), new_names=names.new)
+        # What was read is compared row by row when it is written, so no horizon is asked for.
+        found = snapshot_of(numbered, lines, [here.select("key", "text")], 0)
+        return replace(found, known=known, new_names=names.new)
 
     async def _meant(self, lines: pl.DataFrame) -> tuple[Names | None, pl.DataFrame]:
         """Return whom those names of the lines mean that no open item has, and the names of everybody if need be."""
         keys = lines["name_key"].drop_nulls().unique()
-        there = frame_of(await self._items.payers(keys), _KEY)["key"]
+        there = frame_of(await self._items.payers(keys) if keys.len() else b"", _KEY)["key"]
         if there.len() == keys.len():
             return None, pl.DataFrame(schema={"key": pl.Int64(), "similar_key": pl.Int64()})
-        of_items = await CounterpartyNameStore(self._other).of_items()
+        of_items = await CounterpartyNameStore(self._connection).of_items()
         unknown = named(lines, there)
-        data = await MatchNameStore(self._other).read(Side.INCOMING, array_of(unknown["transaction_id"]))
+        data = await MatchNameStore(self._connection).read(Side.INCOMING, array_of(unknown["transaction_id"]))
         return await asyncio.to_thread(_resolved, of_items, names_of(unknown, data), lines, self._rules)
 
     async def _answered(self, asking: Asking) -> pl.DataFrame:
@@ -210,7 +203,7 @@ class _Increment:
             found = await self._found(wanted)
 
     async def _found(self, wanted: Wanted) -> pl.DataFrame:
-        if wanted.amounts.len():
+        if wanted.amounts:
             schema = {**EXPECTED_SCHEMA, "transaction_id": pl.Binary()}
             rows = await self._items.priced(wanted.amounts)
             return await asyncio.to_thread(decoded, rows, {name: schema[name] for name in PRICED_COLUMNS})
@@ -219,8 +212,14 @@ class _Increment:
         return unnumbered_frame(await self._items.read(wanted.keys()))
 
 
-async def _counted(store: MatchKeyStore, items_open: int | None) -> int:
-    return await store.items_open() if items_open is None else items_open
+async def _rates(connection: Connection, found: Snapshot) -> pl.DataFrame:
+    """Return the rates of the lines' days; none where everything is of one currency, because nobody asks then."""
+    currencies = {*found.expected["currency"], *found.incoming["currency"]}
+    if len(currencies) <= 1 or found.incoming.is_empty():
+        return rates_frame(b"")
+    days = found.incoming["booking_day"]
+    first, last = int(days.min()), int(days.max())  # type: ignore[arg-type]
+    return rates_frame(await FxRateStore(connection).read_near(first - FX_DAYS_MAX, last + FX_DAYS_MAX))
 
 
 def _asked(asking: Asking, found: pl.DataFrame | None) -> Wanted | pl.DataFrame:

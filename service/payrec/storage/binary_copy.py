@@ -14,34 +14,26 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-"""The signature, and neither flags nor an extension."""
+from payrec.storage.binary_rows import (
+    FIRST_DAY,
+    FIRST_MICROSECOND,
+    HEADER,
+    ID_BYTES,
+    JSON_VERSION,
+    LENGTH_BYTES,
+    NULL,
+    ROW_BYTES,
+    ROWS_FEW,
+    SMALL_INTEGER,
+    TRAILER,
+    UUID,
+    written_rows,
+)
 
-_TRAILER: Final = b"\xff\xff"
-"""In place of a number of columns."""
-
-ROW_BYTES: Final = 2
-"""The number of columns."""
-
-LENGTH_BYTES: Final = 4
-ID_BYTES: Final = 16
-NULL: Final = -1
-_JSON_VERSION: Final = b"\x01"
 _ROWS_AT_ONCE: Final = 16_384
 """Rows that are written together: their bytes stay in the processor's cache from column to column."""
 
-_FIRST_DAY: Final = 10_957
-"""2000-01-01, from which PostgreSQL counts, in days since 1970-01-01."""
-
-_FIRST_MICROSECOND: Final = _FIRST_DAY * 86_400_000_000
-
-_SMALL_INTEGER: Final = 21
-_UUID: Final = 2_950
-"""Object ids of the types of which there are arrays."""
-
 _ARRAY_HEADER: Final = [("dimensions", ">i4"), ("nulls", ">i4"), ("type", ">i4"), ("size", ">i4"), ("first", ">i4")]
-ARRAY_HEADER_BYTES: Final = 20
-
 INTEGERS: Final[Mapping[pl.DataType, str]] = {
     pl.Int8(): ">i2",
     pl.Int16(): ">i2",
@@ -104,12 +96,14 @@ def encoded(frame: pl.DataFrame, *, json: Collection[str] = ()) -> bytes:
     """
     if frame.is_empty():
         return b""
+    if frame.height <= ROWS_FEW:
+        return written_rows(frame, json)
     parts = _parts([_column(column, json=column.name in json) for column in frame.get_columns()], frame.height)
     blocks = [
         _encoded(parts, np.arange(start, min(start + _ROWS_AT_ONCE, frame.height)), frame.width)
         for start in range(0, frame.height, _ROWS_AT_ONCE)
     ]
-    return b"".join([HEADER, *(block.data for block in blocks), _TRAILER])
+    return b"".join([HEADER, *(block.data for block in blocks), TRAILER])
 
 
 def ids_from(first: int, count: int) -> pl.Series:
@@ -220,15 +214,15 @@ def _column(column: pl.Series, *, json: bool) -> _Cells | _Each:
     if isinstance(kind, pl.List):
         return _each(column, _id_arrays(column.drop_nulls()))
     if json:
-        return _each(column, [_JSON_VERSION + text.encode() for text in column.drop_nulls().to_list()])
+        return _each(column, [JSON_VERSION + text.encode() for text in column.drop_nulls().to_list()])
     if kind == pl.String():
         return _texts(column)
     if kind in INTEGERS:
         return _fixed(column, _filled(column, 0).to_numpy().astype(INTEGERS[kind]))
     if kind == pl.Date():
-        return _fixed(column, (_filled(column.to_physical(), 0).to_numpy() - _FIRST_DAY).astype(">i4"))
+        return _fixed(column, (_filled(column.to_physical(), 0).to_numpy() - FIRST_DAY).astype(">i4"))
     if isinstance(kind, pl.Datetime):
-        since = _filled(column.to_physical(), 0).to_numpy() - _FIRST_MICROSECOND
+        since = _filled(column.to_physical(), 0).to_numpy() - FIRST_MICROSECOND
         return _fixed(column, since.astype(">i8"))
     if kind == pl.Boolean():
         return _fixed(column, _filled(column, value=False).to_numpy().astype("u1"))
@@ -283,7 +277,7 @@ def _small_arrays(column: pl.Series) -> _Cells:
     items = np.empty((rows, size), [("length", ">i4"), ("value", ">i2")])
     items["length"], items["value"] = 2, values
     raw = np.empty(rows, [*_ARRAY_HEADER, ("items", items.dtype, (size,))])
-    raw[["dimensions", "nulls", "type", "size", "first"]] = np.array((1, 0, _SMALL_INTEGER, size, 1), _ARRAY_HEADER)
+    raw[["dimensions", "nulls", "type", "size", "first"]] = np.array((1, 0, SMALL_INTEGER, size, 1), _ARRAY_HEADER)
     raw["items"] = items
     return _fixed(column, raw.view(f"V{raw.dtype.itemsize}"))
 
@@ -295,6 +289,6 @@ def _id_arrays(lists: pl.Series) -> list[bytes]:
     items["length"], items["value"] = ID_BYTES, ids
     ends = np.cumsum(lists.list.len().to_numpy()).tolist()
     return [
-        np.array((1, 0, _UUID, end - start, 1), _ARRAY_HEADER).tobytes() + items[start:end].tobytes()
+        np.array((1, 0, UUID, end - start, 1), _ARRAY_HEADER).tobytes() + items[start:end].tobytes()
         for start, end in zip([0, *ends], ends, strict=False)
     ]

@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from payrec.storage.binary_copy import (
+from payrec.storage.binary_copy import INTEGERS, Bytes, Places, anywhere
+from payrec.storage.binary_rows import (
     ARRAY_HEADER_BYTES,
     HEADER,
     ID_BYTES,
-    INTEGERS,
+    ITEM_BYTES,
     LENGTH_BYTES,
     NULL,
     ROW_BYTES,
-    Bytes,
-    Places,
-    anywhere,
+    ROWS_FEW,
+    read_rows,
 )
 from payrec.storage.rows import CopiedRows
 
@@ -38,9 +38,6 @@ _NUMBER_BYTES: Final = 8
 _LENGTH_SHIFT: Final = _SHORT_TEXT_BYTES * 8
 """Where the length of a short text is in its number: above its bytes, so that no text is the end of another."""
 
-_ITEM_BYTES: Final = 12
-"""A 64-bit integer of an array, and its length."""
-
 _There = npt.NDArray[np.bool_]
 _Lengths = npt.NDArray[np.int32]
 
@@ -51,6 +48,8 @@ def decoded(rows: CopiedRows, schema: Mapping[str, Any]) -> pl.DataFrame:
     count = len(rows.sizes) - 1
     if count < 1:
         return pl.DataFrame(schema=dict(schema))
+    if count <= ROWS_FEW:
+        return read_rows(rows.data, count, schema)
     data = np.frombuffer(rows.data, np.uint8)
     place = np.zeros(count, np.int64)
     np.cumsum(np.asarray(rows.sizes, np.int64)[: count - 1], out=place[1:])
@@ -179,10 +178,10 @@ def _texts(data: Bytes, place: Places, lengths: _Lengths) -> pl.Series:
 
 def _integer_lists(data: Bytes, place: Places, lengths: _Lengths) -> pl.Series:
     """Return arrays of 64-bit integers without nulls; an empty one has no more than a part of the header."""
-    counts = np.maximum(lengths - ARRAY_HEADER_BYTES, 0) // _ITEM_BYTES
+    counts = np.maximum(lengths - ARRAY_HEADER_BYTES, 0) // ITEM_BYTES
     rows = np.repeat(np.arange(counts.size), counts)
     within = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    items = place[rows] + ARRAY_HEADER_BYTES + LENGTH_BYTES + within * _ITEM_BYTES
+    items = place[rows] + ARRAY_HEADER_BYTES + LENGTH_BYTES + within * ITEM_BYTES
     found = (
         # Of sorted rows groups are made without looking for them.
         pl.DataFrame({"row": pl.Series(rows).set_sorted(), "item": anywhere(data, ">i8")[items].astype("=i8")})

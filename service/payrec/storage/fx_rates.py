@@ -72,6 +72,12 @@ _READ: Final = """
         FROM days JOIN fx_rate r ON r.rated_on BETWEEN days.first AND days.last
     ) TO STDOUT (FORMAT CSV)
 """
+_READ_NEAR: Final = """
+    COPY (
+        SELECT rated_on - DATE '1970-01-01', base, quote, mantissa, places FROM fx_rate
+        WHERE rated_on BETWEEN DATE '1970-01-01' + %(first)s::integer AND DATE '1970-01-01' + %(last)s::integer
+    ) TO STDOUT (FORMAT CSV)
+"""
 _AT: Final = f"""
     SELECT r.rated_on - DATE '1970-01-01' AS day, r.base, r.quote, k.mantissa, k.places
     FROM fx_rate r CROSS JOIN LATERAL (
@@ -163,3 +169,7 @@ class FxRateStore:
     async def read(self, *, days: int) -> bytes:
         """Return the rates within ``days`` of the open lines as CSV without header, in the order of RATE_COLUMNS."""
         return await copy_out(self._connection, _READ.format(days=days))
+
+    async def read_near(self, first: int, last: int) -> bytes:
+        """Return the rates of the days from one to another, counted from 1970-01-01, as ``read`` does."""
+        return await copy_out(self._connection, _READ_NEAR, {"first": first, "last": last})

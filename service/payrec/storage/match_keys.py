@@ -68,7 +68,7 @@ _BY_INDEX: Final = b"""
 _AS_PLANNED: Final = (
     b"RESET enable_hashjoin; RESET enable_mergejoin; RESET enable_seqscan; RESET max_parallel_workers_per_gather"
 )
-_WITHIN: Final = "SELECT count(*) AS rows FROM (SELECT FROM {table} LIMIT %(limit)s) o"
+_LINES_WITHIN: Final = "SELECT count(*) AS rows FROM (SELECT FROM incoming_open LIMIT %(limit)s) o"
 
 
 class MatchKeyStore:
@@ -77,20 +77,9 @@ class MatchKeyStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def items_open(self) -> int:
-        """Count the open items."""
-        return await self._count("SELECT count(*) AS rows FROM expected_open")
-
-    async def items_within(self, limit: int) -> int:
-        """Count the open items up to a limit."""
-        return await self._count(_WITHIN.format(table="expected_open"), limit)
-
     async def lines_within(self, limit: int) -> int:
         """Count the open lines up to a limit."""
-        return await self._count(_WITHIN.format(table="incoming_open"), limit)
-
-    async def _count(self, query: str, limit: int | None = None) -> int:
-        row = await fetch_one(self._connection, query, {"limit": limit} if limit is not None else None)
+        row = await fetch_one(self._connection, _LINES_WITHIN, {"limit": limit})
         return int(row["rows"]) if row is not None else 0
 
     async def begin(self) -> None:

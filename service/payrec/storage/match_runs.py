@@ -73,6 +73,7 @@ _ABOUT: Final = """(
     END FROM pg_class c, (SELECT count(*) AS rows FROM (SELECT FROM {table} LIMIT %(counted)s) o) few
     WHERE c.oid = '{table}'::regclass
 )"""
+_ITEMS: Final = f"SELECT {_ABOUT.format(table='expected_open')} AS rows"
 _OPEN_ROWS: Final = f"SELECT {_ABOUT.format(table='expected_open')} + {_ABOUT.format(table='incoming_open')} AS rows"
 
 
@@ -110,6 +111,11 @@ class MatchRunStore:
     async def open_rows(self, *, counted: int) -> int:
         """Tell how much is open on both sides, which is the most that a run reads: beyond ``counted``, about."""
         row = await fetch_one(self._connection, _OPEN_ROWS, {"counted": counted})
+        return int(row["rows"]) if row is not None else 0
+
+    async def items_open(self, *, counted: int) -> int:
+        """Tell how many items are open: beyond ``counted``, about."""
+        row = await fetch_one(self._connection, _ITEMS, {"counted": counted})
         return int(row["rows"]) if row is not None else 0
 
     async def stored_rows(self, *, most: int) -> int:

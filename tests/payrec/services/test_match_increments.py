@@ -251,6 +251,39 @@ async def bulk(world: World, path: str, items: list[dict[str, Any]]) -> None:
     assert {result["status"] for result in answer.json()["results"]} == {201}, answer.text
 
 
+@pytest.mark.parametrize("paid", [{"amount": "109.00", "currency": "USD"}, {"amount": "100.00", "currency": "EUR"}])
+async def test_another_currency_is_decided_as_among_everything(
+    world: World, paid: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.rate("EUR", "USD", "1.09")
+    await world.rate("EUR", "USD", "7.00", date="2026-01-10")
+    await many_items(world)
+    await world.expect("100.00", reference="INV-2026-777", externalId="abroad")
+    await world.run()
+    await world.receive(**paid, remittance="INV-2026-777", bookingDate="2026-03-12", externalId="line")
+
+    monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", NEVER)
+    whole, _ = await decided(world, {}, few=False)
+    monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", 4)
+    part, reached = await decided(world, {}, few=True)
+    assert (part, part["count"]) == (whole, 1)
+    assert reached.items_open is not None
+    assert reached.expected.height < reached.items_open
+
+
+async def test_beyond_what_is_counted_it_is_told_about_how_many_items_are_open(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await many_items(world)
+    await world.run()
+    await world.receive("7.00")
+    monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", 4)
+    monkeypatch.setattr(match_increments, "ITEMS_COUNTED_MAX", 10)
+    _, snapshot = await decided(world, {}, few=True)
+    # Nobody has looked at the table yet, so all are counted; never are there told to be fewer than were seen.
+    assert snapshot.items_open == 43
+
+
 async def test_what_goes_beyond_a_budget_is_read_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(12):
         await world.expect(counterpartyAccount="DE1")

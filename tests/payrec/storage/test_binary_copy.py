@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import polars as pl
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from payrec.embedded.postgres import EmbeddedPostgres
-from payrec.storage import binary_reading
+from payrec.storage import binary_copy, binary_reading
 from payrec.storage.binary_copy import encoded, ids_from
 from payrec.storage.binary_reading import decoded
 from payrec.storage.database import Connection
@@ -22,6 +23,8 @@ from support.copied import HEADER, TRAILER
 from support.postgres import TEMPLATE
 
 pytestmark = pytest.mark.anyio
+
+T = TypeVar("T", pl.DataFrame, bytes)
 
 READ: Final = {
     "id": pl.Binary(),
@@ -80,16 +83,33 @@ ROWS: Final = st.lists(
 )
 
 
+def either_way(made: Callable[[], T]) -> T:
+    """Return what is made value by value, and see that by columns it is the same."""
+    few = made()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (binary_copy, binary_reading):
+            patch.setattr(module, "ROWS_FEW", 0)
+        many = made()
+    if isinstance(few, pl.DataFrame):
+        assert few.schema == many.schema
+        assert few.equals(many)
+    else:
+        assert few == many
+    return few
+
+
 async def round_trip(connection: Connection, rows: list[dict[str, Any]]) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """Write rows, and return them as they are read, and as the database's own text has them."""
     frame = pl.DataFrame(rows, schema=WRITTEN).with_row_index("number")
+    written = either_way(lambda: encoded(frame, json=["said"]))
     await connection.execute(b"TRUNCATE sample")
     columns = ", ".join(f'"{name}"' for name in frame.columns)
-    await copy_in(connection, f"COPY sample ({columns}) FROM STDIN (FORMAT BINARY)", encoded(frame, json=["said"]))
+    await copy_in(connection, f"COPY sample ({columns}) FROM STDIN (FORMAT BINARY)", written)
     for number, row in enumerate(rows):
         await connection.execute("UPDATE sample SET keys = %s WHERE number = %s", (row["keys"], number))
     query = f"COPY (SELECT {', '.join(READ)} FROM sample ORDER BY number) TO STDOUT (FORMAT BINARY)"  # noqa: S608 - our own names
-    found = decoded(await copy_out_rows(connection, query), READ)
+    copied = await copy_out_rows(connection, query)
+    found = either_way(lambda: decoded(copied, READ))
     return found, await fetch_all(connection, "SELECT *, said::text AS said FROM sample ORDER BY number")
 
 
@@ -124,6 +144,7 @@ async def test_what_is_written_is_read_again_and_the_database_understands_it(
 
 async def test_many_rows_are_read_block_by_block(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binary_reading, "_ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(binary_reading, "ROWS_FEW", 0)
     query = """
         COPY (
             SELECT n, CASE WHEN n % 4 > 0 THEN n END, repeat('x', n % 9), array_fill(n::bigint, ARRAY[n % 5])

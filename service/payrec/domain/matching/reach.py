@@ -9,8 +9,8 @@ found leads on.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, field, fields
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 import polars as pl
@@ -41,53 +41,45 @@ class TooFarError(Exception):
     """What is reached leads on and on: reading everything costs less."""
 
 
-def no_keys() -> pl.Series:
-    """Return no keys."""
-    return pl.Series(dtype=pl.Int64)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Keys of open items, each once: those with any of them are wanted."""
+    """Keys of open items: those with any of them are wanted."""
 
-    names: pl.Series = field(default_factory=no_keys)
+    names: frozenset[int] = frozenset()
     """By which a line may name an item: its reference, its end-to-end id or its group id."""
-    accounts: pl.Series = field(default_factory=no_keys)
-    payers: pl.Series = field(default_factory=no_keys)
+    accounts: frozenset[int] = frozenset()
+    payers: frozenset[int] = frozenset()
     """Keys of the counterparties' names."""
-    amounts: pl.Series = field(default_factory=no_keys)
+    amounts: frozenset[int] = frozenset()
     """Minor units that are open, whatever the currency. Of these items are told PRICED_COLUMNS alone."""
     ids: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Binary))
     """Of the items themselves."""
-    credits: pl.Series = field(default_factory=no_keys)
+    credits: frozenset[int] = frozenset()
     """Names, as above, of items that bring money in."""
-    debits: pl.Series = field(default_factory=no_keys)
+    debits: frozenset[int] = frozenset()
 
-    def keys(self) -> dict[str, pl.Series]:
+    def keys(self) -> dict[str, frozenset[int]]:
         """Return the keys by what they are, without those of which there are none."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: keys for name, keys in named.items() if keys.len()}
+        named = {name: getattr(self, name) for name in ("names", "accounts", "payers", "credits", "debits")}
+        return {name: keys for name, keys in named.items() if keys}
 
 
-def _distinct(*keys: pl.Series) -> pl.Series:
-    return pl.concat([no_keys(), *(found.rename("") for found in keys)]).drop_nulls().unique()
-
-
-def _without(keys: pl.Series, asked: pl.Series) -> pl.Series:
-    return keys.filter(~keys.is_in(asked.implode()))
+def _distinct(*keys: Iterable[int | None]) -> frozenset[int]:
+    # Plain numbers: of a line or two, a column takes longer to be made than to be looked at.
+    return frozenset(key for found in keys for key in found if key is not None)
 
 
 class _Asked:
     """Keys that were asked for, so that none is asked for twice."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, pl.Series] = {}
+        self._keys: dict[str, frozenset[int]] = {}
 
-    def new(self, name: str, *keys: pl.Series) -> pl.Series:
+    def new(self, name: str, *keys: Iterable[int | None]) -> frozenset[int]:
         """Return those of the keys that were not asked for by this name, and count them as asked for."""
-        before = self._keys.get(name, no_keys())
-        found = _without(_distinct(*keys), before)
-        self._keys[name] = pl.concat([before, found])
+        before = self._keys.get(name, frozenset())
+        found = _distinct(*keys) - before
+        self._keys[name] = before | found
         return found
 
 
@@ -122,22 +114,24 @@ def reached(
     frames = [found]
     while True:
         accounts, payers = (asked.new(name, found[name]) for name in PARTIES)
-        if accounts.is_empty() and payers.is_empty():
+        if not (accounts or payers):
             break
         left = _less(left)
         found = yield Wanted(accounts=accounts, payers=payers)
         frames.append(found)
     amounts = _distinct(lines["amount_minor"])
-    if amounts.len():
+    if amounts:
         priced = (yield Wanted(amounts=amounts)).join(_each_once(frames), on=_ID, how="anti")
-        frames.append((yield Wanted(ids=_counting(priced, lines, names)[_ID])))
+        wanted = _counting(priced, lines, names)[_ID] if priced.height else priced[_ID]
+        if wanted.len():
+            frames.append((yield Wanted(ids=wanted)))
     if undecided is not None:
         frames.append(undecided)
     items = fresh = _each_once(frames)
     while True:
         # The other direction's items of the same name, and then what else has a name of those.
         credits_, debits = (asked.new(f"of {direction}", _proving(fresh, -direction)) for direction in (1, -1))
-        if credits_.is_empty() and debits.is_empty():
+        if not (credits_ or debits):
             return items
         left = _less(left)
         found = yield Wanted(credits=credits_, debits=debits)
@@ -182,11 +176,16 @@ def _less(left: int) -> int:
 
 
 def _each_once(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames).unique(_ID, keep="first", maintain_order=True)
+    filled = [frame for frame in frames if frame.height]
+    return pl.concat(filled).unique(_ID, keep="first", maintain_order=True) if filled else frames[0]
 
 
-def _proving(items: pl.DataFrame, direction: int) -> pl.Series:
+def _proving(items: pl.DataFrame, direction: int) -> frozenset[int]:
     """Return what names items of a direction and could prove something."""
-    named = items.filter(pl.col("direction") == direction)
-    keys = _distinct(*(named[name] for name in NAMES))
-    return keys.filter((keys & 1) == 1)
+    columns = (items[name] for name in NAMES)
+    return frozenset(
+        key
+        for found in columns
+        for key, its in zip(found, items["direction"], strict=True)
+        if key is not None and key & 1 and its == direction
+    )

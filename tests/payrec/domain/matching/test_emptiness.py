@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from payrec.domain.matching.emptiness import of_none
+from payrec.domain.matching.emptiness import of_none, of_none_by
 
 ONE = pl.DataFrame({"e": [1]}, schema={"e": pl.UInt32})
 OTHER = pl.DataFrame({"e": [1], "rule": [0]}, schema={"e": pl.UInt32, "rule": pl.Int64})
@@ -31,3 +31,13 @@ def test_another_type_is_another_kind() -> None:
     same = of_none(lambda rows: rows)
     assert same(ONE.clear()).schema == {"e": pl.UInt32}
     assert same(ONE.clear().cast(pl.Int64)).schema == {"e": pl.Int64}
+
+
+def test_what_else_is_said_makes_another_kind() -> None:
+    @of_none_by(lambda name: name)
+    def named(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+        return rows.with_columns(pl.lit(0).alias(name))
+
+    for name in ("one", "other", "one"):
+        assert named(ONE.clear(), name).columns == ["e", name]
+        assert named(ONE, name).rows() == [(1, 0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import polars as pl
 import pytest
@@ -44,10 +44,10 @@ RULES = (
 def answer(items: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
     """Look up as the database does."""
 
-    def has(column: str, keys: pl.Series) -> pl.Expr:
-        return pl.col(column).is_in(keys.implode()).fill_null(value=False)
+    def has(column: str, keys: Iterable[object]) -> pl.Expr:
+        return pl.col(column).is_in(pl.Series(list(keys), dtype=items[column].dtype).implode()).fill_null(value=False)
 
-    if wanted.amounts.len():
+    if wanted.amounts:
         return items.filter(has("amount_minor", wanted.amounts)).select(PRICED_COLUMNS)
     found = [
         has("transaction_id", wanted.ids),
