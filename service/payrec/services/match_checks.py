@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.matching.blind_proof import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.digits import is_alike
 from payrec.domain.matching.keys import ExpectedKeys, IncomingKeys, expected_keys, incoming_keys, is_proving
 from payrec.domain.matching.rules import (
@@ -195,7 +196,7 @@ def confidence(row: Row, levels: Mapping[str, Level]) -> Check:
     threshold = row["threshold_milli"]
     certified = threshold is not None and row["score"] >= threshold
     pair = group is GroupLevel.UNKNOWN
-    least, most = _of_pair(levels, status, certified=certified) if pair else _of_group(group, status)
+    least, most = _of_pair(levels, status, certified=certified) if pair else _of_group(group, status, row)
     faults = []
     if not least <= stored <= most:
         told = most.name.lower() if least is most else f"at most {most.name.lower()}"
@@ -232,10 +233,13 @@ _EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel
 _SEARCHED: Final = frozenset({GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_SOME_INSTALMENTS, GroupLevel.BY_QUOTES})
 
 
-def _of_group(level: GroupLevel, status: Uniqueness) -> tuple[Confidence, Confidence]:
+def _of_group(level: GroupLevel, status: Uniqueness, row: Row) -> tuple[Confidence, Confidence]:
     """Return the least and the greatest confidence of a group."""
     if status is Uniqueness.AMBIGUOUS:
         return Confidence.LOW, Confidence.LOW
+    if level in PROVABLE and status is Uniqueness.UNIQUE and _beyond_chance(row):
+        # What else its counterparty owes is not kept, and may have made it less.
+        return Confidence.LOW, Confidence.HIGH
     if not level.proves and level not in _SEARCHED:
         # Nobody named the set: whatever else is known of it, it is never more than this.
         return Confidence.LOW, Confidence.MEDIUM
@@ -245,9 +249,16 @@ def _of_group(level: GroupLevel, status: Uniqueness) -> tuple[Confidence, Confid
     return found, found
 
 
+def _beyond_chance(row: Row) -> bool:
+    """Tell whether the record of how a group was found says that its sum is none that chance makes."""
+    chance = (row["proof"] or {}).get("coincidencesPpm")
+    return isinstance(chance, int) and chance <= PROVED_PPM_MAX
+
+
 def _acceptable(levels: Mapping[str, Level], stored: Confidence) -> bool:
     group = GroupLevel(levels["group"])
-    enough = stored >= Confidence.HIGH if group is GroupLevel.UNKNOWN else group.proves and stored is Confidence.EXACT
+    alone = group is GroupLevel.UNKNOWN or group in PROVABLE
+    enough = stored >= Confidence.HIGH if alone else group.proves and stored is Confidence.EXACT
     return enough and levels["amount"] in _EQUAL and levels["line"] == LineLevel.BOOKED
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.matching.blind_proof import PROVABLE
 from payrec.domain.matching.rules import (
     BLIND_COINCIDENCES_PPM_MAX,
     GROUP_LEGS_MAX,
@@ -87,7 +88,9 @@ def proof(row: Row, level: GroupLevel) -> Check:
     if row["uniqueness"] == Uniqueness.UNIQUE.name.lower() and level in HYPOTHESES and row["candidates"] != sets:
         faults.append(f"nothing else claimed its rows, so {sets} candidates; stored are {row['candidates']}")
     chance = record.get("coincidencesPpm")
-    if chance is not None and (level in HYPOTHESES or chance > BLIND_COINCIDENCES_PPM_MAX):
+    # Equal parts are proposed whatever chance makes of them, where all say who pays.
+    most = chance if level in PROVABLE else BLIND_COINCIDENCES_PPM_MAX
+    if chance is not None and (level in HYPOTHESES or chance > most):
         faults.append(f"{chance} in a million such sets were to be expected by chance, which no proposal of it has")
     told = HYPOTHESES.get(level, "a set that nobody named is the payment")
     among = "named" if chance is None else f"open, {chance} in a million to be expected by chance"

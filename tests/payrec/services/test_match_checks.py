@@ -90,6 +90,23 @@ def test_whatever_the_engine_proposes_has_the_score_the_confidence_and_the_proof
         assert [check.detail for check in checks if not check.holds] == []
 
 
+@pytest.mark.parametrize(("chance", "holds"), [(10, True), (1_000, True), (1_001, False), (None, False)])
+def test_equal_parts_are_accepted_only_where_chance_makes_no_such_sum(chance: int | None, *, holds: bool) -> None:
+    iban = "DE89370400440532013000"
+    lines = [Line(f"x{at}", amount=50_003 + at, iban=iban, day=20_600 + 12 * at) for at in range(2)]
+    [match] = run(
+        [Item("e", amount=100_007, iban=iban)],
+        lines,
+        MatchingRules(auto_accept=True, auto_accept_min_confidence="high"),
+    ).matches
+    assert match.auto
+    row = stored(match)
+    row["proof"]["coincidencesPpm"] = chance
+    levels, _ = levels_of(row)
+    assert confidence(row, levels).holds == holds
+    assert proof(row, GroupLevel.BY_EQUAL_PARTS).holds
+
+
 def _fields(row: Item | Line) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__dataclass_fields__}
 

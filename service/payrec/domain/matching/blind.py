@@ -3,7 +3,7 @@
 Few items have very many sums, so an exact one says little by itself. Only structured sets are tried (runs in due order,
 runs without one or two, pairs and triples of few, equal parts), all of them within stated bounds; what is found counts
 with how many sets were tried, and how many of those were to be expected to have the amount by chance. None of it is
-ever accepted without a person.
+ever accepted without a person, but for equal parts that ``blind_proof`` finds proved.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import polars as pl
 
 from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, outside, parties, roundness, sets
 from payrec.domain.matching.blind_parts import parts
+from payrec.domain.matching.blind_proof import proved
 from payrec.domain.matching.blind_sums import sums
 from payrec.domain.matching.block import Candidates, with_code
 from payrec.domain.matching.columns import Sides, shaped
@@ -161,7 +162,7 @@ def _rivals(groups: pl.DataFrame, legs: pl.DataFrame) -> tuple[pl.DataFrame, pl.
 
 
 def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.DataFrame:
-    """Add what the rivals leave: ``status``, ``confidence`` and the probability. Nothing is ever ``auto``."""
+    """Add what the rivals leave: ``status``, ``confidence`` and the probability. Nothing is ``auto`` yet."""
     rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
     status = standing(pl.col("g").is_in(tied.implode()) | pl.col("twin"), unique=rivalry == 0)
     unnamed = pl.col("group_level") == GroupLevel.BY_UNNAMED_PARTS.value
@@ -182,6 +183,15 @@ def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.
             .otherwise(Confidence.LOW.value)
             .cast(pl.Int8),
         )
+    )
+
+
+def _accepted(groups: pl.DataFrame, proofs: pl.Series) -> pl.DataFrame:
+    """Raise the confidence of the groups that are proved, which need no person where so much is enough."""
+    is_proved = pl.col("g").is_in(proofs.implode())
+    return groups.with_columns(
+        confidence=pl.when(is_proved).then(Confidence.HIGH.value).otherwise("confidence").cast(pl.Int8),
+        auto=is_proved & (pl.col("least") <= Confidence.HIGH.value) & ~pl.col("pending"),
     )
 
 
@@ -216,5 +226,6 @@ def blind(sides: Sides, busy: Taken, found: Candidates, refused: pl.DataFrame, r
     lost, tied = free(groups, legs, "tier")
     shared, instead = _rivals(groups, legs)
     groups = _decided(groups, shared, tied)
+    groups = _accepted(groups, proved(groups, legs, sides, found))
     findings = pl.concat([findings, given_up(groups, legs, lost)])
     return chosen(groups.filter(~pl.col("g").is_in(lost.implode())), legs, instead, findings)

@@ -86,13 +86,20 @@ def _told(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coincidences_ppm(sets: pl.DataFrame, near: pl.DataFrame, found: Parties) -> pl.DataFrame:
-    """Add ``coincidences_ppm`` where a line does not say who pays: how many such were to be expected by chance.
+    """Add ``coincidences_ppm``: how many such were to be expected by chance.
 
-    That is how many of those have an amount of as many digits and as round, for each such amount that there is.
+    Where a line does not say who pays, that is how many of those have an amount of as many digits and as round, for
+    each such amount that there is.
     """
+    # Where all say who pays: that one of the party's items has the amount of all lines together.
+    among = found.lines.select("party", among="n").unique("party")
+    values = (pl.col("amount") // roundness(pl.col("amount"))).clip(lower_bound=1)
+    sets = sets.join(among, on="party", how="left", maintain_order="left").with_columns(
+        by_sum=pl.col("among") * PARTS_PER_MILLION // values
+    )
     strange = near.filter(~pl.col("named")).join(sets, on=_SET, how="semi")
     if strange.is_empty():
-        return sets.with_columns(coincidences_ppm=pl.lit(None, dtype=pl.Int64))
+        return sets.with_columns(coincidences_ppm="by_sum")
     about = _told(found.unnamed).group_by("part", "digits", "unit").agg(about=pl.len().cast(pl.Int64))
     width, unit = 9 * pl.lit(10, dtype=pl.Int64).pow(pl.col("digits") - 1), pl.col("unit")
     rounder = pl.when(unit.is_in(ROUND[::2])).then(unit * 5).otherwise(unit * 2)
@@ -103,7 +110,9 @@ def _coincidences_ppm(sets: pl.DataFrame, near: pl.DataFrame, found: Parties) ->
         .group_by(_SET)
         .agg(coincidences_ppm=(pl.col("about") * PARTS_PER_MILLION // amounts).max())
     )
-    return sets.join(chance, on=_SET, how="left", maintain_order="left")
+    return sets.join(chance, on=_SET, how="left", maintain_order="left").with_columns(
+        coincidences_ppm=pl.when("strange").then("coincidences_ppm").otherwise("by_sum")
+    )
 
 
 def parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -124,7 +133,7 @@ def parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[
     enough = sets.filter(pl.col("lines") >= pl.col("k")).with_columns(tried=pl.len().over("party"))
     exact = (pl.col("lines") == pl.col("k")) & (pl.col("total") == pl.col("amount")) & (pl.col("apart") < pl.col("k"))
     whole = _coincidences_ppm(enough.filter(exact).sort(_SET), near, found)
-    said = pl.col("coincidences_ppm").fill_null(0) <= BLIND_COINCIDENCES_PPM_MAX
+    said = ~pl.col("strange") | (pl.col("coincidences_ppm").fill_null(0) <= BLIND_COINCIDENCES_PPM_MAX)
     level = pl.when("strange").then(GroupLevel.BY_UNNAMED_PARTS.value).otherwise(GroupLevel.BY_EQUAL_PARTS.value)
     # An item that may be of several parties has the same parts in each of them, or nobody knows which are its own.
     ways = whole.unique(["e", "members"], keep="first", maintain_order=True)

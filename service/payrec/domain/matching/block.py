@@ -54,6 +54,8 @@ class Candidates:
     """Items and lines that name more than the budget allows to look at."""
     repeated: pl.Series
     """Items beside which the same counterparty, by name or by account, has others of the same amount."""
+    siblings: pl.Series
+    """Of those that a line nearly quotes, items beside which the same counterparty has others that are called alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +331,7 @@ def candidates(sides: Sides, rules: MatchingRules) -> Candidates:
         ).unique(),
         capped_lines=pl.concat([capped, dropped["row"], *(found.capped_lines for found in joins)]).unique(),
         repeated=_repeated(sides.expected),
+        siblings=empty,
     )
 
 

@@ -255,6 +255,15 @@ def standing(ambiguous: pl.Expr, *, unique: pl.Expr) -> pl.Expr:
     )
 
 
+def _told_apart(found: Candidates) -> pl.Expr:
+    """Tell of pairs whether the line tells the item apart from others of its counterparty and amount.
+
+    It does so by a reference that is quoted in part or with a digit mistaken, where none of the others is called alike.
+    """
+    near = pl.col("reference_level") == ReferenceLevel.NEAR.value
+    return near & pl.col("payer") & ~pl.col("e").is_in(found.siblings.implode())
+
+
 @of_none
 def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held: Taken) -> pl.DataFrame:
     """Let the pairs without a fault compete, of which those that touch a ``held`` row are not chosen.
@@ -269,7 +278,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     ambiguous = pl.col("tied") | pl.col("twin")
     # An item may name the payer by account and another by name, or be due when it is no rival: who has several items of
     # one amount open does not tell by the amount which one is paid.
-    again = ~proof & pl.col("e").is_in(found.repeated.implode())
+    again = ~proof & pl.col("e").is_in(found.repeated.implode()) & ~_told_apart(found)
     unique = pl.when(proof).then(pl.col("proof_rivals") == 0).otherwise((pl.col("text_rivals") == 0) & ~again)
     sure = pl.col("equal") & unique & ~pl.col("unbounded")
     safe = acceptable(sure)

@@ -167,6 +167,7 @@ def told_by_legs(
             pl.col("pending").any(),
             pl.col("least").max(),
             pl.col("twin").any(),
+            pl.col("payer").all(),
             pl.col("leg_minor").sum().alias("amount_minor"),
             pl.min("e", "i"),
             pl.col("e").n_unique().alias("items"),

@@ -19,9 +19,15 @@ from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.digits import DIGITS_MAX, comes_near
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, EndToEndLevel, ReferenceLevel
 
+PARTIES: Final = ("account_key", "name_key")
+"""What items of one counterparty have in common."""
+
 _TAIL: Final = 1_000
 _HEAD: Final = 10_000
 """What is changed in one place leaves either the last three digits as they are, or what stands before the last four."""
+
+_IN_A_ROW: Final = 100
+"""Less than what lies between two numbers that are not of one row, which only the last two digits tell apart."""
 
 _KEYS: Final = ("row", "salt", "amount_minor")
 
@@ -118,4 +124,32 @@ def with_near(found: Candidates, sides: Sides) -> Candidates:
     # Whatever else is known of how the line quotes the item is more than this.
     quoted = found.pairs.filter(pl.col("reference") > 0)
     near = near.join(quoted, on=["e", "i"], how="anti")
-    return replace(found, pairs=distinct(pl.concat([found.pairs, near])))
+    pairs = distinct(pl.concat([found.pairs, near]))
+    return replace(found, pairs=pairs, siblings=_siblings(near["e"], sides.expected))
+
+
+def _siblings(nearly: pl.Series, items: pl.DataFrame) -> pl.Series:
+    """Return those of the ``nearly`` quoted items beside which their counterparty has one that is called alike.
+
+    Whoever quotes such a one in full nearly quotes the other, or they are numbered in a row: then there are more of
+    them than are open, and a digit that is mistaken does not tell which of them is meant.
+    """
+    asked = items.drop_nulls("reference_digits")
+    ours = asked.filter(pl.col("row").is_in(nearly.implode())).with_columns(quoted_digits="reference_digits")
+    factor = pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)
+    digits = asked.select("row", "reference_digits")
+    found = []
+    for name in PARTIES:
+        party = pl.col(name) ^ pl.col("salt")
+        its = asked.join(ours.select(name, "salt").drop_nulls().unique(), on=[name, "salt"], how="semi")
+        of_items, of_ours = (
+            pl.concat([rows.select("row", key=party * factor + half) for half in halves]).drop_nulls().unique()
+            for rows, halves in ((its, _ASKED), (ours, _QUOTED))
+        )
+        joined = equal_pairs(of_items, of_ours, items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX)
+        others = joined.pairs.filter(pl.col("e") != pl.col("i")).unique()
+        both = others.join(digits.rename({"row": "e"}), on="e").join(ours.select("quoted_digits", i="row"), on="i")
+        one, other = both["reference_digits"].to_numpy(), both["quoted_digits"].to_numpy()
+        near = alike(one, other) | (np.abs(one - other) < _IN_A_ROW)
+        found += [both.filter(pl.Series(near, dtype=pl.Boolean))["i"], joined.crowded_lines]
+    return pl.concat(found).unique()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,9 +110,33 @@ def test_what_only_looks_like_it_says_nothing(text: str) -> None:
 def test_of_equal_items_of_one_payer_the_one_is_meant_that_is_nearly_quoted() -> None:
     references = [f"INV-2026-{417_123 + 3_456 * at:07d}" for at in range(6)]
     items = [Item(f"e{at}", reference=reference, name="Bolt") for at, reference in enumerate(references)]
-    match = only(run(items, [Line("i", text=f"Invoice {references[4][:-1]}", name="Bolt")], AUTO))
+    line = Line("i", text=f"Invoice {references[4][:-1]}", name="Bolt")
+    match = only(run(items, [line], AUTO))
     assert match.item == "e4"
-    # Who has several of one amount open may have meant another one.
+    assert sure(match) == (Confidence.HIGH, Uniqueness.UNIQUE, True)
+    # Who does not say who he is may mean another payer altogether.
+    assert sure(only(run(items, [replace(line, name=None)], AUTO))) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+
+
+@pytest.mark.parametrize("other", ["INV-2026-0417124", "INV-2026-0417199", "INV-2026-0417023", "INV-2026-0517123"])
+def test_who_is_asked_by_numbers_in_a_row_may_have_meant_one_that_is_not_there(other: str) -> None:
+    items = [
+        Item("e", reference=REFERENCE, name="Bolt"),
+        Item("same", reference="INV-2026-5000000", name="Bolt"),
+        Item("row", reference=other, amount=77_700, name="Bolt"),
+    ]
+    line = Line("i", text="INV-2026-4017123", name="Bolt")
+    match = run(items, [line], AUTO).pairs["e", "i"]
+    assert sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    # Somebody else's are not of that row.
+    items[2] = replace(items[2], name="Ada")
+    assert sure(run(items, [line], AUTO).pairs["e", "i"]) == (Confidence.HIGH, Uniqueness.UNIQUE, True)
+
+
+def test_a_row_of_more_than_is_compared_is_one_all_the_same() -> None:
+    row = [Item(f"o{at}", reference=f"INV-2026-04{at:02d}123", amount=50_000 + at, name="Bolt") for at in range(30)]
+    items = [Item("same", reference="INV-2026-5000000", name="Bolt"), *row, Item("e", reference=REFERENCE, name="Bolt")]
+    match = run(items, [Line("i", text="INV-2026-417123", name="Bolt")], AUTO).pairs["e", "i"]
     assert sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
 
 
