@@ -65,6 +65,20 @@ async def test_what_changed_since_it_was_read_is_not_proposed(world: World, monk
     assert [x["id"] for x in told] == [m["id"] for m in await world.matches()]
 
 
+async def test_of_what_changed_since_it_was_read_nothing_is_allocated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.set(autoAccept=True)
+    for number in (1, 2):
+        await world.expect(reference=f"INV-2026-00{number}", externalId=f"E{number}")
+        await world.receive(remittance=f"INV-2026-00{number}")
+    change = "UPDATE expected_open SET revision = 2 WHERE transaction_id = (SELECT id FROM expected_transaction WHERE "
+    between_read_and_commit(monkeypatch, lambda: world.sql(change + "external_id = 'E1')"))
+    assert (await world.run())["counts"]["autoAccepted"] == 1
+    query = "SELECT e.external_id AS id FROM allocation a JOIN expected_transaction e ON e.id = a.transaction_id"
+    assert await world.sql(query) == [{"id": "E2"}]
+
+
 async def test_what_was_accepted_since_it_was_read_is_not_accepted_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
