@@ -1,25 +1,28 @@
 """What a page weighs, and whether it holds still: bytes, requests, scripts in the way, what is kept, the layout.
 
-Time is not asserted: it is of the machine. The pages are those of the router table, so a new one is looked at as well.
+Axe looks at each. Time is not asserted: it is of the machine. The pages are those of the router table, so a new one is
+looked at as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from payrec.console.rendering import StaticFiles
 from payrec.constants.console import GZIP_BYTES_MIN
-from support.books import keep_books
 from support.browser import ConsoleWorld, opened, sign_in
+from support.console_places import address_of, keep_places
 from support.console_routes import DOWNLOADS, ENTERED, console_paths
-from support.statements import IBAN, camt, message
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Response
 
 pytestmark = pytest.mark.anyio
+
+Axe = Callable[[Any], Awaitable[None]]
 
 BYTES_MAX: Final = 200_000
 """On the wire, when all that a page asks for by itself is there."""
@@ -82,30 +85,7 @@ AT_REST: Final = """async () => {
 @pytest.fixture(scope="module")
 async def places(console_world: ConsoleWorld) -> dict[str, str]:
     """Fill acme's production, and return what stands for the parameters of addresses."""
-    acme = console_world.acme
-    await keep_books(acme)
-    for content in (message(camt(0, 100, 0)), message(camt(300, 450, 8))):
-        answer = await acme.post("/incoming-transactions/upload", None, files={"file": ("statement.xml", content)})
-        assert answer.status_code == 201, answer.text
-
-    async def first(path: str) -> str:
-        return str((await acme.get(path)).json()["data"][0]["id"])
-
-    return {
-        "environment": "production",
-        "match_id": await first("/matches?status=accepted"),
-        "import_id": await first("/imports"),
-        "account_id": await first(f"/accounts?identifier={IBAN}"),
-        "side": "incoming",
-        "incoming": await first("/incoming-transactions?status=unmatched"),
-        "expected": await first("/expected-transactions"),
-    }
-
-
-def address_of(route: str, places: dict[str, str]) -> str:
-    """Return where a page is."""
-    side = "expected" if "/expected/" in route else "incoming"
-    return route.format(**places, transaction_id=places[side]) + QUERIES.get(route, "")
+    return await keep_places(console_world.acme)
 
 
 def test_every_page_is_looked_at() -> None:
@@ -113,8 +93,8 @@ def test_every_page_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("route", PAGES)
-async def test_a_page_is_light_and_holds_still(
-    browser: Browser, console_world: ConsoleWorld, places: dict[str, str], route: str
+async def test_a_page_is_light_holds_still_and_is_for_everybody(
+    browser: Browser, console_world: ConsoleWorld, places: dict[str, str], route: str, axe: Axe
 ) -> None:
     async with opened(browser, console_world.base_url) as window:
         if route.startswith(ENTERED):
@@ -127,7 +107,7 @@ async def test_a_page_is_light_and_holds_still(
         sent: list[float] = []
         wire.on("Network.loadingFinished", lambda told: sent.append(told["encodedDataLength"]))
         await wire.send("Network.enable")
-        answer = await page.goto(address_of(route, places))
+        answer = await page.goto(address_of(route, places) + QUERIES.get(route, ""))
         assert answer is not None
         assert answer.status == 200
         requests = len(answers)
@@ -138,6 +118,7 @@ async def test_a_page_is_light_and_holds_still(
         assert sum(sent) <= BYTES_MAX
         assert await page.evaluate("window.shifted") <= SHIFT_MAX
         await check_kept(answers)
+        await axe(page)
 
 
 async def check_kept(answers: list[Response]) -> None:
