@@ -1,6 +1,7 @@
 // The page of what is open: choosing on both sides and matching by hand, candidates, more rows, and setting aside.
 import { announce, counted, filled, money, text } from "./console.js";
 import { isLate, whoMatched } from "./decided.js";
+import { moreRows, rowsOf } from "./more_rows.js";
 import { exchange, gap, matchOf, rateOf, sums, worth } from "./manual_match.js";
 import { change, fragment, isRefusal, place } from "./rest.js";
 import { SetAside } from "./set_aside.js";
@@ -230,7 +231,7 @@ async function undoLast() {
   }
 }
 
-// Candidates and more rows ------------------------------------------------------------------------------------------
+// Candidates ---------------------------------------------------------------------------------------------------------
 
 async function toggleCandidates(link) {
   const row = link.closest(".line");
@@ -254,48 +255,13 @@ async function toggleCandidates(link) {
   }
 }
 
-async function more(link) {
-  const side = link.dataset.more;
-  if (link.getAttribute("aria-disabled") === "true") return;
-  const hadFocus = link === document.activeElement;
-  link.setAttribute("aria-disabled", "true");
-  link.textContent = text("loading", page);
-  try {
-    const holder = document.createElement("div");
-    place(holder, await fragment(link.pathname + link.search));
-    const list = holder.querySelector(`[data-list="${side}"]`);
-    const next = holder.querySelector(`[data-more="${side}"]`);
-    const rows = rowsOf(list);
-    for (const row of rows) ready(row);
-    page.querySelector(`[data-list="${side}"]`).append(...list.children);
-    if (hadFocus) focusRow(rows[0]);
-    if (next) link.parentElement.replaceChildren(next);
-    else link.parentElement.remove();
-    watch(next);
-  } catch (problem) {
-    link.textContent = text("again", page);
-    link.removeAttribute("aria-disabled");
-    announce(problem.detail || problem.title || text("failed", page), { isAlert: true });
-  }
-}
-
-const seen = new IntersectionObserver((entries) => {
-  for (const entry of entries) if (entry.isIntersecting) more(entry.target);
-}, { rootMargin: "9999999px 0px 400px" });
-
-/**
- * Load more when the end of a list comes near, but not before somebody has scrolled at all. The end of the shorter list
- * may be above all that is in sight.
- */
-function watch(link) {
-  if (link && page.dataset.scrolled) seen.observe(link);
-}
-
 function ready(row) {
   for (const button of row.querySelectorAll("[data-set-aside]")) button.hidden = false;
   const box = row.querySelector(".line-choice");
   if (box) box.checked = chosen.has(row.dataset.id);
 }
+
+const more = moreRows(page, { ready, focusRow });
 
 // Setting aside -----------------------------------------------------------------------------------------------------
 
@@ -318,10 +284,6 @@ function chosenLines() {
 
 function focusRow(row) {
   (row?.querySelector(".line-choice") ?? row?.querySelector(".line-main"))?.focus();
-}
-
-function rowsOf(list) {
-  return list ? [...list.querySelectorAll(".lines > .line")] : [];
 }
 
 /** Go to the row above or below, or to the one beside on the other side. */
@@ -372,10 +334,6 @@ page.addEventListener("click", (event) => {
   }
 });
 document.addEventListener("keydown", onKey);
-window.addEventListener("scroll", () => {
-  page.dataset.scrolled = "1";
-  for (const link of page.querySelectorAll("[data-more]")) watch(link);
-}, { once: true, passive: true });
 bar?.addEventListener("submit", match);
 bar?.addEventListener("input", () => {
   noFaults();
