@@ -62,6 +62,16 @@ async def test_a_session_that_is_over_loses_nothing(
     assert await dialog.is_hidden()
 
 
+async def test_what_is_looked_for_beside_asks_nobody_to_sign_in(page: Page, queue: Queue) -> None:
+    """The dialog would have the keys of whoever is typing."""
+    await queue.propose(*amounts(2))
+    await page.route("**/choices", lambda route: route.fulfill(status=401, json={"code": "expired_credentials"}))
+    async with page.expect_response("**/choices"):
+        await opens(page)
+    await page.get_by_text("What else would fit could not be loaded.").wait_for()
+    assert await page.locator("#session-over").is_hidden()
+
+
 AGAIN: Final = {
     "matched_by_hand": ("#fault-match", "#match-send"),
     "set_aside": ("#fault-aside", "#aside-form [type=submit]"),

@@ -40,9 +40,13 @@ export async function rest(method, path, { body, headers = {}, idempotencyKey, s
   return { status: response.status, headers: response.headers, body: await parsed(response) };
 }
 
-/** Return the HTML text of a fragment that the console itself serves; `path` begins with /console/. */
-export async function fragment(path, { signal, answerMs = ANSWER_MS, attempts = ATTEMPTS_MAX } = {}) {
-  const response = await insistently(path, { method: "GET", headers: {} }, { signal, answerMs, attempts });
+/**
+ * Return the HTML text of a fragment that the console itself serves; `path` begins with /console/. What is asked for
+ * `inBackground` asks nobody to sign in again: somebody may be typing.
+ */
+export async function fragment(path, { signal, answerMs = ANSWER_MS, attempts = ATTEMPTS_MAX, inBackground = false } = {}) {
+  const options = { method: "GET", headers: {} };
+  const response = await insistently(path, options, { signal, answerMs, attempts, inBackground });
   return response.text();
 }
 
@@ -110,7 +114,7 @@ export function isRefusal({ status, code }) {
   return status >= 400 && status < 500 && status !== 401 && code !== "idempotency_in_progress";
 }
 
-async function insistently(url, options, { signal, answerMs, attempts }) {
+async function insistently(url, options, { signal, answerMs, attempts, inBackground = false }) {
   let wasLost = false;
   for (let attempt = 1; ; attempt += 1) {
     let response = null;
@@ -134,7 +138,7 @@ async function insistently(url, options, { signal, answerMs, attempts }) {
       wasLost = false;
       if (response.ok) return response;
       const problem = await problemOf(response);
-      if (response.status === 401) {
+      if (response.status === 401 && !inBackground) {
         await sessionIsBack();
         continue;
       }

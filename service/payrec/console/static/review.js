@@ -39,11 +39,15 @@ function beside(row, step) {
 const article = () => item.querySelector("article");
 
 /** Return the HTML of a fragment of a match, asked for once as long as it is new. */
-function load(path, signal) {
+function load(path, { signal, inBackground = false } = {}) {
   const known = kept.get(path);
-  if (known && performance.now() - known.at < KEPT_MS) return known.html;
-  const html = fragment(path, { signal });
-  const found = { at: performance.now(), html, text: null };
+  if (known && performance.now() - known.at < KEPT_MS) {
+    // Who waits for it is asked to sign in again, as who looks ahead is not.
+    const again = (problem) => { if (problem.status === 401) return load(path); throw problem; };
+    return known.inBackground && !inBackground ? known.html.catch(again) : known.html;
+  }
+  const html = fragment(path, { signal, inBackground });
+  const found = { at: performance.now(), html, text: null, inBackground };
   html.then((text) => { found.text = text; }, () => kept.delete(path));
   kept.set(path, found);
   if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value);
@@ -124,7 +128,7 @@ async function stay(id) {
     const next = beside(rowOf(id), 1);
     if (!next) return;
     await pause(STAYS_MS, signal);
-    await load(choicesPath(next.dataset.id), signal);
+    await load(choicesPath(next.dataset.id), { signal, inBackground: true });
   } catch {
     // It is looked for again when that match is shown.
   }
@@ -140,7 +144,7 @@ async function showChoices(id, signal) {
   const holder = item.querySelector("[data-choices]");
   if (!holder || holder.dataset.isThere) return;
   try {
-    const html = await load(choicesPath(id), signal);
+    const html = await load(choicesPath(id), { signal, inBackground: true });
     signal.throwIfAborted();
     place(holder, html);
     holder.dataset.isThere = "yes";
@@ -154,7 +158,7 @@ async function ahead() {
   const next = [];
   const row = showing && rowOf(showing);
   for (let at = row ? beside(row, 1) : first(); at && next.length < AHEAD; at = beside(at, 1)) next.push(at);
-  await Promise.allSettled(next.map((one) => load(itemPath(one.dataset.id))));
+  await Promise.allSettled(next.map((one) => load(itemPath(one.dataset.id), { inBackground: true })));
   if (next.length < AHEAD) await more();
 }
 
