@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.matching.blind_proof import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.digits import is_alike
 from payrec.domain.matching.keys import ExpectedKeys, IncomingKeys, expected_keys, incoming_keys, is_proving
+from payrec.domain.matching.provable import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     ENGINE_VERSION,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.matching.blind_proof import PROVABLE
+from payrec.domain.matching.provable import PROVABLE
 from payrec.domain.matching.rules import (
     BLIND_COINCIDENCES_PPM_MAX,
     GROUP_LEGS_MAX,

@@ -16,23 +16,16 @@ import polars as pl
 from payrec.domain.matching.blind_parties import roundness
 from payrec.domain.matching.block import Candidates, keyed
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.provable import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     CLOSE_EARLY_DAYS,
     PARTS_PER_MILLION,
-    GroupLevel,
     LineLevel,
     PartyLevel,
     Uniqueness,
 )
 from payrec.domain.matching.score import span
-
-PROVABLE: Final = frozenset({GroupLevel.BY_EQUAL_PARTS})
-"""Sets that may be accepted by their sum, though nobody named them. Runs are none: where one item is missing and the
-next has its amount, they sum up as well."""
-
-PROVED_PPM_MAX: Final = 1_000
-"""Sets, in millionths, that were to be expected to have the amount by chance, where a set is proved by it."""
 
 _PARTY: Final = ("account_key", "name_key")
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.domain.matching.blind_proof import PROVED_PPM_MAX
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     BLIND_CLAIMS_MAX,
@@ -253,58 +252,6 @@ def test_equal_parts_of_an_item(amounts: tuple[int, ...]) -> None:
     group = only(run(items_of(sum(amounts)), parts(*amounts), AUTO))
     assert (level(group), group.kind, sure(group)) == (GroupLevel.BY_EQUAL_PARTS, MatchKind.MANY_TO_ONE, PROVED)
     assert len(group.legs) == len(amounts)
-
-
-def test_equal_parts_are_accepted_where_high_is_enough() -> None:
-    group = only(run(items_of(100_007), parts(50_003, 50_004), MatchingRules(auto_accept=True)))
-    assert sure(group) == (Confidence.HIGH, Uniqueness.UNIQUE, False)
-    outcome = run(items_of(100_007), parts(50_003, 50_004), AUTO)
-    [expected] = outcome.proposals.matches["coincidences_ppm"]
-    assert 0 < expected <= PROVED_PPM_MAX
-
-
-def of_payer(*amounts: int) -> list[Item]:
-    """Return further items, due so far away that no line may pay them."""
-    return [
-        Item(f"f{at}", amount=amount, iban=IBAN, name="Ada Ltd", due=20_900 + at, reference=f"INV-8{at:04d}")
-        for at, amount in enumerate(amounts)
-    ]
-
-
-def test_equal_parts_of_a_round_item_prove_nothing() -> None:
-    assert sure(only(run(items_of(100_000), parts(50_000, 50_000), AUTO))) == MEDIUM
-
-
-def test_equal_parts_that_begin_late_prove_nothing() -> None:
-    lines = [replace(line, day=(line.day or 0) + 5) for line in parts(50_003, 50_004)]
-    assert sure(only(run(items_of(100_007), lines, AUTO))) == MEDIUM
-
-
-def test_who_owes_the_amount_of_a_part_or_of_the_whole_again_proves_nothing_by_parts() -> None:
-    for beside, wanted in (((50_003,), MEDIUM), ((100_007,), MEDIUM), ((50_005,), PROVED)):
-        [group] = run([*items_of(100_007), *of_payer(*beside)], parts(50_003, 50_004), AUTO).groups
-        assert sure(group) == wanted
-
-
-def test_who_charges_by_the_piece_proves_nothing_by_parts() -> None:
-    """Three times one price may be three missing items of one piece, as well as one of three."""
-    lines = parts(49_999, 49_999, 49_999)
-    for beside, wanted in (((99_998, 349_993), MEDIUM), ((99_998, 349_994), PROVED)):
-        [group] = run([*items_of(149_997), *of_payer(*beside)], lines, AUTO).groups
-        assert sure(group) == wanted
-
-
-def test_equal_parts_of_somebody_who_is_called_otherwise_prove_nothing() -> None:
-    lines = parts(50_003, 50_004)
-    assert sure(only(run(items_of(100_007), [replace(lines[0], name="Bolt"), lines[1]], AUTO))) == MEDIUM
-
-
-def test_a_run_proves_nothing_because_one_that_is_missing_may_be_replaced() -> None:
-    """The payer means the second of four, which is not there; the fifth has its amount, and so there is a run again."""
-    items = items_of(*AMOUNTS[:4], AMOUNTS[1])
-    line = paying(items, 0, 1, 2, 3)
-    group = only(run([items[0], *items[2:]], [line], AUTO))
-    assert (level(group), sure(group)) == (GroupLevel.BY_RUN, MEDIUM)
 
 
 @pytest.mark.parametrize(
