@@ -20,30 +20,14 @@ from payrec.domain.matching.rules import (
     BLIND_SEARCH_ITEMS_MAX,
     Confidence,
     GroupLevel,
-    MatchingRules,
     MatchKind,
     Reason,
     Uniqueness,
 )
+from support.blind_sets import AMOUNTS, AUTO, IBAN, MEDIUM, items_of, parts, paying
 from support.matching_frames import Item, Line, level, only, run, sure
 
-AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
-IBAN = "DE89370400440532013000"
-AMOUNTS = (102_347, 58_813, 215_909, 77_401, 131_117, 46_229, 98_893, 164_051)
-"""Such that no other set of few has the sum of a run."""
-MEDIUM = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
 PROVED = (Confidence.HIGH, Uniqueness.UNIQUE, True)
-
-
-def items_of(*amounts: int, iban: str | None = IBAN, name: str | None = "Ada Ltd") -> list[Item]:
-    return [
-        Item(f"e{at}", amount=amount, iban=iban, name=name, due=20_590 + at, reference=f"INV-7{at:04d}")
-        for at, amount in enumerate(amounts)
-    ]
-
-
-def paying(items: list[Item], *members: int, id: str = "x") -> Line:  # noqa: A002 - as the field is called
-    return Line(id, amount=sum(items[at].amount for at in members), iban=IBAN)
 
 
 def names(*members: int) -> frozenset[str]:
@@ -241,10 +225,6 @@ def test_too_many_items_or_lines_say_so() -> None:
     assert not outcome.matches
     assert outcome.lines["x"][0] is Reason.BUDGET_EXHAUSTED
     assert run(few, [paying(few, 1, 2, 3), *lines[1:]], AUTO).matches
-
-
-def parts(*amounts: int) -> list[Line]:
-    return [Line(f"x{at}", amount=amount, iban=IBAN, day=20_600 + 12 * at) for at, amount in enumerate(amounts)]
 
 
 @pytest.mark.parametrize("amounts", [(50_003, 50_004), (33_335, 33_335, 33_337), (33_336, 33_336, 33_335)])

@@ -6,29 +6,10 @@ from dataclasses import replace
 
 from payrec.domain.matching.provable import PROVED_PPM_MAX
 from payrec.domain.matching.rules import Confidence, GroupLevel, MatchingRules, Uniqueness
-from support.matching_frames import Item, Line, level, only, run, sure
+from support.blind_sets import AMOUNTS, AUTO, IBAN, MEDIUM, items_of, parts, paying
+from support.matching_frames import Item, level, only, run, sure
 
-AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
-IBAN = "DE89370400440532013000"
-AMOUNTS = (102_347, 58_813, 215_909, 77_401)
-"""Such that no other set of few has the sum of a run."""
-MEDIUM = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
 PROVED = (Confidence.HIGH, Uniqueness.UNIQUE, True)
-
-
-def items_of(*amounts: int, iban: str | None = IBAN, name: str | None = "Ada Ltd") -> list[Item]:
-    return [
-        Item(f"e{at}", amount=amount, iban=iban, name=name, due=20_590 + at, reference=f"INV-7{at:04d}")
-        for at, amount in enumerate(amounts)
-    ]
-
-
-def paying(items: list[Item], *members: int, id: str = "x") -> Line:  # noqa: A002 - as the field is called
-    return Line(id, amount=sum(items[at].amount for at in members), iban=IBAN)
-
-
-def parts(*amounts: int) -> list[Line]:
-    return [Line(f"x{at}", amount=amount, iban=IBAN, day=20_600 + 12 * at) for at, amount in enumerate(amounts)]
 
 
 def test_equal_parts_are_accepted_where_high_is_enough() -> None:
