@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, get_args
+from uuid import UUID
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import Response
@@ -17,10 +18,13 @@ from payrec.handlers.context import Context, RequestContext, ResourceId, query_o
 from payrec.models.audit_log import AuditLogQuery
 from payrec.models.common import Date
 from payrec.models.forms import FormQuery
-from payrec.models.matches import MatchQuery
+from payrec.models.matches import MatchPublic, MatchQuery
 
 MATCHES_SHOWN: Final = 20
 """Matches on the page of a transaction, the newest."""
+
+LEGS_SHOWN: Final = 10
+"""Of each of them, what it joins the transaction with."""
 
 RECORDS_SHOWN: Final = 50
 """Audit records on it, the newest."""
@@ -62,16 +66,41 @@ async def _around(context: RequestContext, query: DetailQuery, of_row: MatchQuer
     wanted = of_row.model_copy(update={"as_of": _instant(context, query)})
     records = await context.factory.create_audit_log_service().page(context.caller, log)
     matches = await context.factory.create_match_service().page(context.caller, wanted)
+    others = {match.id: _others(match, row_id) for match in matches.data}
+    shown = [one for found in others.values() for one in found[:LEGS_SHOWN]]
+    rows = await context.factory.create_search_service().named(
+        context.caller,
+        lines={other for kind, other in shown if kind == "incoming"},
+        items={other for kind, other in shown if kind == "expected"},
+    )
     waits = (match for match in matches.data if match.status in get_args(QueueStatus))
     actors = [record.actor for record in records.data] + [match.decided_by for match in matches.data]
     return {
         "query": query,
         "matches": matches,
+        "others": others,
+        "legs_shown": LEGS_SHOWN,
+        "rows": {**rows.lines, **rows.items},
         "waiting": next(waits, None) if query.on is None else None,
         "names": await context.factory.create_actor_name_service().names(context.caller, actors),
         "records": [(record, _told(record.before), _told(record.after)) for record in records.data],
         "has_more_records": records.has_more,
     }
+
+
+def _others(match: MatchPublic, row_id: UUID | None) -> list[tuple[str, UUID]]:
+    """Return the kinds and ids of what a match joins a transaction with, leg by leg."""
+    found = []
+    for leg in match.legs:
+        ends = [
+            ("expected", leg.expected_transaction_id),
+            ("expected", leg.contra_expected_transaction_id),
+            ("incoming", leg.incoming_transaction_id),
+            ("incoming", leg.contra_incoming_transaction_id),
+        ]
+        if row_id in {end for _, end in ends}:
+            found += [(kind, end) for kind, end in ends if end is not None and end != row_id]
+    return found
 
 
 def _told(members: Mapping[str, Any] | None) -> str | None:

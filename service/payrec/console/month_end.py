@@ -127,7 +127,10 @@ async def lines(context: Context, account_id: ResourceId, query: PartLines) -> R
     cut_off = query.cut_off or month_ends(_today(context))[0]
     wanted = query.model_copy(update={"cut_off": cut_off})
     found = await service.lines(context.caller, account_id, wanted)
+    ids = [line.incoming_transaction_id for line in found.data]
+    rows = (await context.factory.create_search_service().named(context.caller, lines=ids)).lines
     values: dict[str, Any] = {"query": wanted, "cut_off": cut_off, "lines": found, "parts": (*PARTS, "pending")}
+    values["rows"] = rows
     return page(context, "month_end_lines.html", account=account, **values)
 
 

@@ -113,7 +113,11 @@ async def candidates(context: Context, side: Side, transaction_id: ResourceId) -
     service = context.factory.create_match_candidate_service()
     of_side = service.of_incoming if side == "incoming" else service.of_expected
     found = (await while_asked(context, of_side(context.caller, transaction_id))).data
-    lines, items = await service.joined(context.caller, found)
+    lines, items = await context.factory.create_search_service().named(
+        context.caller,
+        lines={candidate.incoming_transaction_id for candidate in found if side == "expected"},
+        items={candidate.expected_transaction_id for candidate in found if side == "incoming"},
+    )
     rows = (
         [(candidate, items[candidate.expected_transaction_id]) for candidate in found]
         if side == "incoming"

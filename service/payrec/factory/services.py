@@ -275,7 +275,8 @@ class Factory(BaseFactory):
 
     def create_review_service(self) -> ReviewService:
         """Make what tells a person what is next to decide."""
-        return ReviewService(work=self._work, candidates=self.create_match_candidate_service())
+        candidates = self.create_match_candidate_service()
+        return ReviewService(work=self._work, candidates=candidates, search=self.create_search_service())
 
     def create_actor_name_service(self) -> ActorNameService:
         """Make what says who somebody is."""

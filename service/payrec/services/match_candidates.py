@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final
 from uuid import UUID
@@ -11,18 +10,12 @@ from payrec.domain.caller import Caller
 from payrec.domain.matching import explain
 from payrec.domain.matching.nearest import NEAREST_LOOKED_AT_MAX, Candidate, nearest
 from payrec.domain.matching.pair import Item, Line
-from payrec.domain.scope import today
 from payrec.errors import NotFoundError
-from payrec.models.expected_transactions import ExpectedTransactionPublic
-from payrec.models.incoming_transactions import IncomingTransactionPublic
 from payrec.models.match_candidates import MatchCandidateList, MatchCandidatePublic
-from payrec.services import expected_rows, incoming_transactions
 from payrec.services.match_rendering import evidence_of
 from payrec.services.matching_rules import tenant_rules
 from payrec.services.validation import identifier
 from payrec.services.work import Work
-from payrec.storage.expected_transactions import ExpectedTransactionStore
-from payrec.storage.incoming_transactions import IncomingTransactionStore
 from payrec.storage.match_candidates import MatchCandidateStore
 from payrec.storage.matches import MatchStore
 
@@ -53,21 +46,6 @@ class MatchCandidateService:
         NotFoundError
         """
         return await self._nearest(caller, "incoming", transaction_id)
-
-    async def joined(
-        self, caller: Caller, candidates: Sequence[MatchCandidatePublic]
-    ) -> tuple[dict[UUID, IncomingTransactionPublic], dict[UUID, ExpectedTransactionPublic]]:
-        """Return the incoming and the expected transactions that candidates would join, by their ids."""
-        day = today(caller.tenant, self._work.clock.now())
-        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-            lines = await IncomingTransactionStore(connection).many([c.incoming_transaction_id for c in candidates])
-            items = await ExpectedTransactionStore(connection).many(
-                [c.expected_transaction_id for c in candidates], today=day
-            )
-        return (
-            {row["id"]: incoming_transactions.public_of(row) for row in lines},
-            {row["id"]: expected_rows.public_of(row) for row in items},
-        )
 
     async def _nearest(self, caller: Caller, side: str, transaction_id: str) -> MatchCandidateList:
         centre = identifier(transaction_id)

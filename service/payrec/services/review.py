@@ -23,6 +23,7 @@ from payrec.services.match_candidates import MatchCandidateService
 from payrec.services.match_ends import ENDS, side_of
 from payrec.services.match_rendering import rendered
 from payrec.services.matching_rules import tenant_rules
+from payrec.services.search import SearchService
 from payrec.services.validation import identifier
 from payrec.services.work import Work
 from payrec.storage.allocations import Side
@@ -110,9 +111,10 @@ class WaitingMatch:
 class ReviewService:
     """Reads what waits for a person in the caller's tenant environment."""
 
-    def __init__(self, *, work: Work, candidates: MatchCandidateService) -> None:
+    def __init__(self, *, work: Work, candidates: MatchCandidateService, search: SearchService) -> None:
         self._work = work
         self._candidates = candidates
+        self._search = search
 
     async def queue(self, caller: Caller, query: QueueQuery) -> Queue:
         """Return a page of the queue. A match that is not there any more still says where the page begins.
@@ -201,7 +203,11 @@ class ReviewService:
             found += (await self._candidates.of_expected(caller, str(item.id))).data
         others = [c for c in found if not {c.expected_transaction_id, c.incoming_transaction_id} <= own]
         others = sorted(others, key=lambda c: -c.score)[:CHOICES_MAX]
-        lines, items = await self._candidates.joined(caller, others)
+        lines, items = await self._search.named(
+            caller,
+            lines={c.incoming_transaction_id for c in others},
+            items={c.expected_transaction_id for c in others},
+        )
         return [
             Choice(
                 candidate=c,

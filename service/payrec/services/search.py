@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple, get_args
 from uuid import UUID
 
 from payrec.constants.search import SEARCH_RESULTS_MAX, SEARCH_ROWS_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.scope import today
 from payrec.domain.search import Sought
+from payrec.models.expected_transactions import ExpectedTransactionPublic
+from payrec.models.incoming_transactions import IncomingTransactionPublic
 from payrec.models.search import Found, FoundKind, ImportFound, MatchFound, SearchQuery, SearchResults
 from payrec.services import expected_rows, incoming_transactions
 from payrec.services.work import Work
@@ -21,6 +24,13 @@ KINDS: Final[tuple[FoundKind, ...]] = get_args(FoundKind)
 
 _WITH_AMOUNTS: Final[tuple[FoundKind, ...]] = ("incoming", "expected")
 """Kinds that are found by their amounts; a match is found with what it joins."""
+
+
+class Named(NamedTuple):
+    """Transactions by their ids; those that are gone are missing."""
+
+    lines: dict[UUID, IncomingTransactionPublic]
+    items: dict[UUID, ExpectedTransactionPublic]
 
 
 class SearchService:
@@ -37,6 +47,17 @@ class SearchService:
                 if await store.exists(kind, found):
                     return kind
         return None
+
+    async def named(self, caller: Caller, *, lines: Collection[UUID] = (), items: Collection[UUID] = ()) -> Named:
+        """Return the incoming transactions ``lines`` and the expected ones ``items``, as they are now."""
+        day = today(caller.tenant, self._work.clock.now())
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            incoming = await IncomingTransactionStore(connection).many(list(lines)) if lines else []
+            expected = await ExpectedTransactionStore(connection).many(list(items), today=day) if items else []
+        return Named(
+            lines={row["id"]: incoming_transactions.public_of(row) for row in incoming},
+            items={row["id"]: expected_rows.public_of(row) for row in expected},
+        )
 
     async def search(self, caller: Caller, query: SearchQuery, wanted: Sought) -> SearchResults:
         """Return the first results of each kind, or those of one kind before an id.

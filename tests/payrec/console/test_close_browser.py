@@ -103,3 +103,6 @@ async def test_march_is_closed_by_keyboard_alone(page: Page, console_world: Cons
     # What is printed is black on white, however the system is set.
     await shot(page, "month-end-print", schemes=("light",))
     assert await page.get_by_role("row", name="Classified 3 lines -6.70").is_visible()
+    await page.emulate_media(media="screen")
+    await page.get_by_role("row", name="Classified 3 lines -6.70").get_by_role("link").click()
+    await page.get_by_role("row", name="Mar 31, 2026 no name Porto -0.70 EUR").wait_for()

@@ -67,6 +67,11 @@ async def test_a_bank_s_file_is_looked_at_and_uploaded_by_mouse(
     assert path.name in text
     assert len((await console_world.rest("GET", "/imports")).json()["data"]) == before + 1
     await axe(page)
+    await shot(page, "import")
+    await page.goto(f"{page.url}/lines")
+    assert await page.locator("tbody tr").count() > 0
+    await axe(page)
+    await shot(page, "import-lines")
     await page.goto(PAGE)
     await axe(page)
     await shot(page, "imports")

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 PAGE = "/console/production/month-end"
 CUT_OFF = "2026-03-31"
 OTHER = "GB33BUKB20201555555555"
+SETTLED = "FR7630006000011234567890189"
 
 Axe = Callable[[Any], Awaitable[None]]
 Shot = Callable[..., Awaitable[None]]
@@ -59,6 +60,7 @@ async def test_each_account_is_told_with_its_difference_and_leads_to_its_lines(
     await page.get_by_role("link", name="Open", exact=True).wait_for()
     assert await page.locator("tbody tr").count() == 2
     await axe(page)
+    await shot(page, "month-end-lines")
 
 
 async def test_a_slow_account_is_told_for_itself_and_asked_for_again(
@@ -151,6 +153,35 @@ async def test_who_may_only_read_is_offered_nothing(browser: Browser, console_wo
         assert await seen.get_by_role("button", name="Lock").count() == 0
         assert await seen.get_by_role("button", name="Reopen").count() == 0
         await axe(seen)
+
+
+async def test_an_account_with_nothing_open_is_one_line_and_whole_on_paper(
+    page: Page, console_world: ConsoleWorld, axe: Axe
+) -> None:
+    files = {"file": ("statement.xml", message(camt(0, 700, 29, account=SETTLED)))}
+    assert (await console_world.acme.post("/incoming-transactions/upload", None, files=files)).status_code == 201
+    [line] = (await console_world.rest("GET", "/incoming-transactions?account=" + SETTLED)).json()["data"]
+    ignored = await console_world.acme.post(f"/incoming-transactions/{line['id']}/ignore", {"reason": "a test"})
+    assert ignored.status_code == 200, ignored.text
+    await page.goto(f"{PAGE}?cutOff={CUT_OFF}")
+    settled = page.get_by_role("article", name=SETTLED)
+    await settled.get_by_text("agrees with the bank, nothing open").wait_for()
+    difference = settled.get_by_role("row", name="Difference to the bank 0.00 EUR")
+    assert await difference.is_hidden()
+    # What has lines is told, what has none is named beneath it; another account is whole from the start.
+    await page.get_by_role("article", name=IBAN).get_by_role("row", name="No lines: Matched, Returned").wait_for()
+    await axe(page)
+    await settled.locator("summary").focus()
+    await page.keyboard.press("Enter")
+    await difference.wait_for()
+    assert await settled.get_by_role("row", name="Ignored 1 line 7.00").is_visible()
+    assert await settled.locator("tr", has_text="Returned").first.is_hidden()
+    await page.keyboard.press("Enter")
+    await difference.wait_for(state="hidden")
+    await page.emulate_media(media="print")
+    assert await settled.locator("tr", has_text="Difference to the bank").bounding_box() is not None
+    assert await settled.locator("tr", has_text="Returned").first.is_visible()
+    assert await settled.locator("summary").is_hidden()
 
 
 async def test_on_paper_there_are_statements_and_nothing_to_press(page: Page) -> None:

@@ -72,7 +72,10 @@ async def test_an_amount_is_found_as_germany_writes_it_by_keyboard_alone(
         await shot(page, "incoming")
         await follow(page, f"/console/production/expected/{item}")
         assert "1.237,00\u00a0EUR" in await page.inner_text("main")
+        # What it is matched with is told by day and name.
+        assert await page.get_by_role("link", name="12.03.2026 Müller & Söhne KG").count() == 1
         await axe(page)
+        await shot(page, "expected")
 
 
 async def follow(page: Page, href: str) -> None:
