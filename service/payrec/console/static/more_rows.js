@@ -57,17 +57,17 @@ export function moreRows(page, { ready, focusRow }) {
 let appended = Promise.resolve();
 
 /**
- * Append pages of rows to a list, ten rows in a frame and after what is under way on the other side: to lay out two
+ * Append pages of rows to a list, five rows in a frame and after what is under way on the other side: to lay out two
  * pages at once, where they are in sight, would hold everything up.
  */
 function append(list, pages) {
   appended = appended.then(async () => {
     for (const rows of [...pages]) {
-      const tens = [...rows.children];
+      const fives = [...rows.children];
       rows.replaceChildren();
-      for (const ten of tens) {
+      for (const five of fives) {
         await new Promise(requestAnimationFrame);
-        rows.append(ten);
+        rows.append(five);
         if (!rows.isConnected) list.append(rows);
       }
     }
