@@ -116,17 +116,23 @@ class Highlights:
                     self._add(item, field, 0, len(text), mark)
 
     def _words(self, items: Sequence[Said], lines: Sequence[Said]) -> None:
-        """Mark the words that names have in common; the whole names where they differ."""
+        """Mark the words that names have in common; where they differ, those that only one side has."""
         mark = self._marks.get("name")
         if mark is None:
             return
-        for own, others in ((items, lines), (lines, items)):
-            known = _words_of(other.counterparty_name for other in others)
-            for row in own:
-                text = row.counterparty_name or ""
-                for word in _WORD.finditer(text[:REMITTANCE_LENGTH_MAX]):
-                    if not mark.speaks_for or _is_of(word[0], known):
-                        self._add(row, "counterparty_name", word.start(), word.end(), mark)
+        words = [
+            (row, word, _is_of(word[0], known))
+            for own, others in ((items, lines), (lines, items))
+            for known in [_words_of(other.counterparty_name for other in others)]
+            for row in own
+            for word in _WORD.finditer((row.counterparty_name or "")[:REMITTANCE_LENGTH_MAX])
+        ]
+        # Names may differ in nothing but what is no word.
+        # A legal form is no word of a name as names are compared.
+        apart = [(row, w, c) for row, w, c in words if not c and _is_of(w[0], _words_of([row.counterparty_name]))]
+        shown = [found for found in words if found[2]] if mark.speaks_for else apart or words
+        for row, word, _ in shown:
+            self._add(row, "counterparty_name", word.start(), word.end(), mark)
 
     def _accounts(self, items: Sequence[Said], lines: Sequence[Said]) -> None:
         mark = self._marks.get("account")

@@ -26,6 +26,8 @@ async def test_the_documentation_asks_nobody_else(
     async with opened(browser, service.base_url) as window:
         page = await window.new_page()
         page.on("request", lambda request: asked.add(urlsplit(request.url)._replace(path="", query="").geturl()))
+        # The whole document is drawn when a part of it is unfolded, which takes a while on busy cores.
+        page.set_default_timeout(60_000)
         await page.goto("/api/docs")
         row = page.locator(".opblock", has_text="/api/health").first
         await row.get_by_role("button").first.click()

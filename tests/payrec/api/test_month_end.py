@@ -20,7 +20,7 @@ ENVIRONMENTS = ("production", "staging", "development", "test")
 FILES = ("invoices.jsonl", "stripe.csv", "bank.xml", "returns.xml")
 FEW = (FILES, ("stripe.csv", "returns.xml", "bank.xml", "invoices.jsonl"))
 """As a clerk would do it, and with all that takes money back before what it was paid for."""
-ORDERS = list(itertools.permutations(FILES)) if int(os.environ.get("PAYREC_STATE_STEPS", "1000")) > 1000 else FEW
+ORDERS = list(itertools.permutations(FILES)) if int(os.environ.get("PAYREC_STATE_STEPS", "1000")) > 5000 else FEW
 RULES = [
     {
         "name": name,

@@ -104,7 +104,7 @@ def test_each_item_of_a_group_is_found_by_its_own_number() -> None:
     assert found.mark("date") is None
 
 
-def test_words_that_names_share_are_marked_and_names_that_differ_as_a_whole() -> None:
+def test_words_that_names_share_are_marked_or_those_that_only_one_has() -> None:
     item, line = Row(uuid4(), counterparty_name="Müller Logistik GmbH"), Row(uuid4(), counterparty_name="MUELLER LOG.")
     alike = Highlights([Seen("name", 2)], items=[item], lines=[line])
     assert marked(alike, item, "counterparty_name") == [("Müller", "1"), ("Logistik", "1")]
@@ -114,6 +114,14 @@ def test_words_that_names_share_are_marked_and_names_that_differ_as_a_whole() ->
     [part, *_] = apart.parts(item, "counterparty_name")
     assert part.mark is not None
     assert not part.mark.speaks_for
+    # What both have speaks for nothing there, and neither does a legal form.
+    item, line = (
+        Row(uuid4(), counterparty_name="Dirk Leunig GmbH"),
+        Row(uuid4(), counterparty_name="Dirk Leunig 70 Zeichen"),
+    )
+    apart = Highlights([Seen("name", -2)], items=[item], lines=[line])
+    assert marked(apart, item, "counterparty_name") == []
+    assert [text for text, _ in marked(apart, line, "counterparty_name")] == ["70", "Zeichen"]
 
 
 def test_accounts_are_the_same_whatever_their_blanks() -> None:
