@@ -19,6 +19,7 @@ from payrec.storage.binary_rows import (
     FIRST_MICROSECOND,
     HEADER,
     ID_BYTES,
+    INTEGER_BYTES,
     JSON_VERSION,
     LENGTH_BYTES,
     NULL,
@@ -34,13 +35,7 @@ _ROWS_AT_ONCE: Final = 16_384
 """Rows that are written together: their bytes stay in the processor's cache from column to column."""
 
 _ARRAY_HEADER: Final = [("dimensions", ">i4"), ("nulls", ">i4"), ("type", ">i4"), ("size", ">i4"), ("first", ">i4")]
-INTEGERS: Final[Mapping[pl.DataType, str]] = {
-    pl.Int8(): ">i2",
-    pl.Int16(): ">i2",
-    pl.Int32(): ">i4",
-    pl.UInt32(): ">i4",
-    pl.Int64(): ">i8",
-}
+INTEGERS: Final[Mapping[pl.DataType, str]] = {kind: f">i{size}" for kind, size in INTEGER_BYTES.items()}
 
 _SHAPES_MAX: Final = 2**31
 """Combinations of lengths beyond which those that there are are numbered anew, so that numbers do not overflow."""
