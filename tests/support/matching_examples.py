@@ -264,6 +264,14 @@ EXAMPLES = (
         ),
     ),
     Example(
+        key="by_proved_parts",
+        expected=({"amount": "1000.07", "reference": "INV-2026-1052", **BOLT},),
+        incoming=(
+            {"amount": "500.03", "bookingDate": "2026-03-11", "remittance": "first half", **BOLT},
+            {"amount": "500.04", "bookingDate": "2026-04-10", "remittance": "second half", **BOLT},
+        ),
+    ),
+    Example(
         key="by_unnamed_parts",
         expected=({"amount": "300.10", "reference": "INV-2026-1051", **BOLT},),
         incoming=(
