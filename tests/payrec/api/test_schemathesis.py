@@ -20,7 +20,7 @@ from support.service import Service
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES = int(os.environ.get("PAYREC_SCHEMA_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("PAYREC_SCHEMA_EXAMPLES", "10"))
 WALK_SECONDS = float(os.environ.get("PAYREC_WALK_SECONDS", "8"))
 DESCRIBED = [route for route in ROUTES if route.in_schema]
 
