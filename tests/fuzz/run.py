@@ -84,15 +84,17 @@ def _fuzzed(target: Target, given: argparse.Namespace) -> bool:
         told = ran.stderr.decode(errors="replace").splitlines()
         summary = next((line for line in reversed(told) if line.startswith("Done ")), "")
         found = "" if ran.returncode == 0 else " FINDING"
-        sys.stdout.write(f"{name}: {summary} {len(list(new.iterdir()))} new cases{found}\n")
+        lines = [f"{name}: {summary} {len(list(new.iterdir()))} new cases{found}"]
         if ran.returncode:
-            sys.stdout.write("\n".join([*ran.stdout.decode(errors="replace").splitlines(), *told][-60:]) + "\n")
+            lines += [*ran.stdout.decode(errors="replace").splitlines(), *told][-60:]
             for path in set(given.findings.glob(f"{name}-*")) - before:
-                sys.stdout.write(f"{path}: {base64.b64encode(path.read_bytes()).decode()}\n")
+                lines.append(f"{path}: {base64.b64encode(path.read_bytes()).decode()}")
         elif given.keep:
             merged.mkdir()
             _child(target, "-merge=1", str(merged), str(target.corpus), str(new))
             _replace(target.corpus, merged)
+        # At once, because others write meanwhile.
+        sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
     return ran.returncode == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, NamedTuple, get_args
 from uuid import UUID
 
 from fastapi import APIRouter, Depends
@@ -28,6 +28,15 @@ LEGS_SHOWN: Final = 10
 
 RECORDS_SHOWN: Final = 50
 """Audit records on it, the newest."""
+
+
+class _Joined(NamedTuple):
+    """The other transaction of a leg, and what the leg takes of the one that is shown."""
+
+    kind: str
+    id: UUID
+    share_minor: int
+    share_currency: str
 
 
 class DetailQuery(FormQuery):
@@ -66,19 +75,19 @@ async def _around(context: RequestContext, query: DetailQuery, of_row: MatchQuer
     wanted = of_row.model_copy(update={"as_of": _instant(context, query)})
     records = await context.factory.create_audit_log_service().page(context.caller, log)
     matches = await context.factory.create_match_service().page(context.caller, wanted)
-    others = {match.id: _others(match, row_id) for match in matches.data}
-    shown = [one for found in others.values() for one in found[:LEGS_SHOWN]]
+    joined = {match.id: _joined(match, row_id) for match in matches.data}
+    shown = [one for found in joined.values() for one in found[:LEGS_SHOWN]]
     rows = await context.factory.create_search_service().named(
         context.caller,
-        lines={other for kind, other in shown if kind == "incoming"},
-        items={other for kind, other in shown if kind == "expected"},
+        lines={one.id for one in shown if one.kind == "incoming"},
+        items={one.id for one in shown if one.kind == "expected"},
     )
     waits = (match for match in matches.data if match.status in get_args(QueueStatus))
     actors = [record.actor for record in records.data] + [match.decided_by for match in matches.data]
     return {
         "query": query,
         "matches": matches,
-        "others": others,
+        "joined": joined,
         "legs_shown": LEGS_SHOWN,
         "rows": {**rows.lines, **rows.items},
         "waiting": next(waits, None) if query.on is None else None,
@@ -88,8 +97,8 @@ async def _around(context: RequestContext, query: DetailQuery, of_row: MatchQuer
     }
 
 
-def _others(match: MatchPublic, row_id: UUID | None) -> list[tuple[str, UUID]]:
-    """Return the kinds and ids of what a match joins a transaction with, leg by leg."""
+def _joined(match: MatchPublic, row_id: UUID | None) -> list[_Joined]:
+    """Return what a match joins a transaction with, leg by leg."""
     found = []
     for leg in match.legs:
         ends = [
@@ -98,8 +107,11 @@ def _others(match: MatchPublic, row_id: UUID | None) -> list[tuple[str, UUID]]:
             ("incoming", leg.incoming_transaction_id),
             ("incoming", leg.contra_incoming_transaction_id),
         ]
-        if row_id in {end for _, end in ends}:
-            found += [(kind, end) for kind, end in ends if end is not None and end != row_id]
+        if row_id not in {end for _, end in ends}:
+            continue
+        is_settled = row_id in {leg.expected_transaction_id, leg.contra_incoming_transaction_id}
+        share = (leg.settled_minor, leg.settled_currency) if is_settled else (leg.amount_minor, match.currency)
+        found += [_Joined(kind, end, *share) for kind, end in ends if end is not None and end != row_id]
     return found
 
 

@@ -120,18 +120,20 @@ class Highlights:
         mark = self._marks.get("name")
         if mark is None:
             return
-        words = [
-            (row, word, _is_of(word[0], known))
-            for own, others in ((items, lines), (lines, items))
-            for known in [_words_of(other.counterparty_name for other in others)]
-            for row in own
-            for word in _WORD.finditer((row.counterparty_name or "")[:REMITTANCE_LENGTH_MAX])
-        ]
+        shared, apart, words = [], [], []
+        for own, others in ((items, lines), (lines, items)):
+            known = _words_of(other.counterparty_name for other in others)
+            for row in own:
+                # A legal form is no word of a name as names are compared.
+                compared = _words_of([row.counterparty_name])
+                for word in _WORD.finditer((row.counterparty_name or "")[:REMITTANCE_LENGTH_MAX]):
+                    words.append((row, word))
+                    if _is_of(word[0], known):
+                        shared.append((row, word))
+                    elif _is_of(word[0], compared):
+                        apart.append((row, word))
         # Names may differ in nothing but what is no word.
-        # A legal form is no word of a name as names are compared.
-        apart = [(row, w, c) for row, w, c in words if not c and _is_of(w[0], _words_of([row.counterparty_name]))]
-        shown = [found for found in words if found[2]] if mark.speaks_for else apart or words
-        for row, word, _ in shown:
+        for row, word in shared if mark.speaks_for else apart or words:
             self._add(row, "counterparty_name", word.start(), word.end(), mark)
 
     def _accounts(self, items: Sequence[Said], lines: Sequence[Said]) -> None:

@@ -130,8 +130,7 @@ async def lines(context: Context, account_id: ResourceId, query: PartLines) -> R
     ids = [line.incoming_transaction_id for line in found.data]
     rows = (await context.factory.create_search_service().named(context.caller, lines=ids)).lines
     values: dict[str, Any] = {"query": wanted, "cut_off": cut_off, "lines": found, "parts": (*PARTS, "pending")}
-    values["rows"] = rows
-    return page(context, "month_end_lines.html", account=account, **values)
+    return page(context, "month_end_lines.html", account=account, rows=rows, **values)
 
 
 def month_ends(day: date) -> Sequence[date]:

@@ -24,6 +24,7 @@ from payrec.models.common import Direction, Page, SearchText, Text
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
 from payrec.models.forms import FormQuery
 from payrec.models.incoming_transactions import IncomingTransactionPublic, IncomingTransactionQuery
+from payrec.models.match_candidates import MatchCandidatePublic
 from payrec.services.review import ReviewItem, WaitingMatch
 from payrec.services.validation import validated
 
@@ -113,16 +114,14 @@ async def candidates(context: Context, side: Side, transaction_id: ResourceId) -
     service = context.factory.create_match_candidate_service()
     of_side = service.of_incoming if side == "incoming" else service.of_expected
     found = (await while_asked(context, of_side(context.caller, transaction_id))).data
-    lines, items = await context.factory.create_search_service().named(
-        context.caller,
-        lines={candidate.incoming_transaction_id for candidate in found if side == "expected"},
-        items={candidate.expected_transaction_id for candidate in found if side == "incoming"},
-    )
-    rows = (
-        [(candidate, items[candidate.expected_transaction_id]) for candidate in found]
-        if side == "incoming"
-        else [(candidate, lines[candidate.incoming_transaction_id]) for candidate in found]
-    )
+    search = context.factory.create_search_service()
+    rows: list[tuple[MatchCandidatePublic, ExpectedTransactionPublic | IncomingTransactionPublic]]
+    if side == "incoming":
+        items = (await search.named(context.caller, items=[each.expected_transaction_id for each in found])).items
+        rows = [(each, items[each.expected_transaction_id]) for each in found]
+    else:
+        lines = (await search.named(context.caller, lines=[each.incoming_transaction_id for each in found])).lines
+        rows = [(each, lines[each.incoming_transaction_id]) for each in found]
     centre = await one(context, side, transaction_id)
     values: dict[str, Any] = {"layout": layout_of(context), "side": side, "centre": centre, "rows": rows}
     return page(context, "candidates.html", exponent=exponent, **values)

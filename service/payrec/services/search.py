@@ -50,6 +50,8 @@ class SearchService:
 
     async def named(self, caller: Caller, *, lines: Collection[UUID] = (), items: Collection[UUID] = ()) -> Named:
         """Return the incoming transactions ``lines`` and the expected ones ``items``, as they are now."""
+        if not (lines or items):
+            return Named({}, {})
         day = today(caller.tenant, self._work.clock.now())
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             incoming = await IncomingTransactionStore(connection).many(list(lines)) if lines else []

@@ -63,11 +63,11 @@ let appended = Promise.resolve();
 function append(list, pages) {
   appended = appended.then(async () => {
     for (const rows of [...pages]) {
-      const fives = [...rows.children];
+      const lists = [...rows.children];
       rows.replaceChildren();
-      for (const five of fives) {
+      for (const few of lists) {
         await new Promise(requestAnimationFrame);
-        rows.append(five);
+        rows.append(few);
         if (!rows.isConnected) list.append(rows);
       }
     }
