@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.matching.returns import RETURN_DAYS_MAX
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage import incoming_transactions
 from payrec.storage.allocations import hold_decisions
@@ -32,17 +33,20 @@ _RETURNS: Final = f"""
     WHERE o.reversal AND NOT o.pending AND NOT o.duplicate{{where}}
     ORDER BY o.booking_day DESC, o.tie_key, o.transaction_id LIMIT %(limit)s
 """  # noqa: S608 - our own text
-# Equal amounts may be many: the newest are looked at, through the index.
+# Equal amounts may be many: the newest are looked at, through the index. Of those most are of another currency or came
+# after the return, and no text of theirs is read.
 _PAYMENTS: Final = f"""
     WITH found AS (
         SELECT c.id, array_agg(DISTINCT r.id) AS return_ids FROM incoming_transaction r CROSS JOIN LATERAL (
-            (SELECT p.id FROM incoming_transaction p
+            (SELECT p.id, p.currency, p.direction, p.booking_on FROM incoming_transaction p
              WHERE p.end_to_end_id = r.end_to_end_id AND p.end_to_end_id <> 'NOTPROVIDED'
              ORDER BY p.id DESC LIMIT %(limit)s)
             UNION ALL
-            (SELECT p.id FROM incoming_transaction p WHERE p.amount_minor = r.amount_minor
-             ORDER BY p.id DESC LIMIT %(limit)s)
-        ) c WHERE r.id = ANY(%(ids)s) GROUP BY c.id
+            (SELECT p.id, p.currency, p.direction, p.booking_on FROM incoming_transaction p
+             WHERE p.amount_minor = r.amount_minor ORDER BY p.id DESC LIMIT %(limit)s)
+        ) c WHERE r.id = ANY(%(ids)s) AND c.currency = r.currency AND c.direction <> r.direction
+            AND r.booking_on - c.booking_on BETWEEN 0 AND %(days)s
+        GROUP BY c.id
     )
     SELECT {_LINE}, f.return_ids, coalesce(a.amount_minor, i.amount_minor) AS left_minor,
         i.reversal, i.bank_transaction_code, i.return_reason,
@@ -225,11 +229,12 @@ class ReturnStore:
         return await fetch_all(self._connection, _RETURNS.format(where=where), {**parameters, "limit": limit})
 
     async def payments(self, return_ids: Sequence[UUID], *, limit: int) -> list[dict[str, Any]]:
-        """Return booked lines with the end-to-end id or the amount of returns, the newest of each, at most ``limit``.
+        """Return booked lines with the end-to-end id or the amount of returns, of the newest ``limit`` of each.
 
-        With the ids of the returns. ``waits`` are those that no run has looked at.
+        Those that could have been taken back, with the ids of the returns. ``waits`` are those that no run has looked at.
         """
-        return await fetch_all(self._connection, _PAYMENTS, {"ids": array_text(return_ids), "limit": limit})
+        parameters = {"ids": array_text(return_ids), "limit": limit, "days": RETURN_DAYS_MAX}
+        return await fetch_all(self._connection, _PAYMENTS, parameters)
 
     async def crowded(self, return_ids: Sequence[UUID], *, limit: int) -> set[UUID]:
         """Return those of the returns of whose amount there are more lines than ``limit``."""
