@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +42,16 @@ def test_no_order_and_no_death_breaks_anything(postgres: EmbeddedPostgres, part:
     with cloned(postgres) as database:
         finding = explored(database, range(part, SEEDS, PARTS))
     assert finding is None, str(finding)
+
+
+def test_the_command_spreads_seeds_over_processes_and_ends_in_time() -> None:
+    command = [sys.executable, "-m", "simulation", *["--processes", "2", "--seeds", "0-1000000", "--seconds", "1"]]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603
+    told = [re.match(r"(\d+) of range\((\d), 1000000, 2\)", line) for line in done.stdout.splitlines()]
+    counts = {found[2]: int(found[1]) for found in told if found}
+    assert counts.keys() == {"0", "1"}
+    assert all(counts.values())
 
 
 def test_a_seed_happens_the_same_way_again(postgres: EmbeddedPostgres) -> None:
