@@ -55,7 +55,8 @@ def parse_decimal(text: str, currency: str) -> int:
         raise MoneyError("decimal_malformed", 'must be a decimal string such as "123.45", without sign or exponent')
     fraction = found["fraction"] or ""
     if len(fraction) > digits:
-        places = f"{digits} decimal place{'' if digits == 1 else 's'}" if digits else "no decimal places"
+        # None has one digit.
+        places = f"{digits} decimal places" if digits else "no decimal places"
         raise MoneyError("decimal_max_places", f"{currency} has {places}")
     minor = int(found["whole"] + fraction.ljust(digits, "0"))
     if minor > AMOUNT_MINOR_MAX:

@@ -78,3 +78,4 @@ def test_minor_units_are_written_with_all_digits(minor: int, currency: str, text
 def test_what_is_written_is_read_again(minor: int, currency: str) -> None:
     assert parse_decimal(format_minor(minor, currency), currency) == minor
     assert exponent(currency) == MINOR_UNITS[currency]
+    assert exponent(currency) != 1, "texts have no singular"

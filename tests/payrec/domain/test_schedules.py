@@ -36,25 +36,41 @@ def test_the_times_of_a_schedule_are_steps(after: datetime, zone: str) -> None:
         after = found
 
 
+def refusal(expression: str, after: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> tuple[str, str, str]:
+    """Return code and detail of the error, and its text."""
+    with pytest.raises(ScheduleError) as refused:
+        next_after(expression, after, "UTC")
+    return refused.value.code, refused.value.detail, str(refused.value)
+
+
 @pytest.mark.parametrize("expression", ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "* * 31 4 *"])
 def test_a_schedule_that_never_comes_is_refused(expression: str) -> None:
-    with pytest.raises(ScheduleError) as refused:
-        next_after(expression, datetime(2026, 1, 1, tzinfo=UTC), "UTC")
-    assert refused.value.code == "schedule_never"
+    assert refusal(expression) == ("schedule_never", "no day matches it", "no day matches it")
+
+
+def test_a_schedule_that_would_come_after_the_calendar_is_refused() -> None:
+    last = datetime(9999, 12, 31, 23, 30, tzinfo=UTC)
+    assert refusal("0 0 1 * *", last) == ("schedule_never", "no day matches it", "no day matches it")
 
 
 def test_a_leap_day_comes() -> None:
-    assert next_after("0 0 29 2 *", datetime(2026, 1, 1, tzinfo=UTC), "UTC") == datetime(2028, 2, 29, tzinfo=UTC)
+    found = next_after("0 0 29 2 *", datetime(2026, 1, 1, tzinfo=UTC), "Europe/Berlin")
+    assert found == datetime(2028, 2, 28, 23, tzinfo=UTC)
+    assert found.tzinfo is UTC
 
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 32 * *", "* * * 13 *", "a b c d e", "@daily"],
+    ["60 * * * *", "* 24 * * *", "* * 32 * *", "* * * 13 *", "a b c d e"],
 )
 def test_what_is_no_schedule_is_refused(expression: str) -> None:
-    with pytest.raises(ScheduleError) as refused:
-        next_after(expression, datetime(2026, 1, 1, tzinfo=UTC), "UTC")
-    assert refused.value.code == "schedule_malformed"
+    assert refusal(expression) == ("schedule_malformed", "is no cron expression", "is no cron expression")
+
+
+@pytest.mark.parametrize("expression", ["", "* * * *", "* * * * * *", "@daily"])
+def test_fewer_or_more_fields_are_no_schedule(expression: str) -> None:
+    detail = "must have five fields: minute, hour, day, month, day of the week"
+    assert refusal(expression) == ("schedule_malformed", detail, detail)
 
 
 @given(st.text("0123456789*/,-LW# MONJAN", max_size=30))
