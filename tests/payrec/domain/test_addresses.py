@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 import pytest
 from hypothesis import given
@@ -156,6 +156,12 @@ def test_what_the_settings_allow_may_be_reached_without_tls_and_nothing_else() -
     assert not CLUSTER.admits(ip_address("8.8.8.8"), is_encrypted=False)
     assert CLUSTER.admits(ip_address("::ffff:10.1.2.3"), is_encrypted=False)
     assert not CLUSTER.admits(ip_address("192.168.1.1"), is_encrypted=True)
+
+
+def test_networks_are_written_with_commas_and_may_name_a_host_of_theirs() -> None:
+    networks = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
+    assert Destinations.of("10.1.2.3/8, fd00::1/8,") == Destinations(networks)
+    assert Destinations.of(" ") == Destinations()
 
 
 @pytest.mark.parametrize("text", ["10.0.0.0/33", "nonsense", "10.0.0.0/8;::1"])

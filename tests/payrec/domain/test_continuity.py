@@ -260,9 +260,33 @@ def read(kind: str = "statement", **more: Any) -> Statement:
 
 
 def test_what_a_reader_yields_has_its_ends() -> None:
-    made = ends_of(read(sequence_number="0012"), 4)
-    assert (made.key, made.chained_on, made.opened_on) == ((4,), DAY + timedelta(days=1), DAY)
-    assert (made.opening_minor, made.closing_minor, made.sequence) == (5, -7, 12)
+    made = read(
+        sequence_number="0012", page_number=2, last_page=False, statement_id="S", from_on=DAY, to_on=DAY, entry_count=3
+    )
+    for place, totals in enumerate((made.booked, made.pending, made.info)):
+        totals.add("credit", 10**place)
+        totals.add("debit", 2 * 10**place)
+    assert ends_of(made, 4, "x") == Ends(
+        key=(4, "x"), account="A", currency="EUR", chained_on=DAY + timedelta(days=1), from_on=DAY, to_on=DAY,
+        opened_on=DAY, opening_minor=5, closing_minor=-7, sequence=12, page=2, is_last_page=False, statement_id="S",
+        content=(3, 111, 222),
+    )  # fmt: skip
+
+
+OPENING = Balance("opening", 5, "EUR", "credit", DAY)
+
+
+@pytest.mark.parametrize(
+    ("more", "is_comparable"),
+    [({}, False), ({"sequence_number": "1"}, True), ({"page_number": 1}, False), ({"page_number": 2}, True)],
+)
+def test_with_one_balance_a_number_or_a_later_page_can_be_compared(more: dict[str, Any], is_comparable: bool) -> None:  # noqa: FBT001
+    assert ends_of(read(balances=[OPENING], **more), 0).chained_on == (DAY if is_comparable else None)
+
+
+def test_without_a_day_there_is_nothing_to_compare_and_both_balances_suffice() -> None:
+    assert ends_of(read(balances=[], sequence_number="1"), 0).chained_on is None
+    assert ends_of(read(), 0).chained_on == DAY + timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +299,7 @@ def test_what_cannot_be_compared_takes_no_part(more: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("text", "number"), [("7", 7), ("007", 7), (None, None), ("", None), ("1/2", None),
-                                              ("٣", None), ("9" * 19, None)])  # fmt: skip
+                                              ("٣", None), ("9" * 18, 10**18 - 1), ("9" * 19, None)])  # fmt: skip
 def test_a_number_is_digits(text: str | None, number: int | None) -> None:
     assert sequence_of(text) == number
 

@@ -89,6 +89,12 @@ def test_an_account_is_found_however_it_is_grouped(text: str, left: str) -> None
     assert wanted("counterparty_account", "DE89 3704 0044 0532 0130 00").redacted(text) == left
 
 
+def test_who_has_the_account_is_who_is_wanted_whatever_the_name() -> None:
+    what = wanted("counterparty_account", "DE89 3704 0044 0532 0130 00")
+    assert is_about({"counterparty_account": "DE89370400440532013000", "counterparty_name": None}, what)
+    assert not is_about({"counterparty_account": None, "counterparty_name": "DE89370400440532013000"}, what)
+
+
 def test_a_short_number_is_no_part_of_a_longer_one() -> None:
     assert Wanted("12345", is_account=True).redacted("to 12345, not 123456") == f"to {ERASED}, not 123456"
 

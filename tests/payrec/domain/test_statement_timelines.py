@@ -50,6 +50,7 @@ def statement(begins: int, ends: int, continuity: Continuity, expected: int | No
 def test_a_gap_is_between_the_day_that_closed_and_the_day_that_opens() -> None:
     found = gaps_of([statement(0, 1, "first"), statement(5, 6, "gap", 1), statement(7, 8, "ok")])
     assert [(gap.begins_on, gap.ends_on, gap.difference_minor) for gap in found] == [(day(2), day(4), 100)]
+    assert [gap.import_id for gap in found] == [UUID(int=1)]
 
 
 def test_a_gap_without_a_day_between_is_the_first_day_of_the_later_statement() -> None:
