@@ -168,7 +168,7 @@ def _parts(url: str) -> SplitResult:
         raise UrlRefusedError("url_malformed", "is no URL") from None
     if parts.scheme not in {"https", "http"}:
         raise UrlRefusedError("scheme_refused", "must be https")
-    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
+    if "@" in parts.netloc:
         raise UrlRefusedError("credentials_refused", "must not have a user or a password")
     if parts.fragment or url.endswith("#"):
         raise UrlRefusedError("url_malformed", "must not have a fragment")

@@ -231,7 +231,7 @@ class ReturnStore:
     async def payments(self, return_ids: Sequence[UUID], *, limit: int) -> list[dict[str, Any]]:
         """Return booked lines with the end-to-end id or the amount of returns, of the newest ``limit`` of each.
 
-        Those that could have been taken back, with the ids of the returns. ``waits`` are those that no run has looked at.
+        Those that could have been taken back, with the returns' ids. ``waits`` are those that no run has looked at.
         """
         parameters = {"ids": array_text(return_ids), "limit": limit, "days": RETURN_DAYS_MAX}
         return await fetch_all(self._connection, _PAYMENTS, parameters)

@@ -134,7 +134,14 @@ def test_an_ipv4_address_has_one_spelling(host: str) -> None:
         ("https://example.com:x/", "url_malformed"),
         ("https://localhost/", "address_refused"),
         ("https://a.localhost:8443/", "address_refused"),
-        ("https://" + "a" * 2048, "url_malformed"),
+        ("https://example.com:1023/", "port_refused"),
+        ("https://example.com/#", "url_malformed"),
+        (f"https://{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 61}/", None),
+        (f"https://{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 62}/", "host_malformed"),
+        (f"https://example.com/{'a' * 2028}", None),
+        (f"https://example.com/{'a' * 2029}", "url_malformed"),
+        ("https://example.com:443/", None),
+        ("https://example.com:1024/", None),
         ("https://example.com/", None),
         ("HTTPS://EXAMPLE.com:8443/x?y=1", None),
         ("https://xn--bcher-kva.example/", None),
@@ -146,8 +153,41 @@ def test_urls(url: str, code: str | None) -> None:
     assert found == code or {found, code} == {"host_malformed", "url_malformed"}
 
 
+@pytest.mark.parametrize(
+    ("url", "detail"),
+    [
+        ("http://example.com/", "must be https"),
+        ("ftp://example.com/", "must be https"),
+        ("https://exa mple.com/", "must be a URL in printable ASCII, without spaces"),
+        ("https://example.com:x/", "is no URL"),
+        ("https://user@example.com/", "must not have a user or a password"),
+        ("https://example.com/#a", "must not have a fragment"),
+        ("https://example..com/", "must name a host"),
+        ("https://[fe80::1%25eth0]/", "must have an IPv6 address without a zone in its brackets"),
+        ("https://127.1/", "must write an IPv4 address as four decimal numbers"),
+        ("https://example.com:22/", "must have port 443, or one from 1024 on"),
+        ("https://10.0.0.1/", "names an address that nothing is sent to"),
+    ],
+)
+def test_a_refused_url_says_why(url: str, detail: str) -> None:
+    with pytest.raises(UrlRefusedError) as refused:
+        PUBLIC.check_url(url)
+    assert refused.value.detail == detail
+
+
+def test_the_zone_of_an_address_does_not_count_at_a_socket() -> None:
+    assert connected_address(socket.AF_INET6, ("fe80::1%eth0", 443, 0, 2)) == ip_address("fe80::1")
+
+
 def test_what_the_settings_allow_may_be_reached_without_tls_and_nothing_else() -> None:
-    for url in ("http://10.1.2.3:8080/", "https://10.1.2.3/", "http://[fd00::5]:8080/", "http://localhost:8080/"):
+    assert refusal(CLUSTER, "http://10.1.2.3:443/") == "port_refused"
+    for url in (
+        "http://10.1.2.3:80/",
+        "http://10.1.2.3:8080/",
+        "https://10.1.2.3/",
+        "http://[fd00::5]:8080/",
+        "http://localhost:8080/",
+    ):
         assert refusal(CLUSTER, url) is None
         assert refusal(PUBLIC, url) in {"address_refused", "scheme_refused"}
     # A name says nothing yet; the address that it leads to decides at the socket.

@@ -73,10 +73,12 @@ def test_bytes_that_would_favour_some_digits_are_thrown_away() -> None:
     biased = from_bytes(bytes(range(248, 256)) * 20)
 
     assert keys.generate(biased).public_id == "0" * 16
+    assert keys._base62(2, from_bytes(bytes([248, 1, 2, 3]))) == "12"
+    assert keys._base62(2, from_bytes(bytes([1, 2, 3]))) == "12"
 
 
 def test_a_source_without_usable_bytes_is_an_error_and_not_a_loop() -> None:
-    with pytest.raises(RuntimeError, match="broken"):
+    with pytest.raises(RuntimeError, match=r"^the source of random bytes is broken$"):
         keys.generate(lambda count: b"\xff" * count)
 
 
@@ -162,3 +164,4 @@ def test_a_short_pepper_is_refused() -> None:
         keys.digest(value, b"short")
     with pytest.raises(ValueError, match="pepper"):
         keys.verified(value, bytes(32), PEPPER, b"short")
+    assert len(keys.digest(value, b"p" * keys.PEPPER_BYTES_MIN)) == 32

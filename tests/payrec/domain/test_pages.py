@@ -80,6 +80,7 @@ def test_the_identity_is_that_of_a_whole_statement(number: int, occurrence: int,
     shown = page_line(PAGE, entry(**known, occurrence=occurrence))
     whole = entry(**known, occurrence=number)
     assert shown is not None
+    assert shown.occurrence == occurrence
     assert shown.identity(number) == identity_of(whole)
     assert shown.identity(number) == (
         bank_key("DE1", "B1", number) if banked else content_key(whole.fingerprint, number)

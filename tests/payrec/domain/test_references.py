@@ -108,9 +108,11 @@ def test_qr_reference_of_the_swiss_guidelines() -> None:
     assert not is_qr_reference("210000000003139471430009018")
     assert not is_qr_reference("0" * 27)
     assert not is_qr_reference("21000000000313947143000901")
+    assert not is_qr_reference("21000000000313947143000901O")
 
 
 @settings(max_examples=100)
 @given(st.integers(1, 10**26 - 1))
 def test_qr_reference_has_exactly_one_check_digit(number: int) -> None:
     assert sum(is_qr_reference(f"{number:026d}{digit}") for digit in range(10)) == 1
+    assert not any(is_qr_reference(f"{number % 10**25:025d}{digit}") for digit in range(10))

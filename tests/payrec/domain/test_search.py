@@ -118,6 +118,12 @@ def test_an_id_is_known_by_its_form() -> None:
     assert sought(text[:-1], decimal=".").id is None
 
 
+def test_a_filter_takes_an_amount_as_it_is_typed() -> None:
+    assert read_decimal(" 1.234,5 ", decimal=",") == "1234.5"
+    assert read_decimal("1,234.50", decimal=".") == "1234.50"
+    assert read_decimal("7", decimal=".") == "7"
+
+
 @pytest.mark.parametrize("typed", ["-5", "5 EUR", "five"])
 def test_a_filter_takes_neither_sign_nor_currency(typed: str) -> None:
     assert read_decimal(typed, decimal=".") is None
