@@ -12,6 +12,7 @@ from psycopg import errors
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
 from payrec.storage.database import Database
 from payrec.storage.provisioning import Provisioner
+from payrec.storage.temporary import make_temporary
 from support.citus import CitusServer
 from support.places import Places, new_scope
 from support.postgres import cloned
@@ -69,6 +70,16 @@ async def test_an_environment_is_on_one_worker_and_the_control_schema_on_none(
 ) -> None:
     assert len(nodes_of(addresses, places.a.schema_name)) == 1
     assert nodes_of(addresses, "control") == nodes_of(addresses, "jobs") == []
+
+
+async def test_what_is_staged_is_gone_after_the_transaction(opened: Database, places: Places) -> None:
+    for _ in range(2):
+        async with opened.tenant(places.a) as connection:
+            await make_temporary(connection, "CREATE TEMPORARY TABLE staged (id uuid) ON COMMIT DROP")
+            await connection.execute("INSERT INTO staged SELECT id FROM change")
+    with pytest.raises(errors.UndefinedTable):
+        async with opened.tenant(places.a) as connection:
+            await connection.execute("SELECT 1 FROM staged")
 
 
 async def test_a_schema_that_is_moved_is_there_for_its_own_tenant_alone(

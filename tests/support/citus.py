@@ -8,6 +8,7 @@ template as on the embedded server.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from payrec.embedded.postgres import ADMIN_ROLE, LOGIN_ROLE, EmbeddedDatabase
@@ -27,6 +28,8 @@ HOW: Final = (
     f"{VARIABLE} is not set: the superuser's address of a Citus coordinator that has workers, on loopback and trusting"
     " (tests/citus/README.md)"
 )
+
+DROP_SECONDS_MAX: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +119,19 @@ class CitusServer:
     def drop(self, name: str) -> None:
         """Drop the database on all nodes and end whatever is connected to it."""
         name = self._named(name)
+        until = time.monotonic() + DROP_SECONDS_MAX
+        drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         for node in self.nodes:
             with node.connect(self._home) as connection:
-                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+                while True:
+                    try:
+                        connection.execute(drop)
+                        break
+                    except errors.ObjectInUse:
+                        # Citus's own process of the database has just begun anew.
+                        if time.monotonic() > until:
+                            raise
+                        time.sleep(0.1)
 
     def _leave(self, connection: psycopg.Connection[Any], name: str) -> None:
         connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,))

@@ -51,7 +51,7 @@ from payrec.services.returns import Returned, ReturnService
 from payrec.services.rule_classifications import classifications
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
-from payrec.storage.database import Connection, shared_snapshot
+from payrec.storage.database import Connection
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.incoming_states import Decision
 from payrec.storage.jobs import JobStore
@@ -177,11 +177,13 @@ class MatchingService:
         database = self._work.database
         async with (
             database.tenant(scope, readonly=True, snapshot=True) as connection,
-            database.tenant(scope, readonly=True, snapshot=await shared_snapshot(connection)) as other,
+            database.beside(connection, scope) as other,
         ):
             # Two servers' processes read at the same time, what both see at one instant.
             reading = asyncio.create_task(self._read_incoming(other, incoming_filter))
             try:
+                if other is connection:
+                    await asyncio.shield(reading)
                 data = await MatchRunStore(connection).read_expected(
                     expected_filter, today=today(scope, self._work.clock.now())
                 )

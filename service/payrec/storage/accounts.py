@@ -68,9 +68,11 @@ _KEPT: Final = """
 """
 _MOVE: Final = f"""
     WITH held AS (
-        SELECT a.* FROM unnest(%(identifiers)s::text[], %(currencies)s::text[]) AS n (identifier, currency)
-        JOIN account a ON n.identifier = a.identifier AND n.currency = a.currency
-        WHERE NOT a.opening_given ORDER BY a.identifier, a.currency FOR NO KEY UPDATE OF a
+        SELECT * FROM (
+            SELECT a.* FROM unnest(%(identifiers)s::text[], %(currencies)s::text[]) AS n (identifier, currency)
+            JOIN account a ON n.identifier = a.identifier AND n.currency = a.currency
+            WHERE NOT a.opening_given ORDER BY a.identifier, a.currency FOR NO KEY UPDATE OF a
+        ) h
     ), moved AS (
         SELECT n.*, s.opening_minor AS told_minor, s.opening_on AS told_on
         FROM held n CROSS JOIN LATERAL ({EARLIEST}) s

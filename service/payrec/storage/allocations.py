@@ -70,7 +70,7 @@ _GIVEN: Final = """(
                  AS u (side, id, amount, taken)
             GROUP BY side, id
         )"""
-_TAKE: Final = allocations_logged(allocated(_GIVEN)) + _CHANGED
+_TAKE: Final = allocations_logged(allocated(_GIVEN), of="a.transaction_id = ANY(%(ids)s::uuid[])") + _CHANGED
 _RELEASE: Final = (
     allocations_logged(
         """
@@ -80,7 +80,8 @@ _RELEASE: Final = (
             version = a.version + 1, reason_code = NULL, change_id = %(change_id)s, updated_at = %(at)s
         FROM unnest(%(sides)s::smallint[], %(ids)s::uuid[], %(minors)s::bigint[]) AS t (side, id, minor)
         WHERE a.side = t.side AND a.transaction_id = t.id
-        """
+        """,
+        of="a.transaction_id = ANY(%(ids)s::uuid[])",
     )
     + _CHANGED
 )

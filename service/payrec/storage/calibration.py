@@ -80,6 +80,16 @@ _WITHHOLD: Final = """
         AND m.status = 'proposed' AND m.kind = 'one_to_one' AND NOT m.sampled
 """
 _WITHHELD: Final = "SELECT FROM changed"
+_SAMPLE: Final = (
+    matches_logged(
+        _WITHHOLD,
+        of="""m.id IN (
+            SELECT l.match_id FROM leg l
+            WHERE l.expected_id = ANY(%(expected)s::uuid[]) AND l.incoming_id = ANY(%(incoming)s::uuid[])
+        )""",
+    )
+    + _WITHHELD
+)
 
 
 class CalibrationStore:
@@ -112,7 +122,7 @@ class CalibrationStore:
             "incoming": list(incoming),
             "change_id": change_id,
         }
-        await self._connection.execute(matches_logged(_WITHHOLD) + _WITHHELD, parameters)
+        await self._connection.execute(_SAMPLE, parameters)
 
     async def read_decisions(self, *, since: datetime | None, limit: int) -> bytes:
         """Return the newest decisions of persons on proposals of one item and one line, as CSV without header.

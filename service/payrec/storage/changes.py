@@ -12,31 +12,32 @@ from pydantic_core import to_json
 
 from payrec.domain.changes import Record
 from payrec.storage.database import Connection
-from payrec.storage.rows import Ids, array_text
+from payrec.storage.rows import Ids, array_text, fetch_one
 
 _FINISH: Final = """
     WITH record AS (
-        SELECT * FROM ROWS FROM (
-            jsonb_to_recordset(%(records)s) AS (action text, resource_id uuid, reason text, before jsonb, after jsonb)
-        ) WITH ORDINALITY AS r (action, resource_id, reason, before, after, ordinal)
+        SELECT (v->>'ordinal')::integer AS ordinal, v->>'action' AS action, (v->>'resource_id')::uuid AS resource_id,
+            v->>'reason' AS reason, nullif(v->'before', 'null') AS before, nullif(v->'after', 'null') AS after
+        FROM jsonb_array_elements(%(records)s) AS r (v)
     ), audited AS (
         INSERT INTO audit_record (change_id, ordinal, actor, action, resource_id, reason, before, after, request_id)
         SELECT %(id)s, ordinal, %(actor)s, action, resource_id, reason, before, after, %(request_id)s FROM record
     ), unsealed AS (
-        INSERT INTO audit_unsealed (change_id) SELECT %(id)s WHERE EXISTS (SELECT FROM record)
+        INSERT INTO audit_unsealed (change_id) SELECT %(id)s WHERE EXISTS (SELECT 1 FROM record)
     ), announced AS (
         INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
         SELECT %(id)s, ordinal, type, resource_ids::uuid[], data
-        FROM unnest(%(types)s::text[], %(resources)s::text[], %(data)s::jsonb[])
-            WITH ORDINALITY AS t (type, resource_ids, data, ordinal)
+        FROM unnest(%(ordinals)s::integer[], %(types)s::text[], %(resources)s::text[], %(data)s::jsonb[])
+            AS t (ordinal, type, resource_ids, data)
         ORDER BY ordinal RETURNING ordinal
     ), changed AS (
         INSERT INTO change (id) VALUES (%(id)s)
     )
     -- Events of this change may also have been written before, by whoever writes many.
-    SELECT control.note_unsealed(%(id)s, %(environment_id)s)
-    WHERE EXISTS (SELECT FROM announced) OR EXISTS (SELECT FROM outbox WHERE change_id = %(id)s)
+    SELECT EXISTS (SELECT 1 FROM announced) OR EXISTS (SELECT 1 FROM outbox WHERE change_id = %(id)s) AS has_events
 """
+# By itself: on Citus the environment's tables are on a worker, and the control schema is not.
+_TELL: Final = "SELECT control.note_unsealed(%s, %s)"
 
 EVENT_IDS_MAX: Final = 1_000
 """Ids in one event row of a change that is about many."""
@@ -85,8 +86,9 @@ EVENT_TYPES: Final = frozenset(
 _TAKE_OVER: Final = """
     WITH told AS (
         SELECT * FROM unnest(
-            %(ids)s::uuid[], %(resources)s::uuid[], %(instants)s::timestamptz[], %(types)s::text[], %(data)s::jsonb[]
-        ) WITH ORDINALITY AS t (id, resource_id, at, type, data, ordinal)
+            %(ordinals)s::integer[], %(ids)s::uuid[], %(resources)s::uuid[], %(instants)s::timestamptz[],
+            %(types)s::text[], %(data)s::jsonb[]
+        ) AS t (ordinal, id, resource_id, at, type, data)
     ), changed AS (
         -- Who takes over the same events at the same time is waited for.
         INSERT INTO change (id, at) SELECT id, at FROM told ORDER BY ordinal ON CONFLICT DO NOTHING RETURNING id
@@ -105,8 +107,9 @@ class _Event:
     data: dict[str, Any] | None
 
 
-def _audited(record: Record) -> dict[str, Any]:
+def _audited(ordinal: int, record: Record) -> dict[str, Any]:
     return {
+        "ordinal": ordinal,
         "action": record.action,
         "resource_id": record.resource_id,
         "reason": record.reason,
@@ -142,6 +145,10 @@ def _events(records: Sequence[Record], told: Sequence[Told]) -> list[_Event]:
     return found
 
 
+def _ordinals(rows: Sequence[object]) -> str:
+    return array_text(range(1, len(rows) + 1))
+
+
 class ChangeStore:
     """``change``, ``audit_record`` with what waits for its seal, and ``outbox`` of one tenant environment."""
 
@@ -169,12 +176,15 @@ class ChangeStore:
             "environment_id": environment_id,
             "actor": actor,
             "request_id": request_id,
-            "records": Jsonb([_audited(record) for record in records], to_json),
+            "records": Jsonb([_audited(*numbered) for numbered in enumerate(records, start=1)], to_json),
+            "ordinals": _ordinals(events),
             "types": [event.type for event in events],
             "resources": [array_text(event.resource_ids) for event in events],
             "data": [Jsonb(event.data or {}) for event in events],
         }
-        await self._connection.execute(_FINISH, parameters)
+        row = await fetch_one(self._connection, _FINISH, parameters)
+        if row is not None and row["has_events"]:
+            await self._connection.execute(_TELL, (change_id, environment_id))
 
     async def take_over(self, events: Sequence[dict[str, Any]]) -> int:
         """Write events of the control schema into the outbox here; return how many of them were not here before.
@@ -182,6 +192,7 @@ class ChangeStore:
         Each is a change of its own, which stays: an event that comes again changes nothing.
         """
         parameters = {
+            "ordinals": _ordinals(events),
             "ids": [event["id"] for event in events],
             "resources": [event["resource_id"] for event in events],
             "instants": [event["occurred_at"] for event in events],

@@ -10,6 +10,7 @@ from typing import Final
 
 from payrec.storage.database import Connection
 from payrec.storage.rows import array_text, copy_in, copy_out
+from payrec.storage.temporary import make_temporary
 
 NAME_COLUMNS: Final = ("key", "text", "normal")
 """Of a name: its key, a text of it, and that as the engine compares it, which is empty where it is not kept."""
@@ -31,7 +32,7 @@ _NAMES: Final = """
         ) m JOIN expected_transaction t ON t.id = m.transaction_id
     ) TO STDOUT (FORMAT CSV)
 """
-_STAGED: Final = b"CREATE TEMPORARY TABLE new_name (name_key bigint, text text, normal text) ON COMMIT DROP"
+_STAGED: Final = "CREATE TEMPORARY TABLE new_name (name_key bigint, text text, normal text) ON COMMIT DROP"
 _KEEP: Final = b"""
     INSERT INTO counterparty_name (name_key, text, normal) SELECT name_key, text, normal FROM new_name n
     -- What was erased since it was read stays so.
@@ -64,6 +65,6 @@ class CounterpartyNameStore:
     async def keep(self, names: bytes) -> None:
         """Keep names of open items, CSV without header in NAME_COLUMNS, and forget those that no open item has."""
         await self._connection.execute(_FORGET)
-        await self._connection.execute(_STAGED, prepare=False)
+        await make_temporary(self._connection, _STAGED)
         await copy_in(self._connection, "COPY new_name FROM STDIN (FORMAT CSV)", names)
         await self._connection.execute(_KEEP, prepare=False)

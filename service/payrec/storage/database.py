@@ -33,6 +33,9 @@ class Connection(AsyncConnection[DictRow]):
     is_distributed = False
     """Whether this is the coordinator of a Citus cluster that gives each new schema a worker."""
 
+    dropped_at_commit: list[str]
+    """Tables of the transaction that nobody is to see afterwards (``temporary.py``)."""
+
 
 CONTROL_ROLE: Final = "payrec_control"
 """May read and write the control schema."""
@@ -63,6 +66,7 @@ _IS_DISTRIBUTED: Final = """
     WHERE extname = 'citus' AND current_setting('citus.enable_schema_based_sharding', true) = 'on'
 """
 _PLANNED_ONCE: Final = "; SET LOCAL plan_cache_mode = force_generic_plan"
+_PLANNED_EACH_TIME: Final = b"SET LOCAL plan_cache_mode = force_custom_plan"
 
 
 @lru_cache(maxsize=8192)
@@ -137,7 +141,7 @@ class Database:
         """Open a transaction in which only this tenant environment's tables exist.
 
         ``snapshot`` gives all statements of the transaction one view of the data (REPEATABLE READ): that of another
-        transaction, which is still open, where it is what ``shared_snapshot`` returned there.
+        transaction, which is still open, where it is the name of one (``beside``).
 
         ``planned_once`` is for statements that look up a few rows whatever their values: these are planned without
         them, once for a connection. The planner takes an array for many ids unless it knows it, so it would plan them
@@ -149,7 +153,23 @@ class Database:
             scope.role_name, scope.schema_name, readonly=readonly, snapshot=snapshot, planned_once=planned_once
         )
         async with self._transaction(self._pool, begin) as connection:
+            if planned_once and connection.is_distributed:
+                # Citus makes no plan of a statement of several parts without knowing the values.
+                await connection.execute(_PLANNED_EACH_TIME, prepare=False)
             yield connection
+
+    @asynccontextmanager
+    async def beside(self, connection: Connection, scope: TenantScope) -> AsyncIterator[Connection]:
+        """Open a second transaction that sees what that of ``connection`` sees, to read at the same time.
+
+        On Citus it is the first one: what one sees of a worker has no name that could be told to another. There it
+        reads one thing after the other (``begun``).
+        """
+        if connection.is_distributed:
+            yield connection
+            return
+        async with self.tenant(scope, readonly=True, snapshot=await shared_snapshot(connection)) as other:
+            yield other
 
     @asynccontextmanager
     async def control(self, *, readonly: bool = False) -> AsyncIterator[Connection]:
@@ -258,6 +278,7 @@ class Database:
     @asynccontextmanager
     async def _transaction(self, pool: AsyncConnectionPool[Connection], begin: bytes) -> AsyncIterator[Connection]:
         async with self._connection(pool, begin) as connection:
+            connection.dropped_at_commit = []
             try:
                 yield connection
             except BaseException as error:
@@ -267,6 +288,9 @@ class Database:
                     raise typed from error
                 raise
             try:
+                if connection.dropped_at_commit:
+                    names = sql.SQL(", ").join(map(sql.Identifier, connection.dropped_at_commit))
+                    await connection.execute(sql.SQL("DROP TABLE {}").format(names), prepare=False)
                 cursor = await connection.execute("COMMIT", prepare=False)
             except psycopg.IntegrityError as error:
                 raise translate(error) or error from error

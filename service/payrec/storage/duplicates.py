@@ -53,19 +53,24 @@ _FLAG: Final = f"""
         ) d
         WHERE t.duplicate <> d.duplicate AND NOT t.settled
     ), held AS (
-        SELECT t.* FROM incoming_transaction t JOIN wrong w ON w.id = t.id ORDER BY t.id FOR UPDATE OF t
+        SELECT * FROM (
+            SELECT t.id, t.revision, to_jsonb(t) AS stated, w.duplicate, w.older
+            FROM incoming_transaction t JOIN wrong w ON w.id = t.id ORDER BY t.id FOR UPDATE OF t
+        ) h
     ), kept AS (
         INSERT INTO stated_row (side, transaction_id, until_change_id, revision, stated)
-        SELECT 2, held.id, %(change_id)s, held.revision, to_jsonb(held) FROM held JOIN wrong w ON w.id = held.id
-        WHERE w.older ON CONFLICT DO NOTHING
+        SELECT 2, id, %(change_id)s, revision, stated FROM held WHERE older ON CONFLICT DO NOTHING
     ), stated AS (
-        UPDATE incoming_transaction t SET duplicate = w.duplicate, revision = t.revision + w.older::int,
-            updated_at = CASE WHEN w.older THEN %(at)s ELSE t.updated_at END
-        FROM held JOIN wrong w ON w.id = held.id WHERE t.id = held.id
+        UPDATE incoming_transaction t SET duplicate = h.duplicate, revision = t.revision + h.older::int,
+            updated_at = CASE WHEN h.older THEN %(at)s ELSE t.updated_at END
+        FROM held h WHERE t.id = h.id
         RETURNING t.id, t.revision, t.duplicate
     ), open_held AS (
-        SELECT o.transaction_id, s.revision, s.duplicate FROM stated s JOIN incoming_open o ON o.transaction_id = s.id
-        ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
+        SELECT * FROM (
+            SELECT o.transaction_id, s.revision, s.duplicate
+            FROM stated s JOIN incoming_open o ON o.transaction_id = s.id
+            ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
+        ) h
     )
     UPDATE incoming_open o SET duplicate = h.duplicate, revision = h.revision
     FROM open_held h WHERE o.transaction_id = h.transaction_id

@@ -26,21 +26,27 @@ _HOLD: Final = """
 _HOLD_OPEN: Final = "SELECT 1 FROM expected_open WHERE transaction_id = %s FOR UPDATE"
 _STATED: Final = "SELECT * FROM expected_transaction WHERE id = %s"
 # Nothing may be allocated of it any more, and the constraint says so to whoever has not seen it.
-_VOID: Final = allocations_logged("""
+_VOID: Final = allocations_logged(
+    """
     UPDATE allocation a SET status = 'void', amount_minor = 0, reason = %(reason)s, reason_code = NULL,
         version = a.version + 1, updated_at = %(at)s, change_id = %(change_id)s
     WHERE a.side = 1 AND a.transaction_id = %(id)s
-""")
+    """,
+    of="a.side = 1 AND a.transaction_id = %(id)s",
+)
 _CLOSE: Final = "DELETE FROM expected_open WHERE transaction_id = %s"
 _CHANGE: Final = """
     UPDATE expected_transaction SET {assignments}, revision = revision + %(_step)s, updated_at = %(_at)s
     WHERE id = %(_id)s RETURNING *
 """
-_COUNT: Final = allocations_logged("""
+_COUNT: Final = allocations_logged(
+    """
     UPDATE allocation a SET amount_minor = %(amount_minor)s, version = a.version + 1, updated_at = %(at)s,
         change_id = %(change_id)s
     WHERE a.side = 1 AND a.transaction_id = %(id)s
-""")
+    """,
+    of="a.side = 1 AND a.transaction_id = %(id)s",
+)
 _REOPEN: Final = "UPDATE expected_open SET {assignments} WHERE transaction_id = %(transaction_id)s"
 _FORGET_NOTICE: Final = """
     DELETE FROM overdue_notice n USING expected_transaction e

@@ -40,12 +40,9 @@ _PUT: Final = """
         SELECT id, %(change_id)s, mantissa, %(at)s, %(at)s, rated_on, places, base, quote
         FROM given ORDER BY base, quote, rated_on
         ON CONFLICT (base, quote, rated_on) DO UPDATE SET mantissa = EXCLUDED.mantissa, places = EXCLUDED.places,
-            (change_id, updated_at, version) = (
-                SELECT EXCLUDED.change_id, EXCLUDED.updated_at, r.version + 1
-                WHERE (r.mantissa, r.places) <> (EXCLUDED.mantissa, EXCLUDED.places)
-                UNION ALL SELECT r.change_id, r.updated_at, r.version
-                WHERE (r.mantissa, r.places) = (EXCLUDED.mantissa, EXCLUDED.places)
-            )
+            change_id = CASE WHEN {changes} THEN EXCLUDED.change_id ELSE r.change_id END,
+            updated_at = CASE WHEN {changes} THEN EXCLUDED.updated_at ELSE r.updated_at END,
+            version = r.version + ({changes})::integer
         RETURNING r.id, r.rated_on, r.base, r.quote, r.version, r.mantissa, r.places,
             r.change_id = %(change_id)s AS changed
     ), kept AS (
@@ -59,7 +56,7 @@ _PUT: Final = """
     SELECT s.rated_on AS date, s.base, s.quote, s.id, s.changed, s.changed AND s.version = 1 AS is_new,
         b.mantissa AS mantissa_before, b.places AS places_before
     FROM stored s LEFT JOIN before b ON b.id = s.id
-"""
+""".replace("{changes}", "(r.mantissa, r.places) <> (EXCLUDED.mantissa, EXCLUDED.places)")
 # Of other days no open line can be compared. Who has no rates does not look for the days.
 _READ: Final = """
     COPY (

@@ -14,7 +14,8 @@ nothing is known (null: from before history began) counts always.
 - ``open_reason``: says by ``keep_reasons`` or ``payrec.storage.reasons.end_reasons`` what ends.
 
 The log gets every new state by the very statement that makes it, so nobody needs to know what was there before; and the
-state before, if it is not there yet.
+state before, if it is not there yet. That is read by a part of the statement that comes before the one that changes it:
+on PostgreSQL all parts see the same, on Citus (decision 12) each sees what those before it did.
 
 **To read.** ``payrec.storage.history_relations`` puts relations as of ``%(as_of)s`` before a statement, each by its
 table's name, so that the statement is the one that reads the present. ``HistoryStore.check`` says whether an instant
@@ -46,6 +47,13 @@ _MATCH: Final = columns_of(MatchState)
 _MATCH_STATE: Final = column_names(MatchState)[1:]
 """What of a state is a column of ``match`` as well."""
 
+_MATCH_BEFORE: Final = ", ".join(
+    "coalesce(m.change_id, m.created_change_id) AS change_id" if name == "change_id" else f'm."{name}"'
+    for name in _MATCH_STATE
+)
+_IS_TOLD: Final = "(m.version > 1 OR m.status <> 'proposed' OR m.sampled)"
+"""What a proposal was at first is implied."""
+
 
 def later(change: str) -> str:
     """Return the SQL of whether a change, an expression of ours, is later than the instant ``as_of``."""
@@ -53,42 +61,45 @@ def later(change: str) -> str:
 
 
 def allocations_logged(
-    statement: str, *, before: str = "", returning: str = "", alone: bool = False, are_new: bool = False
+    statement: str, *, of: str | None, before: str = "", returning: str = "", alone: bool = False
 ) -> str:
     """Return a statement's beginning: ``changed`` is what ``statement`` has changed of ``allocation a``, and is logged.
 
     ``statement`` is an INSERT or UPDATE of ``allocation`` called ``a`` without RETURNING, which sets ``change_id`` and
-    the next ``version``. ``before`` are other CTEs that it needs, ``returning`` more columns. ``SELECT … FROM changed``
-    (or any main statement) follows. Who decides ``alone`` logs nothing but what was before: whoever changes the rows
-    next has waited for the commit, and keeps what he finds. Rows that ``are_new`` all of them were nothing before.
+    the next ``version``. ``of`` is a condition that all rows of ``a`` which it may change fulfil, and no others that
+    are many; None where they are new, and were nothing before. ``before`` are other CTEs that either needs,
+    ``returning`` more columns. ``SELECT … FROM changed`` (or any main statement) follows. Who decides ``alone`` logs
+    nothing but what was before: whoever changes the rows next has waited for the commit, and keeps what he finds.
     """
     columns = columns_of(AllocationState, "a")
+    was = f"was AS MATERIALIZED (SELECT {columns} FROM allocation a WHERE {of}), "  # noqa: S608 - our own text
     kept = f""", kept AS (
             -- Only of rows that the change holds already, so that nobody waits for each other in a circle.
             INSERT INTO allocation_state ({_ALLOCATION})
-            SELECT {columns} FROM changed c
-            JOIN allocation a ON a.transaction_id = c.transaction_id AND a.side = c.side
+            SELECT {columns} FROM changed c JOIN was a ON a.transaction_id = c.transaction_id AND a.side = c.side
             ON CONFLICT DO NOTHING
         )"""  # noqa: S608 - our own text
     return f"""
-        WITH {f"{before}, " if before else ""}changed AS (
+        WITH {f"{before}, " if before else ""}{was if of else ""}changed AS (
             {statement} RETURNING {columns}{f", {returning}" if returning else ""}
-        ){"" if are_new else kept}{"" if alone else _logged("allocation_state", _ALLOCATION)}
+        ){kept if of else ""}{"" if alone else _logged("allocation_state", _ALLOCATION)}
     """
 
 
-def matches_logged(statement: str, *, returning: str = "", alone: bool = False, by_id: bool = False) -> str:
+def matches_logged(statement: str, *, of: str, returning: str = "", alone: bool = False) -> str:
     """Return a statement's beginning, as ``allocations_logged``: ``statement`` is an UPDATE of ``match m``.
 
-    ``changed`` has the columns of ``match_state``: the id is ``match_id``. With ``by_id`` all of them are ``%(ids)s``,
-    and are looked up by these: for many that a statement has changed the planner would read all matches.
+    ``changed`` has the columns of ``match_state``: the id is ``match_id``.
     """
     columns = ", ".join(f'm."{name}"' for name in _MATCH_STATE)
     return f"""
-        WITH changed AS (
+        WITH was AS MATERIALIZED (SELECT m.id, {_MATCH_BEFORE} FROM match m WHERE {of} AND {_IS_TOLD}), changed AS (
             {statement} RETURNING m.id AS match_id, {columns}{f", {returning}" if returning else ""}
-        ), {matches_kept("changed", by_id=by_id)}{"" if alone else _logged("match_state", _MATCH)}
-    """
+        ), kept AS (
+            INSERT INTO match_state ({_MATCH}) SELECT was.* FROM changed c JOIN was ON was.id = c.match_id
+            ON CONFLICT DO NOTHING
+        ){"" if alone else _logged("match_state", _MATCH)}
+    """  # noqa: S608 - our own text
 
 
 def _logged(table: str, columns: str) -> str:
@@ -97,23 +108,23 @@ def _logged(table: str, columns: str) -> str:
         )"""  # noqa: S608 - our own text
 
 
-def matches_kept(changed: str, *, by_id: bool = False) -> str:
-    """Return the CTE that keeps what matches were before: those whose ``match_id`` the CTE ``changed`` gives."""
-    old = ", ".join(
-        "coalesce(m.change_id, m.created_change_id)" if name == "change_id" else f'm."{name}"' for name in _MATCH_STATE
-    )
+def matches_kept(held: str) -> str:
+    """Return the CTE that keeps what matches were before: those whose ``match_id`` the CTE ``held`` gives.
+
+    The part that changes them comes after it.
+    """
     return f"""kept AS (
-            INSERT INTO match_state ({_MATCH}) SELECT m.id, {old} FROM {changed} c JOIN match m ON m.id = c.match_id
-            -- What a proposal was at first is implied.
-            WHERE (m.version > 1 OR m.status <> 'proposed' OR m.sampled) {"AND m.id = ANY(%(ids)s)" if by_id else ""}
-            ON CONFLICT DO NOTHING
+            INSERT INTO match_state ({_MATCH}) SELECT m.id, {_MATCH_BEFORE} FROM {held} c
+            JOIN match m ON m.id = c.match_id WHERE {_IS_TOLD} ON CONFLICT DO NOTHING
         )"""  # noqa: S608 - our own text
 
 
 _KEEP_STATED: Final = """
-    WITH held AS (SELECT * FROM {table} WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE)
+    WITH held AS (
+        SELECT t.id, t.revision, to_jsonb(t) AS stated FROM {table} t WHERE t.id = ANY(%(ids)s) ORDER BY t.id FOR UPDATE
+    )
     INSERT INTO stated_row (side, transaction_id, until_change_id, revision, stated)
-    SELECT {side}, held.id, %(change_id)s, held.revision, to_jsonb(held) FROM held ON CONFLICT DO NOTHING
+    SELECT {side}, id, %(change_id)s, revision, stated FROM held ON CONFLICT DO NOTHING
 """
 _KEEP_REASONS: Final = """
     INSERT INTO open_reason_state (side, transaction_id, until_change_id, change_id, reason)

@@ -36,7 +36,8 @@ _DECIDE: Final = allocations_logged(
             effective_on = EXCLUDED.effective_on, version = a.version + 1, updated_at = EXCLUDED.updated_at,
             change_id = EXCLUDED.change_id
         WHERE a.status = %(before)s AND a.allocated_minor = 0
-    """  # noqa: S608 - our own text
+    """,  # noqa: S608 - our own text
+    of="a.side = 2 AND a.transaction_id = ANY(%(ids)s::uuid[])",
 )
 _DECIDED: Final = f"{_DECIDE} SELECT transaction_id AS id FROM changed"  # noqa: S608 - our own text
 _CLOSE: Final = """

@@ -67,10 +67,10 @@ SORTS: Final = {
 """The orders that the interface names, each with its index."""
 
 _INSERT: Final = """
-    WITH stored AS (
-        INSERT INTO incoming_transaction ({columns}, late) VALUES ({values}, NOT %(pending)s AND coalesce(
-            %(booking_on)s <= {last_locked}, false
-        )) ON CONFLICT DO NOTHING RETURNING id
+    WITH locked AS MATERIALIZED (SELECT {last_locked} AS last_on), stored AS (
+        INSERT INTO incoming_transaction ({columns}, late)
+        SELECT {values}, NOT %(pending)s AND coalesce(%(booking_on)s <= last_on, false) FROM locked
+        ON CONFLICT DO NOTHING RETURNING id
     ), opened AS (
         INSERT INTO incoming_open ({open_columns}) SELECT {open_values} FROM stored WHERE %(amount_minor)s > 0
     ), ignored AS (

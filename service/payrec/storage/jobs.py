@@ -26,20 +26,20 @@ INLINE_LEASE: Final = timedelta(seconds=60)
 
 _COLUMNS: Final = columns_of(Job)
 _IS_WAITING: Final = """(
-    (status = 'queued' AND (next_attempt_at IS NULL OR next_attempt_at <= clock_timestamp()))
-    OR (status = 'running' AND lease_until < clock_timestamp())
+    (status = 'queued' AND (next_attempt_at IS NULL OR next_attempt_at <= statement_timestamp()))
+    OR (status = 'running' AND lease_until < statement_timestamp())
 )"""
 _NEXT: Final = sql.SQL("SELECT {} FROM job WHERE kind = %s AND {} ORDER BY id LIMIT 1").format(
     sql.SQL(_COLUMNS), sql.SQL(_IS_WAITING)
 )
 _CLAIM: Final = sql.SQL(
-    """UPDATE job SET status = 'running', attempts = attempts + 1, lease_until = clock_timestamp() + %(lease)s,
+    """UPDATE job SET status = 'running', attempts = attempts + 1, lease_until = statement_timestamp() + %(lease)s,
         started_at = coalesce(started_at, %(now)s), updated_at = %(now)s, version = version + 1, next_attempt_at = NULL,
         repeat_requested = FALSE
     WHERE id = (SELECT id FROM job WHERE id = %(id)s AND {} FOR UPDATE SKIP LOCKED) RETURNING {}"""
 ).format(sql.SQL(_IS_WAITING), sql.SQL(_COLUMNS))
 _GIVE_BACK: Final = """
-    UPDATE job SET status = 'queued', lease_until = NULL, next_attempt_at = clock_timestamp() + %(delay)s,
+    UPDATE job SET status = 'queued', lease_until = NULL, next_attempt_at = statement_timestamp() + %(delay)s,
         updated_at = %(now)s, version = version + 1
     WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s AND cancel_requested_at IS NULL
 """
@@ -155,7 +155,7 @@ class JobStore:
     async def claim_own(self, job_id: UUID, *, now: datetime) -> None:
         """Take a job that this transaction has just added: its request does the work."""
         await self._connection.execute(
-            "UPDATE job SET status = 'running', attempts = 1, lease_until = clock_timestamp() + %s, started_at = %s"
+            "UPDATE job SET status = 'running', attempts = 1, lease_until = statement_timestamp() + %s, started_at = %s"
             " WHERE id = %s",
             (INLINE_LEASE, now, job_id),
         )
@@ -163,9 +163,10 @@ class JobStore:
     async def renew(self, job_id: UUID, *, attempt: int, lease: timedelta, progress: Progress) -> bool:
         """Keep a job and show how far it is; return whether it is still this attempt's, and wanted."""
         cursor = await self._connection.execute(
-            "UPDATE job SET lease_until = clock_timestamp() + %s, done = %s, total = %s,"
+            "UPDATE job SET lease_until = statement_timestamp() + %s, done = %s, total = %s,"
             " version = version + (done <> %s OR total IS DISTINCT FROM %s)::int,"
-            " updated_at = CASE WHEN done <> %s OR total IS DISTINCT FROM %s THEN clock_timestamp() ELSE updated_at END"
+            " updated_at = CASE WHEN done <> %s OR total IS DISTINCT FROM %s THEN n.now ELSE updated_at END"
+            " FROM (SELECT statement_timestamp() AS now) n"
             " WHERE id = %s AND status = 'running' AND attempts = %s AND cancel_requested_at IS NULL",
             (lease, *(progress.done, progress.total) * 3, job_id, attempt),
         )

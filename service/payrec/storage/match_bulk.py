@@ -88,7 +88,10 @@ ALLOCATED_BY_STATUS: Final = """
 
 _TAKE: Final = {
     are_new: allocations_logged(
-        allocated("taken", are_new=are_new), before=f"{_PARTS}, {_TAKEN}", alone=True, are_new=are_new
+        allocated("taken", are_new=are_new),
+        of=None if are_new else "a.transaction_id IN (SELECT id FROM wanted)",
+        before=f"{_PARTS}, {_TAKEN}",
+        alone=True,
     )
     + ALLOCATED_BY_STATUS
     for are_new in (False, True)

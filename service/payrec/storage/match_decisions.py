@@ -49,7 +49,8 @@ _ACCEPTED: Final = """
         FROM unnest(%(ids)s::uuid[], %(days)s::date[]) AS t (id, effective_on)
         WHERE m.id = t.id AND m.id = ANY(%(ids)s)
 """
-_ACCEPT: Final = {alone: matches_logged(_ACCEPTED, alone=alone, by_id=True) + _COUNTS for alone in (False, True)}
+_THESE: Final = "m.id = ANY(%(ids)s::uuid[])"
+_ACCEPT: Final = {alone: matches_logged(_ACCEPTED, of=_THESE, alone=alone) + _COUNTS for alone in (False, True)}
 _TAKE_BACK: Final = (
     matches_logged(
         """
@@ -58,7 +59,7 @@ _TAKE_BACK: Final = (
             change_id = %(change_id)s, version = m.version + 1
         WHERE m.id = ANY(%(ids)s)
         """,
-        by_id=True,
+        of=_THESE,
     )
     + _COUNTS_NO_MORE
 )
@@ -70,7 +71,8 @@ _APPROVE: Final = (
             updated_at = %(at)s,
             change_id = %(change_id)s, version = m.version + 1
         WHERE m.id = %(id)s
-        """
+        """,
+        of="m.id = %(id)s",
     )
     + _COUNTED
 )
@@ -80,7 +82,8 @@ _SUPERSEDE: Final = (
         UPDATE match m SET status = 'superseded', superseded_by = t.winner, updated_at = %(at)s,
             change_id = %(change_id)s, version = m.version + 1
         FROM unnest(%(ids)s::uuid[], %(winners)s::uuid[]) AS t (id, winner) WHERE m.id = t.id
-        """
+        """,
+        of=_THESE,
     )
     + _COUNTED
 )

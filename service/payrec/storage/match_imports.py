@@ -15,6 +15,7 @@ from payrec.storage.loading import analyze_grown, copy_rows
 from payrec.storage.match_bulk import ALLOCATED_BY_STATUS, Allocated, close_taken
 from payrec.storage.match_proposals import WORK_MEMORY_MIB
 from payrec.storage.rows import array_text, fetch_all, fetch_one
+from payrec.storage.temporary import make_temporary
 from payrec.tables.match_imports import ImportedMatch
 from payrec.tables.matches import Leg, Match
 
@@ -140,7 +141,11 @@ _ALL_TAKEN: Final = """(
     SELECT side, id, max(amount) AS amount, sum(taken)::bigint AS taken FROM given_taken GROUP BY side, id
 )"""
 _TAKE: Final = {
-    are_new: allocations_logged(allocated(_ALL_TAKEN, are_new=are_new), alone=True, are_new=are_new)
+    are_new: allocations_logged(
+        allocated(_ALL_TAKEN, are_new=are_new),
+        of=None if are_new else "a.transaction_id IN (SELECT id FROM given_taken)",
+        alone=True,
+    )
     + ALLOCATED_BY_STATUS
     for are_new in (False, True)
 }
@@ -154,7 +159,7 @@ class MatchImportStore:
 
     async def begin(self) -> None:
         """Make the tables in which things are staged."""
-        await self._connection.execute(_BEGIN.encode(), prepare=False)
+        await make_temporary(self._connection, _BEGIN)
 
     async def stage(self, decisions: Sequence[Mapping[str, Any]], legs: Sequence[Mapping[str, Any]]) -> None:
         """Stage decisions as they were given, with their legs; both by ``ordinal``."""
@@ -164,7 +169,7 @@ class MatchImportStore:
     async def find(self) -> None:
         """Find the transactions that the legs name."""
         await self._connection.execute(b"ANALYZE given_leg", prepare=False)
-        await self._connection.execute(_FIND.encode(), prepare=False)
+        await make_temporary(self._connection, _FIND)
 
     async def hold(self) -> bool:
         """Decide alone from now on, with all that was found held; tell whether none of it has an allocation yet."""
@@ -184,7 +189,7 @@ class MatchImportStore:
 
         ``unscored`` are the columns of a match that nobody has looked for. What is left is what ``decisions`` returns.
         """
-        await self._connection.execute(_FREE.encode(), prepare=False)
+        await make_temporary(self._connection, _FREE)
         parameters = {
             **unscored,
             "import_id": import_id,

@@ -68,7 +68,7 @@ _BY_INDEX: Final = b"""
 _AS_PLANNED: Final = (
     b"RESET enable_hashjoin; RESET enable_mergejoin; RESET enable_seqscan; RESET max_parallel_workers_per_gather"
 )
-_LINES_WITHIN: Final = "SELECT count(*) AS rows FROM (SELECT FROM incoming_open LIMIT %(limit)s) o"
+_LINES_WITHIN: Final = "SELECT count(*) AS rows FROM (SELECT 1 FROM incoming_open LIMIT %(limit)s) o"
 
 
 class MatchKeyStore:

@@ -17,6 +17,7 @@ from payrec.storage.changes import EVENT_IDS_MAX
 from payrec.storage.database import Connection
 from payrec.storage.history import allocations_logged, keep_reasons, matches_kept
 from payrec.storage.rows import CopiedRows, copy_in, copy_out_rows, fetch_all, fetch_one
+from payrec.storage.temporary import make_temporary
 
 ANALYZED_ROWS_MIN: Final = 1_000
 """New rows beyond which the statistics of the matches are brought up to date."""
@@ -69,20 +70,9 @@ MATCH_COLUMNS: Final = [
 """Columns of a new match, in the order of COPY."""
 
 LEG_COLUMNS: Final = [
-    "match_id",
-    "ordinal",
-    "expected_id",
-    "contra_expected_id",
-    "incoming_id",
-    "contra_incoming_id",
-    "valid_from",
-    "amount_minor",
-    "settled_minor",
-    "expected_revision",
-    "incoming_revision",
-    "settled_currency",
-    "contra_revision",
-]
+    "match_id", "ordinal", "expected_id", "contra_expected_id", "incoming_id", "contra_incoming_id", "valid_from",
+    "amount_minor", "settled_minor", "expected_revision", "incoming_revision", "settled_currency", "contra_revision",
+]  # fmt: skip
 """Columns of a new leg, in the order of COPY."""
 
 EVENT_COLUMNS: Final = ["change_id", "ordinal", "type", "resource_ids"]
@@ -102,7 +92,7 @@ _BEGIN_FILTERED: Final = f"""
     CREATE TEMPORARY TABLE looked_at (side smallint, transaction_id uuid) ON COMMIT DROP;
     CREATE TEMPORARY TABLE own_proposal (id uuid) ON COMMIT DROP
 """
-_KEPT: Final = b"CREATE TEMPORARY TABLE kept_match (id uuid) ON COMMIT DROP"
+_KEPT: Final = "CREATE TEMPORARY TABLE kept_match (id uuid) ON COMMIT DROP"
 _CHANGED: Final = """
     SELECT {number} AS side, t.place FROM taken_{side} t WHERE NOT EXISTS (
         SELECT 1 FROM {open} o WHERE o.transaction_id = t.transaction_id
@@ -134,6 +124,7 @@ _ALLOCATE_MORE: Final = """
         version = a.version + 1, reason_code = NULL, change_id = %(change_id)s, updated_at = %(at)s
     FROM held h WHERE a.transaction_id = h.transaction_id AND a.side = {number}
 """
+_OF_HELD: Final = "a.side = {number} AND a.transaction_id IN (SELECT transaction_id FROM held)"
 _PLACES: Final = " SELECT place FROM changed"
 # One pass in the order of ids, which a hash join would not keep.
 _CLOSE: Final = """
@@ -182,16 +173,18 @@ _SUPERSEDE: Final = """
             ), 0)
         ) r GROUP BY match_id
     ), gone AS (
-        SELECT m.id AS match_id, r.winner FROM {source} LEFT JOIN rival r ON r.match_id = m.id
-        WHERE m.status = 'proposed' AND (r.winner IS NOT NULL OR (
-            NOT EXISTS (SELECT 1 FROM kept_match k WHERE k.id = m.id) AND {within}
-        ))
-        ORDER BY m.id FOR UPDATE OF m
-    ), done AS (
+        SELECT * FROM (
+            SELECT m.id AS match_id, r.winner FROM {source} LEFT JOIN rival r ON r.match_id = m.id
+            WHERE m.status = 'proposed' AND (r.winner IS NOT NULL OR (
+                NOT EXISTS (SELECT 1 FROM kept_match k WHERE k.id = m.id) AND {within}
+            ))
+            ORDER BY m.id FOR UPDATE OF m
+        ) h
+    ), {kept}, done AS (
         UPDATE match m SET status = 'superseded', superseded_by = gone.winner, updated_at = %(at)s,
             version = m.version + 1, change_id = %(change_id)s
         FROM gone WHERE m.id = gone.match_id RETURNING m.id
-    ), {kept}, announced AS (
+    ), announced AS (
         INSERT INTO outbox (change_id, ordinal, type, resource_ids)
         SELECT %(change_id)s, %(ordinal)s + chunk, 'match.superseded', array_agg(id ORDER BY id)
         FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / %(ids_max)s AS chunk FROM done) n GROUP BY chunk
@@ -219,10 +212,10 @@ _TOUCHED: Final = " UNION ".join(
 _LEG_ENDS: Final = ", ".join(f"({end['number']}, l.{end['column']})" for end in _ENDS)
 # All of whose transactions a run has looked at.
 _OWN: Final = f"""
+    INSERT INTO own_proposal
     WITH touched AS MATERIALIZED (
         SELECT m.id FROM ({_TOUCHED}) t JOIN match m ON m.id = t.match_id WHERE m.status = 'proposed'
     )
-    INSERT INTO own_proposal
     SELECT t.id FROM touched t JOIN leg l ON l.match_id = t.id
     CROSS JOIN LATERAL (VALUES {_LEG_ENDS}) AS e (side, transaction_id)
     LEFT JOIN looked_at s ON s.side = e.side AND s.transaction_id = e.transaction_id
@@ -248,7 +241,7 @@ class MatchProposalStore:
 
         The transaction has more memory for its joins from then on, and samples less for its statistics.
         """
-        await self._connection.execute((_BEGIN if looked_at is None else _BEGIN_FILTERED).encode(), prepare=False)
+        await make_temporary(self._connection, _BEGIN if looked_at is None else _BEGIN_FILTERED)
         if looked_at:
             await self._copy_in("looked_at", ["side", "transaction_id"], looked_at)
             await self._connection.execute(b"ANALYZE looked_at", prepare=False)
@@ -280,8 +273,11 @@ class MatchProposalStore:
     async def unchanged(self, *, horizon: int, expected: int, incoming: int) -> bool:
         """Tell whether the open rows are those, so many of each side, that were seen when the horizon was read.
 
-        That it does not know, because others wrote just then, is told as a change.
+        What it does not know is told as a change: that others wrote just then, and on Citus everything, because a
+        schema that is moved is on a server that numbers its transactions otherwise.
         """
+        if self._connection.is_distributed:
+            return False
         parameters = {"horizon": horizon, "expected": expected, "incoming": incoming}
         row = await fetch_one(self._connection, f"SELECT {_UNCHANGED} AS unchanged", parameters)
         return row is not None and row["unchanged"]
@@ -313,7 +309,12 @@ class MatchProposalStore:
         """
         places = []
         for side in _SIDES:
-            query = allocations_logged(_ALLOCATE_MORE.format(**side), before=_HELD.format(**side), returning="h.place")
+            query = allocations_logged(
+                _ALLOCATE_MORE.format(**side),
+                of=_OF_HELD.format(**side),
+                before=_HELD.format(**side),
+                returning="h.place",
+            )
             rows = await fetch_all(self._connection, query + _PLACES, {"change_id": change_id, "at": at})
             places.append([row["place"] for row in rows])
         return places[0], places[1]
@@ -364,7 +365,7 @@ class MatchProposalStore:
         A ``filtered`` run leaves alone what joins transactions that it did not look at, unless something that it
         accepts takes their amounts.
         """
-        await self._connection.execute(_KEPT, prepare=False)
+        await make_temporary(self._connection, _KEPT)
         if kept:
             await self._copy_in("kept_match", ["id"], kept)
             await self._connection.execute(b"ANALYZE kept_match", prepare=False)

@@ -70,7 +70,7 @@ _ABOUT: Final = """(
         WHEN c.relpages > 0 AND c.reltuples >= 0 THEN greatest(few.rows, (c.reltuples / c.relpages
             * pg_relation_size(c.oid) / current_setting('block_size')::integer)::bigint)
         ELSE (SELECT count(*) FROM {table})
-    END FROM pg_class c, (SELECT count(*) AS rows FROM (SELECT FROM {table} LIMIT %(counted)s) o) few
+    END FROM pg_class c, (SELECT count(*) AS rows FROM (SELECT 1 FROM {table} LIMIT %(counted)s) o) few
     WHERE c.oid = '{table}'::regclass
 )"""
 _ITEMS: Final = f"SELECT {_ABOUT.format(table='expected_open')} AS rows"

@@ -112,7 +112,7 @@ _SUMS: Final = """
     WHERE locked_at = %(locked_at)s AND through_on = %(on)s AND sums ? %(account_id)s LIMIT 1
 """
 _REOPEN: Final = f"""
-    UPDATE period_lock SET reopened_at = clock_timestamp(), reopened_by = %(actor)s, reopen_reason = %(reason)s,
+    UPDATE period_lock SET reopened_at = statement_timestamp(), reopened_by = %(actor)s, reopen_reason = %(reason)s,
         updated_at = %(at)s, version = version + 1
     WHERE id = %(id)s RETURNING {_COLUMNS}
 """  # noqa: S608 - our own text

@@ -143,7 +143,14 @@ _TAKEN_BACK: Final = """
     SELECT side, transaction_id AS id, status, amount_minor - allocated_minor AS open_minor, taken, released, returns
     FROM changed
 """
-_ALLOCATE: Final = allocations_logged(_TAKE_BACK, returning="t.taken, t.released, t.returns") + _TAKEN_BACK
+_ALLOCATE: Final = (
+    allocations_logged(
+        _TAKE_BACK,
+        of="a.transaction_id = ANY(%(returns)s::uuid[] || %(payments)s::uuid[] || %(items)s::uuid[])",
+        returning="t.taken, t.released, t.returns",
+    )
+    + _TAKEN_BACK
+)
 _HOLD: Final = """
     SELECT transaction_id FROM incoming_open WHERE transaction_id = ANY(%s) ORDER BY transaction_id FOR UPDATE
 """
@@ -203,6 +210,9 @@ _GIVE_BACK: Final = """
     ) t WHERE a.side = 2 AND a.transaction_id = t.id
 """
 _GIVEN_BACK: Final = "SELECT transaction_id AS id, status, amount_minor - allocated_minor AS open_minor FROM changed"
+_ALLOCATE_AGAIN: Final = (
+    allocations_logged(_GIVE_BACK, of="a.side = 2 AND a.transaction_id = ANY(%(ids)s::uuid[])") + _GIVEN_BACK
+)
 _LOCK_MATCHES: Final = "SELECT 1 FROM match WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 _RETURN: Final = """
     UPDATE match m SET returned_minor = m.returned_minor + t.minor, updated_at = %(at)s, version = m.version + 1,
@@ -213,6 +223,7 @@ _RETURN: Final = """
     ) t WHERE m.id = t.id
 """
 _RETURNED: Final = "SELECT match_id AS id, returned_minor, minor FROM changed"
+_RETURN_MATCHES: Final = matches_logged(_RETURN, of="m.id = ANY(%(ids)s::uuid[])", returning="t.minor") + _RETURNED
 
 
 class ReturnStore:
@@ -333,7 +344,7 @@ class ReturnStore:
             "change_id": change_id,
             "at": at,
         }
-        return ended, await fetch_all(self._connection, allocations_logged(_GIVE_BACK) + _GIVEN_BACK, parameters)
+        return ended, await fetch_all(self._connection, _ALLOCATE_AGAIN, parameters)
 
     async def return_matches(
         self, match_ids: Sequence[UUID], amounts_minor: Sequence[int], *, change_id: UUID, at: datetime
@@ -346,4 +357,4 @@ class ReturnStore:
             "change_id": change_id,
             "at": at,
         }
-        return await fetch_all(self._connection, matches_logged(_RETURN, returning="t.minor") + _RETURNED, parameters)
+        return await fetch_all(self._connection, _RETURN_MATCHES, parameters)

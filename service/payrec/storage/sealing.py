@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_one
+from payrec.storage.rows import array_text, fetch_all, fetch_one
 
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('event_feed'), hashtext(current_schema())) AS is_ours"
 _LOOK: Final = """
@@ -34,9 +34,9 @@ _MOVE: Final = """
         DELETE FROM outbox WHERE sequence = ANY(%(sequences)s)
         RETURNING sequence, change_id, type, resource_ids, data
     ), expanded AS (
-        SELECT row_number() OVER (ORDER BY t.sequence, r.ordinal) AS number, r.id AS resource_id, t.change_id, t.type,
-            t.data
-        FROM taken t CROSS JOIN LATERAL unnest(t.resource_ids) WITH ORDINALITY AS r (id, ordinal)
+        SELECT row_number() OVER (ORDER BY t.sequence, r.ordinal) AS number, t.resource_ids[r.ordinal] AS resource_id,
+            t.change_id, t.type, t.data
+        FROM taken t CROSS JOIN LATERAL generate_subscripts(t.resource_ids, 1) AS r (ordinal)
     ), feed AS (
         INSERT INTO event_feed AS f (id, position) SELECT 1, count(*) FROM expanded
         ON CONFLICT (id) DO UPDATE SET position = f.position + EXCLUDED.position RETURNING position
@@ -45,15 +45,18 @@ _MOVE: Final = """
         SELECT feed.position - %(count)s + e.number, i.id, e.resource_id, coalesce(c.at, clock_timestamp()), e.type,
             e.data
         FROM expanded e
-        JOIN unnest(%(ids)s::uuid[]) WITH ORDINALITY AS i (id, number) ON i.number = e.number
+        JOIN unnest(%(ids)s::uuid[], %(numbers)s::bigint[]) AS i (id, number) ON i.number = e.number
         LEFT JOIN change c ON c.id = e.change_id CROSS JOIN feed
         ORDER BY e.number RETURNING type
     )
     SELECT array_agg(DISTINCT type) AS types, count(*) AS count FROM sealed
 """
+_WANTING: Final = """
+    SELECT id FROM webhook WHERE status = 'active' AND (events && %(types)s OR %(all)s = ANY(events))
+"""
 _WAKE: Final = """
-    SELECT count(control.schedule_webhook(id, %(environment_id)s, clock_timestamp(), false)) FROM webhook
-    WHERE status = 'active' AND (events && %(types)s OR %(all)s = ANY(events))
+    SELECT count(control.schedule_webhook(id, %(environment_id)s, clock_timestamp(), false))
+    FROM unnest(%(ids)s::uuid[]) AS w (id)
 """
 
 
@@ -91,7 +94,13 @@ class SealingStore:
 
     async def move(self, batch: Batch, ids: Sequence[UUID]) -> list[str]:
         """Give the batch's events their ids and places; return which types they are of."""
-        parameters = {"sequences": list(batch.sequences), "count": batch.count, "ids": list(ids)}
+        numbers = array_text(range(1, len(ids) + 1))
+        parameters = {
+            "sequences": list(batch.sequences),
+            "count": batch.count,
+            "ids": list(ids),
+            "numbers": numbers,
+        }
         row = await fetch_one(self._connection, _MOVE, parameters)
         if row is None or row["count"] != batch.count or len(ids) != batch.count:
             raise AssertionError("a batch was not sealed as it was looked at")
@@ -99,5 +108,11 @@ class SealingStore:
 
     async def wake(self, environment_id: UUID, types: Sequence[str], *, all_events: str) -> None:
         """Have the endpoints looked at that want any of the types, when this transaction commits."""
-        parameters = {"environment_id": environment_id, "types": list(types), "all": all_events}
-        await fetch_one(self._connection, _WAKE, parameters)
+        found = await fetch_all(self._connection, _WANTING, {"types": list(types), "all": all_events})
+        await wake_webhooks(self._connection, environment_id, [row["id"] for row in found])
+
+
+async def wake_webhooks(connection: Connection, environment_id: UUID, ids: Sequence[UUID]) -> None:
+    """Have endpoints of an environment looked at, when this transaction commits."""
+    if ids:
+        await fetch_one(connection, _WAKE, {"environment_id": environment_id, "ids": list(ids)})

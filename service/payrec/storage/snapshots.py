@@ -17,6 +17,7 @@ from payrec.storage.history_relations import at_instant, is_open
 from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.loading import analyze_grown, copy_rows
 from payrec.storage.rows import array_text, columns_of, fetch_all, fetch_one
+from payrec.storage.temporary import make_temporary
 from payrec.tables.imports import Import
 from payrec.tables.snapshots import ExpectedSnapshotDifference
 
@@ -31,10 +32,7 @@ _TOTALS: Final = """
 _REPEATED: Final = """
     SELECT max(line) AS line FROM snapshot_item GROUP BY external_id HAVING count(*) > 1 ORDER BY line LIMIT %(limit)s
 """
-_INDEX: Final = """
-    CREATE UNIQUE INDEX ON snapshot_item (external_id);
-    ANALYZE snapshot_item
-"""
+_INDEX: Final = (b"CREATE UNIQUE INDEX ON snapshot_item (external_id)", b"ANALYZE snapshot_item")
 # What the file names is compared wherever it belongs here, else an item with another direction were missing twice.
 _COMPARE: Final = f"""
     {at_instant("allocation", "expected_transaction", whole=True)}, here AS (
@@ -169,7 +167,7 @@ class SnapshotStore:
 
     async def begin_stage(self) -> None:
         """Begin to take in what the other system has open."""
-        await self._connection.execute(_STAGE)
+        await make_temporary(self._connection, _STAGE)
 
     async def stage(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Take in items of the file."""
@@ -189,7 +187,8 @@ class SnapshotStore:
         ``scope`` has what bounds it of ``account``, ``currency`` and ``direction``.
         """
         bounds = dict.fromkeys(("account", "currency", "direction")) | dict(scope)
-        await self._connection.execute(_INDEX.encode(), prepare=False)
+        for statement in _INDEX:
+            await self._connection.execute(statement, prepare=False)
         parameters = {**bounds, "snapshot_id": snapshot_id, "as_of": taken_at}
         found = await fetch_all(self._connection, _COMPARE, parameters)
         await self._connection.execute(_CAME_SINCE, {"snapshot_id": snapshot_id})

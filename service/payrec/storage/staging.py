@@ -24,6 +24,7 @@ from payrec.storage.pages import PageLineStore
 from payrec.storage.period_locks import PeriodLockStore
 from payrec.storage.pieces import OPEN_COLUMNS, TRANSACTION_COLUMNS, Piece, Stamp
 from payrec.storage.rows import copy_in, fetch_all, fetch_one
+from payrec.storage.temporary import make_temporary
 
 SEND_BUFFER_BYTES: Final = 2 * 1024 * 1024
 """Bytes on their way to the database; the kernel may allow less."""
@@ -90,21 +91,24 @@ _STATED: Final = ", ".join(f'"{n}" = s."{n}"' for n in STORED_COLUMNS if n not i
 # All that the booking states, as if it had come first; what was announced is kept.
 _BOOKINGS: Final = f"""
     announced AS (
-        SELECT t.*, s.id AS staged_id FROM staged s JOIN incoming_transaction t ON t.identity = s.identity
+        SELECT t.id, t.revision, to_jsonb(t) AS stated, s.id AS staged_id
+        FROM staged s JOIN incoming_transaction t ON t.identity = s.identity
         WHERE t.pending AND NOT s.pending
             AND t.direction = s.direction AND t.currency = s.currency AND (s.amount_minor > 0) = (t.amount_minor > 0)
         ORDER BY t.identity FOR UPDATE OF t
     ), stated AS (
         INSERT INTO stated_row (side, transaction_id, until_change_id, revision, stated)
-        SELECT 2, id, %(change_id)s, revision, to_jsonb(announced) - 'staged_id' FROM announced ON CONFLICT DO NOTHING
+        SELECT 2, id, %(change_id)s, revision, stated FROM announced ON CONFLICT DO NOTHING
     ), booked AS (
         UPDATE incoming_transaction t SET {_STATED}, import_id = %(import_id)s, updated_at = %(at)s,
             revision = t.revision + 1
         FROM announced a JOIN staged s ON s.id = a.staged_id WHERE t.id = a.id
         RETURNING t.id, t.revision, t.amount_minor, s.id AS staged_id
     ), touched AS (
-        SELECT a.transaction_id, b.amount_minor FROM booked b
-        JOIN allocation a ON a.side = 2 AND a.transaction_id = b.id ORDER BY a.transaction_id FOR UPDATE OF a
+        SELECT * FROM (
+            SELECT a.transaction_id, b.amount_minor FROM booked b
+            JOIN allocation a ON a.side = 2 AND a.transaction_id = b.id ORDER BY a.transaction_id FOR UPDATE OF a
+        ) h
     )
 """  # noqa: S608 - columns of our own tables
 # What is ignored stays so, and a line of 0 has no open row, nor does it get one.
@@ -116,10 +120,12 @@ _TOUCH: Final = """
 """
 _OPENED: Final = f"""
     , held AS (
-        SELECT o.transaction_id FROM booked b JOIN incoming_open o ON o.transaction_id = b.id
-        -- After the allocations, as everybody locks.
-        WHERE (SELECT count(*) FROM changed) >= 0
-        ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
+        SELECT * FROM (
+            SELECT o.transaction_id FROM booked b JOIN incoming_open o ON o.transaction_id = b.id
+            -- After the allocations, as everybody locks.
+            WHERE (SELECT count(*) FROM changed) >= 0
+            ORDER BY o.transaction_id FOR NO KEY UPDATE OF o
+        ) h
     ), reopened AS (
         UPDATE incoming_open o SET pending = false, open_minor = s.open_minor, total_minor = s.total_minor,
             booking_day = s.booking_day, value_day = s.value_day, revision = b.revision, {_BOOKED}
@@ -128,7 +134,12 @@ _OPENED: Final = f"""
     )
     SELECT count(*) AS count FROM booked
 """  # noqa: S608 - columns of our own tables
-_BOOK: Final = allocations_logged(_TOUCH, before=_BOOKINGS) + _OPENED
+_BOOK: Final = (
+    allocations_logged(
+        _TOUCH, of="a.side = 2 AND a.transaction_id IN (SELECT transaction_id FROM touched)", before=_BOOKINGS
+    )
+    + _OPENED
+)
 # A bank that uses an id again has made another payment all the same: it is known by its content, as one without an id.
 # The same file again finds it by that identity. What was announced under a known id is never another payment, and its
 # date may change until it is booked.
@@ -232,7 +243,7 @@ class Staging:
         if self._created:
             await self._connection.execute("TRUNCATE staged, staged_open")
         else:
-            await self._connection.execute(_CREATE.encode(), prepare=False)
+            await make_temporary(self._connection, _CREATE)
             self._created = True
         await copy_in(self._connection, _COPY_STAGED, piece.transactions)
         await copy_in(self._connection, _COPY_STAGED_OPEN, piece.opened)

@@ -23,15 +23,15 @@ NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 _COLUMNS: Final = columns_of(Webhook)
 _CLAIM: Final = f"""
-    UPDATE webhook SET attempt = attempt + 1, lease_until = clock_timestamp() + %(lease)s
-    WHERE id = %(id)s AND status = 'active' AND coalesce(lease_until <= clock_timestamp(), true)
+    UPDATE webhook SET attempt = attempt + 1, lease_until = statement_timestamp() + %(lease)s
+    WHERE id = %(id)s AND status = 'active' AND (lease_until <= statement_timestamp()) IS NOT FALSE
     RETURNING {_COLUMNS}
 """  # noqa: S608 - our own text
 _HELD: Final = f"""
     SELECT {_COLUMNS} FROM webhook WHERE id = %(id)s AND attempt = %(attempt)s AND status = 'active' FOR NO KEY UPDATE
 """  # noqa: S608 - our own text
 _SETTLE: Final = """
-    UPDATE webhook SET position = greatest(position, %(position)s), lease_until = clock_timestamp() + %(lease)s,
+    UPDATE webhook SET position = greatest(position, %(position)s), lease_until = statement_timestamp() + %(lease)s,
         failures = %(failures)s, failing_since = %(failing_since)s, paused_until = %(paused_until)s
     WHERE id = %(id)s
 """
