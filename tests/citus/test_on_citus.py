@@ -15,8 +15,13 @@ from support.citus import VARIABLE, cluster_url
 FILES: Final = (
     "storage/test_doors.py",
     "storage/test_provisioning.py",
+    "api/test_accounts.py",
+    "api/test_events.py",
+    "api/test_match_decisions.py",
+    "api/test_match_runs.py",
+    "api/test_webhooks.py",
 )
-"""Below ``tests/payrec``."""
+"""Below ``tests/payrec``: what passes there, and so what works (decision 12). The others have not been seen to pass."""
 
 TIMEOUT_SECONDS: Final = 1_500
 

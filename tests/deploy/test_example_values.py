@@ -20,6 +20,7 @@ LAYERS = sorted(path for path in EXAMPLES.rglob("values.yaml") if path != BASE)
 TOGETHER = {
     "cloudnative-pg": ["cloudnative-pg", "pgbouncer", "keycloak", "cert-manager"],
     "external-postgres": ["external-postgres", "pgbouncer", "keycloak", "gateway-api"],
+    "citus": ["citus", "keycloak", "gateway-api"],
 }
 OF_OTHERS = {"CustomResourceDefinition", "PodMonitor", "ServiceMonitor", "PrometheusRule", "HTTPRoute"}
 """Kinds that the schemas of Kubernetes do not have; those of the chart's own are looked at with the chart."""

@@ -126,6 +126,7 @@ async def test_a_readonly_door_writes_nothing(opened: Database, places: Places, 
     assert door == "authentication" or caught.type is errors.ReadOnlySqlTransaction
 
 
+@pytest.mark.not_on_citus("it plans no statement of several parts without the values")
 async def test_what_is_planned_once_ends_with_the_door(opened: Database, places: Places) -> None:
     for planned_once, mode in ((True, "force_generic_plan"), (False, "auto")):
         async with opened.tenant(places.a, planned_once=planned_once) as connection:
