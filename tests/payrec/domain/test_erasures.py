@@ -71,6 +71,24 @@ def test_who_is_called_nearly_so_stays(text: str) -> None:
     assert Wanted("Anna Müller").redacted(text) == text
 
 
+def test_the_words_of_a_name_in_any_order_are_the_name_where_nothing_else_is() -> None:
+    what = Wanted("Anna Maria Müller")
+    for text in ("Müller Maria Anna", "MUELLER, MARIA, ANNA"):
+        assert what.is_meant(text)
+        assert what.is_in(text)
+        assert what.redacted(text) == ERASED
+    assert not what.is_in("Müller Maria Anna and Bolt")
+    assert what.redacted("Müller Maria Anna and Bolt") == "Müller Maria Anna and Bolt"
+
+
+def test_what_is_written_behind_the_last_letter_goes_with_it() -> None:
+    what = Wanted("Anna Lu")
+    assert what.redacted("anna lue, anna lu\u0308 and Anna Lu") == f"{ERASED}, {ERASED} and {ERASED}"
+    assert what.redacted("ANNA LUX") == "ANNA LUX"
+    assert Wanted("Xe Axel").redacted("XE AXEL") == ERASED
+    assert not Wanted("Axl").is_in("AXEL")
+
+
 def test_legal_forms_count() -> None:
     assert not Wanted("Bolt GmbH").is_meant("Bolt AG")
     assert Wanted("Bolt GmbH").redacted("BOLT GMBH, Bolt AG") == f"{ERASED}, Bolt AG"

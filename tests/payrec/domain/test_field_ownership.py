@@ -52,6 +52,13 @@ def test_what_holds_it_or_is_within_is_refused_too(patch: dict[str, Any], refuse
     assert refused_fields(owned, touched_fields(patch, SETTINGS)) == refused
 
 
+def test_pointers_are_written_as_rfc_6901_has_them() -> None:
+    patch = {"a~b": 1, "c/d": {"~1": None, "e": {}}}
+    assert touched_fields(patch) == ["/a~0b", "/c~1d/~01", "/c~1d/e/"]
+    assert refused_fields(["/a"], ["/a/", "/b"]) == ["/a"]
+    assert refused_fields(["/aX"], ["/aX"]) == ["/aX"]
+
+
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_patch_that_is_not_refused_changes_nothing_that_is_owned(
     named: dict[str, Any], patch: dict[str, Any]

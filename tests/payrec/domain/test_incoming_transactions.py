@@ -79,7 +79,12 @@ def test_several_rows_are_those_of_each(entries: list[Entry]) -> None:
         assert [column[at] for column in stored] == list(row.values())
         opened = open_row(entry, transaction_id=ids[at], identity=identities[at])
         assert [column[at] for column in keys] == [opened[name] for name in KEY_COLUMNS]
-        assert (row["net_minor"] is None) == (entry.net is None)
+        net, original, batch = entry.net, entry.original, entry.batch
+        assert row["net_minor"] == (net and (-net.amount_minor if net.direction == "debit" else net.amount_minor))
+        assert row["net_currency"] == (net and net.currency)
+        assert row["original_minor"] == (original and original.amount_minor)
+        assert row["pending"] == (entry.status == "pending")
+        assert row["group_key"] == (batch and batch.group_key)
         assert row["metadata"].get("checkNumber") == entry.check_number
 
 

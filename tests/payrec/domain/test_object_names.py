@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,22 @@ def test_a_pattern_means_what_it_says(pattern: str, name: str) -> None:
 def test_what_fits_begins_as_every_name_that_fits(pattern: str, name: str) -> None:
     if matches(pattern, name):
         assert name.startswith(fixed_beginning(pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "beginning"),
+    [
+        ("in/2026/*.csv", "in/2026/"),
+        ("in/20?6/a*", "in/"),
+        ("a/b/c.csv", "a/b/"),
+        ("[a]/b/*", "[a]/b/"),
+        ("*.csv", ""),
+        ("a*", ""),
+        ("a/**/b/*", "a/"),
+    ],
+)
+def test_where_names_begin_is_told_without_a_star(pattern: str, beginning: str) -> None:
+    assert fixed_beginning(pattern) == beginning
 
 
 def test_no_pattern_takes_long() -> None:
