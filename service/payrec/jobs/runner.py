@@ -16,7 +16,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -32,12 +32,13 @@ from payrec.factory import Factory
 from payrec.jobs.admission import PLACES_MAX, Admission, Asked
 from payrec.jobs.memory import memory_limit_bytes
 from payrec.services.backtesting import BacktestRunner
-from payrec.services.job_sizes import SIZE_UNKNOWN, size_of
+from payrec.services.job_sizes import SIZE_UNKNOWN, JobSize, size_of
 from payrec.services.jobs import end_cancelled, end_without_effect
 from payrec.services.learning import LearningService
 from payrec.services.match_import_learning import MatchImportLearning
 from payrec.services.matching import MatchingService
 from payrec.services.work import LostLeaseError
+from payrec.storage.database import Connection
 from payrec.storage.jobs import LEASE, JobStore
 from payrec.storage.tenants import TenantStore, scope_of
 
@@ -60,6 +61,24 @@ UNAVAILABLE_SECONDS: Final = 5.0
 """Between two looks at a database that does not answer."""
 
 Work = Callable[[Caller, TenantScope, dict[str, Any], Progress], Awaitable[None]]
+
+
+class _Taken(NamedTuple):
+    """A job that there is room for; None where somebody else's transaction holds it."""
+
+    job: dict[str, Any] | None
+    asked: Asked
+
+
+class _NotSizedError(Exception):
+    """Something is wrong with a job, so that nobody can say how large it is."""
+
+
+async def _size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
+    try:
+        return await size_of(connection, job)
+    except Exception as error:
+        raise _NotSizedError from error
 
 
 class JobRunner:
@@ -136,67 +155,82 @@ class JobRunner:
             return
         scope = scope_of(row)
         has_begun = False
-        while (found := await self._next(scope, kind)) is not None:
-            if self._is_stopping or (has_begun and self._clock.monotonic() >= until):
-                await self._wake(environment_id, kind)
-                return
-            job_id, asked = found
-            if not self.admission.admit(asked):
-                await self._wake(environment_id, kind, delay=BUSY_DELAY)
+        while True:
+            is_over = self._is_stopping or (has_begun and self._clock.monotonic() >= until)
+            taken = await self._claim(scope, kind, is_over=is_over)
+            if taken is None:
                 return
             has_begun = True
             try:
-                job = await self._claim(scope, kind, job_id)
-                if job is not None:
-                    await self._run(scope, job)
+                if taken.job is not None:
+                    await self._run(scope, taken.job)
             finally:
-                for called in self.admission.release(asked):
-                    await self._wake(called.environment_id, called.kind)
-            if job is None:
+                await self._release(taken.asked)
+            if taken.job is None:
                 # Somebody holds it, and may leave it as it is.
                 await asyncio.sleep(HELD_SECONDS)
-        await self._look_again(scope, kind)
 
-    async def _next(self, scope: TenantScope, kind: str) -> tuple[UUID, Asked] | None:
-        """Return the job that is next, and what there must be room for."""
-        job = None
+    async def _claim(self, scope: TenantScope, kind: str, *, is_over: bool = False) -> _Taken | None:
+        """Take the job that is next; None where nothing is to be done here now, and somebody comes back in time.
+
+        Whoever ``is_over`` takes none.
+        """
         try:
-            async with self._factory.context.database.tenant(scope, readonly=True) as connection:
-                job = await JobStore(connection).next(kind)
-                if job is None:
-                    return None
-                size = await size_of(connection, job)
-        except UnavailableError:
-            raise
-        except Exception:
-            if job is None:
-                raise
+            return await self._taken(scope, kind, is_over=is_over)
+        except _NotSizedError:
             # What is wrong with it ends the job's attempts, where everybody sees it; here it would wait for ever.
             self._logger.exception("job.not_sized", kind=kind)
-            size = SIZE_UNKNOWN
-        asked = Asked(tenant_id=scope.tenant_id, environment_id=scope.environment_id, kind=kind, size=size)
-        return job["id"], asked
+            return await self._taken(scope, kind, is_over=is_over, size=SIZE_UNKNOWN)
 
-    async def _claim(self, scope: TenantScope, kind: str, job_id: UUID) -> dict[str, Any] | None:
-        async with self._factory.context.database.tenant(scope) as connection:
-            store = JobStore(connection)
-            job = await store.claim(job_id, now=self._clock.now(), lease=self._lease)
-            if job is not None:
-                await store.wake(scope.environment_id, kind, delay=self._lease + AFTER_LEASE)
-            return job
+    async def _taken(
+        self, scope: TenantScope, kind: str, *, is_over: bool, size: JobSize | None = None
+    ) -> _Taken | None:
+        asked = None
+        try:
+            async with self._factory.context.database.tenant(scope) as connection:
+                store = JobStore(connection)
+                job = await store.next(kind)
+                if job is None:
+                    await self._look_again(store, scope, kind)
+                    return None
+                if is_over:
+                    await store.wake(scope.environment_id, kind)
+                    return None
+                wanted = Asked(
+                    tenant_id=scope.tenant_id,
+                    environment_id=scope.environment_id,
+                    kind=kind,
+                    size=size or await _size_of(connection, job),
+                )
+                if not self.admission.admit(wanted):
+                    await store.wake(scope.environment_id, kind, delay=BUSY_DELAY)
+                    return None
+                asked = wanted
+                claimed = await store.claim(job["id"], now=self._clock.now(), lease=self._lease)
+                if claimed is not None:
+                    await store.wake(scope.environment_id, kind, delay=self._lease + AFTER_LEASE)
+        except BaseException:
+            if asked is not None:
+                await self._release(asked)
+            raise
+        return _Taken(claimed, asked)
+
+    async def _release(self, asked: Asked) -> None:
+        """Make room, and call who waits for it."""
+        for called in self.admission.release(asked):
+            await self._wake(called.environment_id, called.kind)
 
     async def _wake(self, environment_id: UUID, kind: str, *, delay: timedelta = timedelta()) -> None:
         """Have a worker look, at once or later; this one's own wake-up is over when this drain is."""
         async with self._factory.context.database.control() as connection:
             await JobStore(connection).wake(environment_id, kind, delay=delay)
 
-    async def _look_again(self, scope: TenantScope, kind: str) -> None:
+    @staticmethod
+    async def _look_again(store: JobStore, scope: TenantScope, kind: str) -> None:
         """Come back when a job is tried again, or when the lease of somebody else's is over who may have died."""
-        async with self._factory.context.database.tenant(scope) as connection:
-            store = JobStore(connection)
-            left = await store.time_left(kind)
-            if left is not None:
-                await store.wake(scope.environment_id, kind, delay=left + AFTER_LEASE)
+        left = await store.time_left(kind)
+        if left is not None:
+            await store.wake(scope.environment_id, kind, delay=left + AFTER_LEASE)
 
     async def _run(self, scope: TenantScope, job: dict[str, Any]) -> None:
         """Run one attempt. Nothing that the job does wrong keeps the next one from running."""

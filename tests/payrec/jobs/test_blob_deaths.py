@@ -47,11 +47,10 @@ STEPS = {
 
 ELSEWHERE = {
     "jobs.outgoing.Outgoing._seal",
-    "jobs.runner.JobRunner._claim",
+    "jobs.runner.JobRunner._taken",
     "jobs.runner.JobRunner._fail",
     "jobs.runner.JobRunner._give_back",
     "jobs.runner.JobRunner._kept.<locals>.renew",
-    "jobs.runner.JobRunner._look_again",
     "jobs.runner.JobRunner._wake",
     "services.api_key_expiry.ApiKeyExpiryService._announce",
     "services.audit_sealing.AuditSealer.seal",

@@ -194,7 +194,10 @@ async def test_a_job_whose_worker_died_before_it_could_stop_is_cancelled_by_the_
 ) -> None:
     upload = await queued_import(world, monkeypatch)
     runner = JobRunner(world.service.factory)
-    assert await runner._claim(world.scope, "import", UUID(upload["jobId"])) is not None
+    taken = await runner._claim(world.scope, "import")
+    assert taken is not None
+    assert taken.job is not None
+    assert taken.job["id"] == UUID(upload["jobId"])
     assert (await cancel(world, upload["jobId"]))[0] == 202
     await world.sql(LAPSE)
     await drain(world, "import")

@@ -33,10 +33,9 @@ pytestmark = pytest.mark.anyio
 COMMITS = {
     "jobs.outgoing.Outgoing._deliver": "webhook_gone",
     "jobs.outgoing.Outgoing._seal": "upload",
-    "jobs.runner.JobRunner._claim": "upload",
+    "jobs.runner.JobRunner._taken": "upload",
     "jobs.runner.JobRunner._give_back": "crash",
     "jobs.runner.JobRunner._kept.<locals>.renew": "long_queue",
-    "jobs.runner.JobRunner._look_again": "upload",
     "jobs.runner.JobRunner._wake": "long_queue",
     "jobs.runner.JobRunner._fail": "refusal",
     "services.api_key_expiry.ApiKeyExpiryService._announce": "key_expiry",
@@ -112,7 +111,7 @@ ELSEWHERE = {
 """Commits in the same modules that no test here comes to, and why."""
 
 LEFT_ALONE = {
-    "jobs.runner.JobRunner._claim",
+    "jobs.runner.JobRunner._taken",
     "jobs.runner.JobRunner._give_back",
     "services.expected_uploads.ExpectedUploads._load",
     "services.exports.ExportService._store",

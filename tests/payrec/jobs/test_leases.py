@@ -142,8 +142,10 @@ async def test_two_workers_never_do_the_same_job(world: World) -> None:
 async def test_taking_a_job_asks_for_a_look_after_its_lease_in_the_same_transaction(world: World) -> None:
     job_id = await queued_run(world)
     runner = JobRunner(world.service.factory, lease=timedelta(seconds=15))
-    taken = await runner._claim(world.scope, "match", UUID(job_id))
+    taken = await runner._claim(world.scope, "match")
     assert taken is not None
+    assert taken.job is not None
+    assert taken.job["id"] == UUID(job_id)
     async with world.service.factory.context.database.provisioning(search_path="jobs") as connection:
         cursor = await connection.execute(
             "SELECT extract(epoch FROM scheduled_at - now()) AS seconds FROM procrastinate_jobs"
@@ -183,12 +185,12 @@ async def test_a_wake_up_waits_for_a_database_that_does_not_answer(
     claim = JobRunner._claim
     refusals = 2
 
-    async def refusing(*given: Any) -> Any:
+    async def refusing(*given: Any, **more: Any) -> Any:
         nonlocal refusals
         if refusals:
             refusals -= 1
             raise UnavailableError("no connection")
-        return await claim(*given)
+        return await claim(*given, **more)
 
     monkeypatch.setattr(JobRunner, "_claim", refusing)
     await drain(world)
