@@ -69,6 +69,14 @@ class Known:
     rejected: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What there is to be learned, and what was."""
+
+    lesson: _Lesson | None
+    known: Known
+
+
 class LearningService:
     """Learns of the decisions of one tenant environment, and of no other's."""
 
@@ -77,15 +85,13 @@ class LearningService:
         self._logger = structlog.get_logger("payrec.learning")
 
     async def taught(
-        self, caller: Caller, scope: TenantScope, rules: MatchingRules, *, learning: bool
+        self, caller: Caller, scope: TenantScope, rules: MatchingRules, seen: Seen
     ) -> tuple[MatchingRules, pl.DataFrame]:
         """Return the rules with what was learned, and the pairs never to be proposed again, by their ids.
 
-        With ``learning``, what is to be learned is learned before.
+        ``seen`` is what ``seen_of`` tells: what is to be learned of it is learned before.
         """
-        async with self._work.database.tenant(scope, readonly=True) as connection:
-            lesson = await _looked(connection) if learning else None
-            known = await known_of(connection)
+        lesson, known = seen.lesson, seen.known
         if lesson is not None and await self._learn(caller, scope, lesson):
             async with self._work.database.tenant(scope, readonly=True) as connection:
                 known = await known_of(connection)
@@ -210,6 +216,12 @@ async def _looked(connection: Connection) -> _Lesson:
     return _Lesson(
         mark=mark, decided=decided, said=said, calibration=row, since=since, count=count, decisions=decisions
     )
+
+
+async def seen_of(connection: Connection, *, learning: bool) -> Seen:
+    """Return what is to be learned, where somebody is ``learning``, and what was learned so far."""
+    lesson = await _looked(connection) if learning else None
+    return Seen(lesson=lesson, known=await known_of(connection))
 
 
 async def known_of(connection: Connection) -> Known:

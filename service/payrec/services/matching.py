@@ -29,7 +29,7 @@ from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.services.auto_runs import repeat_if_asked
 from payrec.services.exports import kept_export, measured
 from payrec.services.incoming_states import classify_lines
-from payrec.services.learning import LearningService, ordinals_of
+from payrec.services.learning import LearningService, ordinals_of, seen_of
 from payrec.services.match_approvals import waiting
 from payrec.services.match_columns import (
     Snapshot,
@@ -48,6 +48,7 @@ from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
 from payrec.services.returns import Returned, ReturnService
+from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
@@ -56,7 +57,7 @@ from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.incoming_states import Decision
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_runs import MatchRunStore
-from payrec.storage.partitions import ensure_partitions
+from payrec.storage.partitions import ensure_partitions, has_partitions
 from payrec.storage.remittance_advices import RemittanceAdviceStore
 
 ATTEMPTS_MAX: Final = 3
@@ -94,12 +95,19 @@ class MatchingService:
         began = self._work.clock.monotonic()
         given = await tenant_rules(self._work.database, scope.tenant_id, instead=job["params"].get("settings"))
         changes = not job["params"].get("dryRun")
-        if changes:
-            # Its own transaction, because it locks both tables; after the first run it only looks.
+        returns = SeenReturns()
+        async with self._work.database.tenant(scope, readonly=True) as connection:
+            is_first = changes and not await has_partitions(connection)
+            learned = await seen_of(connection, learning=changes)
+            if changes:
+                # Linked before the run reads, so that it matches what they reopen.
+                returns = await self._returns.look(connection, filters_of(job["params"])[1])
+        if is_first:
+            # Its own transaction, because it locks both tables.
             async with self._work.database.tenant(scope) as connection:
                 await ensure_partitions(connection)
-        rules, rejected = await self._learning.taught(caller, scope, given.matching, learning=changes)
-        returned = await self._link_returns(caller, scope, job["params"])
+        rules, rejected = await self._learning.taught(caller, scope, given.matching, learned)
+        returned = await self._returns.link_open(caller, scope, returns)
         for attempt in range(1, ATTEMPTS_MAX + 1):
             progress.done, progress.total = 0, STEPS
             start = self._work.clock.monotonic()
@@ -147,12 +155,6 @@ class MatchingService:
                 commit_ms=round((self._work.clock.monotonic() - decided) * 1000),
             )
             return
-
-    async def _link_returns(self, caller: Caller, scope: TenantScope, params: dict[str, Any]) -> Returned:
-        """Link returns before the run reads, so that it matches what they reopen; return why the others stay open."""
-        if params.get("dryRun"):
-            return Returned({}, frozenset())
-        return await self._returns.link_open(caller, scope, filters_of(params)[1])
 
     async def _keep_names(
         self, scope: TenantScope, job: dict[str, Any], snapshot: Snapshot, proposals: Proposals

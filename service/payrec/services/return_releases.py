@@ -7,7 +7,7 @@ there before: so nothing depends on the order in which files come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -17,18 +17,20 @@ from payrec.domain.incoming_transactions import open_row_of
 from payrec.domain.matching.keys import is_proving
 from payrec.domain.scope import TenantScope
 from payrec.services.work import Unit, Work
+from payrec.storage.database import Connection
 from payrec.storage.open_rows import reopen
 from payrec.storage.returns import ReturnStore
 
 
-async def release(work: Work, caller: Caller, scope: TenantScope, *, limit: int) -> set[UUID]:
+async def newly_expected(connection: Connection, *, limit: int) -> frozenset[UUID]:
+    """Return the payments of which was taken too early, at most so many."""
+    store = ReturnStore(connection)
+    early = await store.early(limit=limit)
+    return frozenset(await store.newly_named([key for row in early for key in _keys(row)]) if early else ())
+
+
+async def release(work: Work, caller: Caller, scope: TenantScope, payments: Collection[UUID]) -> set[UUID]:
     """Give back to payments what was taken of them too early, and return the returns that took it."""
-    async with work.database.tenant(scope, readonly=True) as connection:
-        store = ReturnStore(connection)
-        early = await store.early(limit=limit)
-        payments = await store.newly_named([key for row in early for key in _keys(row)]) if early else set()
-    if not payments:
-        return set()
     async with work.tenant(caller, scope, resumed=True) as unit:
         return await _release(unit, sorted(payments))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -34,7 +35,7 @@ from payrec.models.incoming_transactions import (
 from payrec.services.incoming_transactions import public_of
 from payrec.services.match_rivals import supersede_rivals
 from payrec.services.return_ledger import ReturnLedger, Wanted
-from payrec.services.return_releases import release
+from payrec.services.return_releases import newly_expected, release
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
 from payrec.storage.database import Connection
@@ -70,6 +71,18 @@ class Returned(NamedTuple):
     waiting: frozenset[UUID]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a run finds of returns before it reads."""
+
+    early: frozenset[UUID] = frozenset()
+    """Payments that are given back what was taken of them, because somebody expects them now."""
+    links: Sequence[Wanted] = ()
+    left: Returned = field(default_factory=lambda: Returned({}, frozenset()))
+    count: int = 0
+    """Open returns that were looked at."""
+
+
 class ReturnService:
     """Links returns to the payments that they take back."""
 
@@ -101,27 +114,39 @@ class ReturnService:
         self._logger.info("return.linked", return_id=str(wanted))
         return public
 
-    async def link_open(self, caller: Caller, scope: TenantScope, query: IncomingTransactionQuery | None) -> Returned:
-        """Link what open returns name, and return why the others stay open.
+    @staticmethod
+    async def look(
+        connection: Connection, query: IncomingTransactionQuery | None, *, but: Collection[UUID] = ()
+    ) -> Seen:
+        """Return what open returns name, all but some of them, of those that the query asks for."""
+        returns = await ReturnStore(connection).open_returns(query, limit=RETURNS_PER_RUN_MAX)
+        links, left = await _found(connection, [row for row in returns if row["id"] not in but])
+        # A run over some lines might not look at what it would give back.
+        early = await newly_expected(connection, limit=RETURNS_PER_RUN_MAX) if query is None else frozenset()
+        return Seen(early=early, links=links, left=left, count=len(returns))
+
+    async def link_open(self, caller: Caller, scope: TenantScope, seen: Seen) -> Returned:
+        """Link what open returns name, as it was ``seen``, and return why the others stay open.
 
         Before that, payments are given back what was taken of them while nobody expected them, where that has changed:
         they are to pay first, so that it does not matter whether the item came before the return.
         """
-        # A run over some lines might not look at what it would give back.
-        given_back = await release(self._work, caller, scope, limit=RETURNS_PER_RUN_MAX) if query is None else set()
-        async with self._work.database.tenant(scope, readonly=True) as connection:
-            returns = await ReturnStore(connection).open_returns(query, limit=RETURNS_PER_RUN_MAX)
-            links, left = await _found(connection, [row for row in returns if row["id"] not in given_back])
+        given_back: set[UUID] = set()
+        if seen.early:
+            given_back = await release(self._work, caller, scope, seen.early)
+            async with self._work.database.tenant(scope, readonly=True) as connection:
+                seen = await self.look(connection, None, but=given_back)
+        left = seen.left
         reasons = left.reasons | dict.fromkeys(given_back, Reason.NO_CANDIDATE)
-        rest = iter(links)
+        rest = iter(seen.links)
         made = 0
         while some := list(islice(rest, LINKS_PER_COMMIT_MAX)):
             async with self._work.tenant(caller, scope, resumed=True) as unit:
                 refused = await _take(unit, some, actor=_ACTOR)
             reasons.update((wanted.return_id, Reason.AMBIGUOUS) for wanted in refused)
             made += len(some) - len(refused)
-        if returns:
-            self._logger.info("match_run.returns_linked", looked_at=len(returns), linked=made)
+        if seen.count:
+            self._logger.info("match_run.returns_linked", looked_at=seen.count, linked=made)
         return Returned(reasons, left.waiting | given_back)
 
     async def link_seen(self, unit: Unit, waiting: Collection[UUID]) -> set[UUID]:

@@ -81,6 +81,11 @@ async def ensure_partitions(connection: Connection) -> None:
         await _index(connection, table, "default")
 
 
+async def has_partitions(connection: Connection) -> bool:
+    """Tell whether there are the default partitions, so that nobody has to make them."""
+    return not await _missing(connection)
+
+
 async def _missing(connection: Connection) -> list[str]:
     """Return the tables that have no default partition, as the catalogue says now and not as it was remembered."""
     rows = await fetch_all(connection, _DEFAULTS, ([f"{table}_default" for table in _INDEXES],))
