@@ -9,6 +9,7 @@ on the line: it may pay something else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -159,13 +160,17 @@ def _for_nothing_else(beyond: pl.DataFrame, taken: pl.Series, sides: Sides) -> p
     return beyond.filter(whole | ~other)
 
 
-def with_ordinals(found: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return what ``adjusted`` found in the columns of ``ADJUSTMENTS_SCHEMA``."""
+def with_ordinals(ways: Sequence[pl.DataFrame], sides: Sides) -> pl.DataFrame:
+    """Return what ``adjusted`` and others found, by proposal, in the columns of ``ADJUSTMENTS_SCHEMA``."""
+    filled = [way for way in ways if way.height]
+    if not filled:
+        return pl.DataFrame(schema=dict(ADJUSTMENTS_SCHEMA))
+    found = pl.concat(filled, how="vertical_relaxed").sort("proposal", maintain_order=True)
     return found.select(
         "proposal",
         "type",
-        expected=sides.expected["ordinal"].gather(found["e"]),
-        incoming=sides.incoming["ordinal"].gather(found["i"]),
+        expected=sides.expected["ordinal"][found["e"]],
+        incoming=sides.incoming["ordinal"][found["i"]],
         amount_minor="amount_minor",
         rate="rate",
     ).cast(dict(ADJUSTMENTS_SCHEMA))  # type: ignore[arg-type]

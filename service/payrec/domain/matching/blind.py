@@ -61,6 +61,8 @@ _GROUP_SCHEMA: Final = {
 
 def _findings(rows: pl.DataFrame, reason: Reason, *, fits: bool) -> pl.DataFrame:
     """Return ``e`` and ``i`` as findings."""
+    if rows.is_empty():
+        return no_findings()
     found = rows.unique(["e", "i"]).with_columns(
         reason=pl.lit(reason.value),
         fits=pl.lit(fits),
@@ -81,7 +83,7 @@ def _feasible(hits: pl.DataFrame, legs: pl.DataFrame, refused: pl.DataFrame) -> 
 
 def _units(legs: pl.DataFrame) -> pl.DataFrame:
     """Return ``h`` and ``unit``, the round number that divides all amounts of a set."""
-    return legs.group_by("h").agg(unit=roundness(pl.col("leg_minor")).min())
+    return legs.group_by("h").agg(unit=roundness("leg_minor").min())
 
 
 def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, ...]:
@@ -114,6 +116,8 @@ def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tupl
 
 def _by_parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, ...]:
     """Return groups of one item, their legs, and findings."""
+    if found.lines["i"].n_unique() + found.unnamed.height < len(("one part", "another")):
+        return pl.DataFrame(schema=_GROUP_SCHEMA), pl.DataFrame(schema=LEG_SCHEMA), no_findings()
     legs, beyond = parts(found, refused, rules)
     items = legs.select("e", "tried", "level", "coincidences_ppm", named="n").unique("e").sort("e").with_row_index("g")
     groups = items.with_columns(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -69,6 +70,13 @@ class Parties:
     beside its first line."""
 
 
+@cache
+def nobody() -> Parties:
+    """Return no parties, of which nothing is asked but that."""
+    none = pl.DataFrame()
+    return Parties(members=none, lines=none, unnamed=none, over=none)
+
+
 def outside() -> pl.Expr:
     """Tell of items beside lines whether the date window of the line keeps them apart."""
     return ((pl.col("until") < pl.col("opens")) | (pl.col("since") > pl.col("closes"))).fill_null(value=False)
@@ -118,10 +126,9 @@ def sets(tier: pl.Expr | int) -> pl.Expr:
     n = pl.col("n")
     pairs, triples = n * (n - 1) // 2, n * (n - 1) * (n - 2) // 6
     kinds = (pairs, triples, triples * (n - 3) // 4, pairs, triples)
-    wanted = pl.lit(tier) if isinstance(tier, int) else tier
-    return pl.sum_horizontal(
-        pl.when(wanted >= at).then(kind).otherwise(0) for at, kind in zip(Tier, kinds, strict=True)
-    )
+    if isinstance(tier, int):
+        return pl.sum_horizontal(kind for at, kind in zip(Tier, kinds, strict=True) if at <= tier)
+    return pl.sum_horizontal(pl.when(tier >= at).then(kind).otherwise(0) for at, kind in zip(Tier, kinds, strict=True))
 
 
 def coincidences_ppm(tier: pl.Expr | int) -> pl.Expr:
@@ -132,16 +139,23 @@ def coincidences_ppm(tier: pl.Expr | int) -> pl.Expr:
     return sets(tier) * PARTS_PER_MILLION // (pl.col("reach") // pl.col("unit")).clip(lower_bound=1)
 
 
-def roundness(amount: pl.Expr) -> pl.Expr:
-    """Return the largest of ROUND that divides an amount; each divides the next, so the least of all divides all."""
-    return pl.max_horizontal(pl.when(amount % unit == 0).then(pl.lit(unit, dtype=pl.Int64)) for unit in ROUND)
+@cache
+def roundness(name: str) -> pl.Expr:
+    """Return the largest of ROUND that divides the amounts of a column, none of which is 0.
+
+    Each divides the next, so the least of all divides all.
+    """
+    digits = pl.col(name).cast(pl.String)
+    noughts = digits.str.len_bytes() - digits.str.strip_chars_end("0").str.len_bytes()
+    unit = pl.lit(pl.Series(ROUND[::2], dtype=pl.Int64)).gather(noughts)
+    return pl.when(pl.col(name) % (unit * 5) == 0).then(unit * 5).otherwise(unit)
 
 
 def _units(items: pl.DataFrame) -> pl.DataFrame:
     """Return ``unit`` of each party, and the ``reach`` of its sums: the median counts, lest one huge item widens it."""
     amount = pl.col("amount")
     median = amount.sort().get(pl.len() // 2)
-    return items.group_by("party").agg(unit=roundness(amount).min(), reach=pl.len().cast(pl.Int64) * median)
+    return items.group_by("party").agg(unit=roundness("amount").min(), reach=pl.len().cast(pl.Int64) * median)
 
 
 def _looked_at(items: pl.DataFrame, lines: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -153,17 +167,22 @@ def _looked_at(items: pl.DataFrame, lines: pl.DataFrame) -> tuple[pl.DataFrame, 
     here = items.join(found, on="party", how="semi")
     equal = here.group_by("party", "amount").len().group_by("party").agg(equal=pl.col("len").max())
     found = found.join(_units(here), on="party").join(equal, on="party")
-    few = (pl.col("n") <= BLIND_SEARCH_ITEMS_MAX) & (pl.col("equal") <= BLIND_EQUAL_MAX)
-    telling = [
-        (few & (coincidences_ppm(tier) <= BLIND_COINCIDENCES_PPM_MAX)).cast(pl.Int8)
-        for tier in Tier
-        if tier is not Tier.RUN
-    ]
-    # The number of sets grows from tier to tier, so those that tell something come first.
-    found = found.select("party", "n", "reach", depth=pl.sum_horizontal(telling))
+    found = found.select("party", "n", "reach", depth=_depth())
     costly = _beyond_budget(found.join(counts.select("party", "lines"), on="party"), items.height + lines.height)
     many_or_costly = pl.concat([counts.filter(many).select("party"), costly])
     return found.join(costly, on="party", how="anti"), many_or_costly
+
+
+@cache
+def _depth() -> pl.Expr:
+    """Return the last Tier of which a sum would say something of a party that has few items and few alike."""
+    few = (pl.col("n") <= BLIND_SEARCH_ITEMS_MAX) & (pl.col("equal") <= BLIND_EQUAL_MAX)
+    # The number of sets grows from tier to tier, so those that tell something come first.
+    return pl.sum_horizontal(
+        (few & (coincidences_ppm(tier.value) <= BLIND_COINCIDENCES_PPM_MAX)).cast(pl.Int8)
+        for tier in Tier
+        if tier is not Tier.RUN
+    )
 
 
 def pieces() -> pl.Expr:
@@ -208,9 +227,13 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
         until=day + bound(rules, lambda bounds: bounds.date_window_days_before),
     )
     items, names = _of_items(items)
-    asking = _of_lines(lines, items, names).join(lines.drop("account", "name", "part"), on="i")
+    asking = _of_lines(lines, items, names)
+    if asking.is_empty():
+        return nobody()
+    asking = _possible(asking.join(lines.drop("account", "name", "part"), on="i"), items)
+    if asking.is_empty():
+        return nobody()
     unnamed = lines.filter(pl.all_horizontal(pl.col("account", "name").is_null()))
-    asking = _possible(asking, items)
     found, many = _looked_at(items, asking)
     over = [
         asking.join(many, on="party").join(items.group_by("party").agg(pl.col("e").min()), on="party"),

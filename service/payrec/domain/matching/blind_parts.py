@@ -82,7 +82,7 @@ def _beside(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> pl.D
 def _told(frame: pl.DataFrame) -> pl.DataFrame:
     """Add how many ``digits`` amounts have, and the largest of ROUND that divides them."""
     digits = pl.col("target").cast(pl.String).str.len_chars().cast(pl.Int64)
-    return frame.with_columns(digits=digits, unit=roundness(pl.col("target")))
+    return frame.with_columns(digits=digits, unit=roundness("target"))
 
 
 def _coincidences_ppm(sets: pl.DataFrame, near: pl.DataFrame, found: Parties) -> pl.DataFrame:
@@ -93,7 +93,7 @@ def _coincidences_ppm(sets: pl.DataFrame, near: pl.DataFrame, found: Parties) ->
     """
     # Where all say who pays: that one of the party's items has the amount of all lines together.
     among = found.lines.select("party", among="n").unique("party")
-    values = (pl.col("amount") // roundness(pl.col("amount"))).clip(lower_bound=1)
+    values = (pl.col("amount") // roundness("amount")).clip(lower_bound=1)
     sets = sets.join(among, on="party", how="left", maintain_order="left").with_columns(
         by_sum=pl.col("among") * PARTS_PER_MILLION // values
     )

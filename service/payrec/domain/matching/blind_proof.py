@@ -84,7 +84,7 @@ def _by_chance(groups: pl.DataFrame, parts: pl.DataFrame, others: pl.DataFrame) 
             "g",
             expected=(pl.col("others").fill_null(0) + 1)
             * PARTS_PER_MILLION
-            // (amount // pl.max_horizontal(roundness(amount), divisor)).clip(lower_bound=1),
+            // (amount // pl.max_horizontal(roundness("amount_minor"), divisor)).clip(lower_bound=1),
         )
     )
 

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.columns import Sides
-from payrec.domain.matching.emptiness import of_none
+from payrec.domain.matching.emptiness import of_none, once
 from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
@@ -34,6 +34,7 @@ PARTY_KEYS: Final = (("account_key", "account_key"), ("name_key", "name_key"), (
 """The columns of items and of lines that name the same counterparty when they are equal."""
 
 _HITS: Final = {"row": pl.UInt32, "key": pl.Int64, "items": pl.UInt32}
+_NOBODY: Final = pl.Series(dtype=pl.UInt32)
 _NO_KEYS: Final = pl.DataFrame(schema={"row": pl.UInt32, "key": pl.Int64})
 
 
@@ -146,7 +147,7 @@ def equal_pairs(items: pl.DataFrame, lines: pl.DataFrame, *, items_max: int, lin
 
 
 def _joined(items: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
-    return items.join(lines, on="key", suffix="_i").select(e="row", i="row_i")
+    return items.join(lines, on="key", suffix="_i").select_seq(e="row", i="row_i")
 
 
 def _having(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.Series:
@@ -163,7 +164,7 @@ def keyed(frame: pl.DataFrame, name: str, *, with_amount: bool = False) -> pl.Da
     key = pl.col(name) ^ pl.col("salt")
     if with_amount:
         key += pl.col("amount_minor") * pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)
-    found = frame.select("row", key=key)
+    found = frame.select_seq("row", key=key)
     return found.drop_nulls("key") if nulls else found
 
 
@@ -305,33 +306,38 @@ def _counterparty_joins(sides: Sides, incoming: pl.DataFrame, rules: MatchingRul
 
 def _repeated(expected: pl.DataFrame) -> pl.Series:
     """Return the items beside which their counterparty has others of the same amount, whoever pays those."""
+    if expected.height < len(("one", "another")):
+        return _NOBODY
     keys = [keyed(expected, name, with_amount=True) for name in ("account_key", "name_key")]
-    return pl.concat([of_party.filter(pl.col("key").is_duplicated())["row"] for of_party in keys]).unique()
+    return once(*(of_party.filter(pl.col("key").is_duplicated())["row"] for of_party in keys))
+
+
+@of_none
+def _crowded(hits: pl.DataFrame) -> pl.DataFrame:
+    """Count the references of many items that each line quotes."""
+    return hits.group_by(i="row").agg(
+        crowded=pl.len().cast(pl.Int32), crowded_full=(pl.col("key") & 1).sum().cast(pl.Int32)
+    )
 
 
 def candidates(sides: Sides, rules: MatchingRules) -> Candidates:
     """Return the pairs that share a reference, an end-to-end id, or counterparty and amount."""
-    incoming = sides.incoming.filter(~pl.col("reversal"))
+    incoming = sides.lines()
     references = _item_references(sides.expected)
     hits, dropped = _hits(references, incoming)
     crowded = hits.filter(pl.col("items") > KEY_ITEMS_MAX)
     kept, capped = _within_budget(hits.filter(pl.col("items") <= KEY_ITEMS_MAX))
     joins = _counterparty_joins(sides, incoming, rules)
     pairs = distinct(pl.concat([_quoted_pairs(references, kept), *(unquoted(found.pairs) for found in joins)]))
-    empty = pl.Series(dtype=pl.UInt32)
     return Candidates(
         pairs=_with_common(pairs, references, crowded),
-        crowded=crowded.group_by(i="row").agg(
-            crowded=pl.len().cast(pl.Int32), crowded_full=(pl.col("key") & 1).sum().cast(pl.Int32)
-        ),
-        alike_items=pl.concat([empty, *(found.crowded_items for found in joins)]).unique(),
-        alike_lines=pl.concat([empty, *(found.crowded_lines for found in joins)]).unique(),
-        capped_items=pl.concat(
-            [empty, references.join(dropped, on="key", how="semi")["row"], *(found.capped_items for found in joins)]
-        ).unique(),
-        capped_lines=pl.concat([capped, dropped["row"], *(found.capped_lines for found in joins)]).unique(),
+        crowded=_crowded(crowded),
+        alike_items=once(_NOBODY, *(found.crowded_items for found in joins)),
+        alike_lines=once(_NOBODY, *(found.crowded_lines for found in joins)),
+        capped_items=once(_NOBODY, _having(references, dropped), *(found.capped_items for found in joins)),
+        capped_lines=once(capped, dropped["row"], *(found.capped_lines for found in joins)),
         repeated=_repeated(sides.expected),
-        siblings=empty,
+        siblings=_NOBODY,
     )
 
 

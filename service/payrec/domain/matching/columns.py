@@ -8,7 +8,7 @@ decides between them is decided by chance.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
@@ -101,6 +101,7 @@ _NO_CONTENT: Final = frozenset(
 _OF_TERM: Final = ("amount_minor", "last_day")
 _NO_TERMS: Final = pl.DataFrame(schema={"row": pl.UInt32, **dict.fromkeys(_OF_TERM, pl.Int64)})
 """What a term says, in this order."""
+_PART: Final = ["currency", "direction"]
 _SALT_MASK: Final = 2**63 - 2
 _DAY_MIN: Final = -(2**31)
 _DAY_FACTOR: Final = 2**33
@@ -163,7 +164,11 @@ class Sides:
 
     def payments(self) -> pl.DataFrame:
         """Return the lines that pay something: neither reversals nor repetitions."""
-        return self.incoming.filter(~pl.col("reversal") & ~pl.col("duplicate"))
+        return self.lines().filter(~pl.col("duplicate")) if self.incoming["duplicate"].any() else self.lines()
+
+    def lines(self) -> pl.DataFrame:
+        """Return the lines that are no reversals."""
+        return self.incoming.filter(~pl.col("reversal")) if self.incoming["reversal"].any() else self.incoming
 
 
 def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -194,7 +199,7 @@ def checked(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFr
         for name in ("amount_minor", "total_minor"):
             if result.height and int(result[name].min()) < 1:  # type: ignore[arg-type]
                 raise ColumnsError(name, "must be at least 1")
-        if not result["direction"].is_in([1, -1]).all():
+        if not ((result["direction"] == 1) | (result["direction"] == -1)).all():
             raise ColumnsError("direction", "must be 1 or -1")
     return result
 
@@ -208,7 +213,7 @@ def shaped(frame: pl.DataFrame, schema: Mapping[str, pl.DataType]) -> pl.DataFra
 
 def _parts(expected: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each currency and direction: its number in their order, and its salt."""
-    both = pl.concat([expected.select("currency", "direction"), incoming.select("currency", "direction")])
+    both = pl.concat([expected[_PART], incoming[_PART]])
     parts = both.unique().sort("currency", "direction")
     salts = [
         int.from_bytes(blake2b(f"{currency}:{direction}".encode(), digest_size=8).digest(), "big") & _SALT_MASK
@@ -291,8 +296,6 @@ def _named(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return what ``normalised`` and ``resolved`` return."""
     names = known.names if known is not None else normalised(texts)
-    if known is not None and known.similar is not None:
-        return names, known.similar
     return names, resolved(expected, incoming, names, aliases)
 
 
@@ -325,8 +328,12 @@ def prepare(
         own = pl.concat([own, known.own_accounts])
     keys = expected["name_key"], incoming["name_key"]
     with ThreadPoolExecutor(max_workers=1) as aside:
-        # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
-        naming = aside.submit(_named, *keys, texts, aliases or {}, known)
+        naming: Future[tuple[pl.DataFrame, pl.DataFrame]] = Future()
+        if known is not None and known.similar is not None:
+            naming.set_result((known.names, known.similar))
+        else:
+            # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
+            naming = aside.submit(_named, *keys, texts, aliases or {}, known)
         # Of what few lines reach, next to nothing is apart.
         few = known is not None and expected.height <= REACHED_ITEMS_FEW
         leaves = not few and leaves_out(expected, incoming)
@@ -335,16 +342,19 @@ def prepare(
         items = _in_content_order(near, parts, "due_day")
         lines = _in_content_order(incoming, parts, "booking_day")
         named, similar = naming.result()
-    apart = expected["ordinal"].filter(~expected["ordinal"].is_in(near["ordinal"].implode()))
+    ordinals = expected["ordinal"]
+    apart = ordinals.filter(~ordinals.is_in(near["ordinal"].implode())) if near.height < expected.height else None
+    meant = (
+        pl.lit(None, dtype=pl.Int64)
+        if similar.is_empty()
+        else pl.col("name_key").replace_strict(
+            similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
+        )
+    )
     return Sides(
         expected=items,
-        incoming=lines.with_columns(
-            day=pl.coalesce("booking_day", "value_day"),
-            similar_key=pl.col("name_key").replace_strict(
-                similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
-            ),
-        ),
+        incoming=lines.with_columns(day=pl.coalesce("booking_day", "value_day"), similar_key=meant),
         names=named,
         own_accounts=own.drop_nulls().unique(),
-        apart=apart,
+        apart=apart if apart is not None else ordinals.clear(),
     )

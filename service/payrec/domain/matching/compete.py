@@ -19,7 +19,7 @@ import polars as pl
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.certificate import acceptable, certified
 from payrec.domain.matching.columns import Sides
-from payrec.domain.matching.emptiness import of_none
+from payrec.domain.matching.emptiness import of_none, once
 from payrec.domain.matching.ruled import bound, least
 from payrec.domain.matching.rules import (
     PARTS_PER_MILLION,
@@ -50,12 +50,15 @@ class Taken:
         """Return these rows and others."""
         if items.is_empty() and lines.is_empty():
             return self
-        return Taken(pl.concat([self.items, items]).unique(), pl.concat([self.lines, lines]).unique())
+        return Taken(once(self.items, items), once(self.lines, lines))
 
     def left(self, sides: Sides) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the items and the payments that nothing has."""
-        items = sides.expected.join(self.items.to_frame("row"), on="row", how="anti")
-        return items, sides.payments().join(self.lines.to_frame("row"), on="row", how="anti")
+        return _without(sides.expected, self.items), _without(sides.payments(), self.lines)
+
+
+def _without(frame: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
+    return frame if rows.is_empty() else frame.join(rows.to_frame("row"), on="row", how="anti")
 
 
 _STRENGTH_CLIP: Final = 22_000

@@ -47,3 +47,12 @@ def of_none(function: OfRows[P]) -> OfRows[P]:
 
 def _nothing(*_args: object, **_kwargs: object) -> None:
     return None
+
+
+def once(*rows: pl.Series) -> pl.Series:
+    """Return all of these rows, each once, in no order."""
+    filled = [some for some in rows if some.len()]
+    if not filled:
+        return rows[0]
+    found = pl.concat(filled) if len(filled) > 1 else filled[0]
+    return found if found.len() == 1 else found.unique()

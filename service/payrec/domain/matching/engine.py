@@ -23,7 +23,7 @@ from payrec.domain.matching.certificate import withheld
 from payrec.domain.matching.columns import REJECTED_SCHEMA, Known, Sides, checked, prepare
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.duplicates import without_repeats
-from payrec.domain.matching.emptiness import of_none
+from payrec.domain.matching.emptiness import of_none, once
 from payrec.domain.matching.exchange import RATES_SCHEMA, claimed, exchanged
 from payrec.domain.matching.group_choice import Chosen, both, choose, doubted
 from payrec.domain.matching.money import Refused, prepared, proved, remaining
@@ -161,8 +161,7 @@ def _busy(pairs: pl.DataFrame, fitting: pl.DataFrame, groups: Chosen) -> Taken:
     """Return the proposed items, and the lines that have a fitting pair, quote a full reference or are in a group."""
     proofs = pairs.filter(pl.col("rank") == RANK_PROOF)["i"]
     return Taken(
-        pl.concat([fitting.filter("chosen")["e"], groups.taken.items]).unique(),
-        pl.concat([fitting["i"], proofs, groups.taken.lines]).unique(),
+        once(fitting.filter("chosen")["e"], groups.taken.items), once(fitting["i"], proofs, groups.taken.lines)
     )
 
 
@@ -174,10 +173,12 @@ def _chosen(fitting: pl.DataFrame, groups: Chosen) -> Taken:
 
 def _neighbours(sides: Sides, proposed: Taken, findings: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
     """Look up neighbours among the rows that have neither a proposal nor a finding on their own side."""
+    said = pl.concat([proposed.lines.rename("row"), findings["i"].rename("row")]).to_frame()
+    lines = sides.lines().join(said, on="row", how="anti")
+    if lines.is_empty():
+        return no_findings()
     items = sides.expected.join(proposed.items.to_frame("row"), on="row", how="anti")
-    lines = sides.incoming.filter(~pl.col("reversal")).join(proposed.lines.to_frame("row"), on="row", how="anti")
-    lines = lines.join(findings.select(row="i"), on="row", how="anti")
-    if items.is_empty() or lines.is_empty():
+    if items.is_empty():
         return no_findings()
     return looked_up(items, lines, rejected)
 
@@ -254,12 +255,12 @@ def _all_alternatives(chosen: pl.DataFrame, fitting: pl.DataFrame, groups: Chose
 
 def _with_ordinals(frame: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     return frame.with_columns(
-        expected=sides.expected["ordinal"].gather(frame["e"]), incoming=sides.incoming["ordinal"].gather(frame["i"])
+        expected=sides.expected["ordinal"][frame["e"]], incoming=sides.incoming["ordinal"][frame["i"]]
     )
 
 
 def _leg_ordinals(legs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    return _with_ordinals(legs, sides).with_columns(contra_expected=sides.expected["ordinal"].gather(legs["c"]))
+    return _with_ordinals(legs, sides).with_columns(contra_expected=sides.expected["ordinal"][legs["c"]])
 
 
 def propose(
@@ -327,7 +328,7 @@ def _proposed(
     money = proved(money, sides, _chosen(fitting, groups), rules)
     done("money")
     # Its own is not yet compared with a line that quotes an item abroad.
-    ours = fitting.filter(~pl.col("i").is_in(abroad.lines.implode()))
+    ours = fitting.filter(~pl.col("i").is_in(abroad.lines.implode())) if abroad.lines.len() else fitting
     busy = _busy(pairs, ours, groups)
     groups = both(groups, blind(sides, money.held(busy.joined(abroad.items, abroad.lines)), found, refused, rules))
     done("blind")
@@ -374,9 +375,7 @@ def _proposed(
     return Proposals(
         matches=result,
         legs=all_legs,
-        adjustments=with_ordinals(
-            pl.concat(without_money, how="vertical_relaxed").sort("proposal", maintain_order=True), sides
-        ),
+        adjustments=with_ordinals(without_money, sides),
         alternatives=_with_ordinals(alternatives, sides).select(
             "proposal", "side", "expected", "incoming", "score_milli"
         ),

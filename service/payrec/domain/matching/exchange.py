@@ -169,7 +169,7 @@ def _foreign(one: Sides, found: Candidates, sides: Sides) -> pl.DataFrame:
 
 
 def _of_two_currencies(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    return pairs.filter(sides.expected["part"].gather(pairs["e"]) != sides.incoming["part"].gather(pairs["i"]))
+    return pairs.filter(sides.expected["part"][pairs["e"]] != sides.incoming["part"][pairs["i"]])
 
 
 def _priced(pairs: pl.DataFrame, sides: Sides, rates: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:

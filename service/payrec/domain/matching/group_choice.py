@@ -16,6 +16,7 @@ from payrec.domain.matching.advices import Advised
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
+from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, no_groups, proofs_of
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
@@ -53,8 +54,8 @@ def doubted(found: Candidates, doubtful: Taken) -> Candidates:
         return found
     return replace(
         found,
-        capped_items=pl.concat([found.capped_items, doubtful.items]).unique(),
-        capped_lines=pl.concat([found.capped_lines, doubtful.lines]).unique(),
+        capped_items=once(found.capped_items, doubtful.items),
+        capped_lines=once(found.capped_lines, doubtful.lines),
     )
 
 

@@ -96,8 +96,8 @@ def named_alike(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.D
     keys = pairs.select(
         "name_level",
         "fault",
-        name_key=sides.expected["name_key"].gather(pairs["e"]),
-        its_key=sides.incoming["name_key"].gather(pairs["i"]),
+        name_key=sides.expected["name_key"][pairs["e"]],
+        its_key=sides.incoming["name_key"][pairs["i"]],
     )
     unlike = (pl.col("name_level") == NameLevel.DIFFERENT.value) & (
         pl.col("fault") == Reason.COUNTERPARTY_MISMATCH.value

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from payrec.domain.matching.block import PARTY_KEYS, Candidates, equal_pairs, keyed, with_code
@@ -183,11 +184,15 @@ def open_expected(sides: Sides, proposed: pl.Series, findings: pl.DataFrame, fou
 def _of_items(left: pl.DataFrame, sides: Sides, findings: pl.DataFrame, found: Candidates) -> pl.DataFrame:
     row = pl.col("row")
     flags = sides.incoming.select(i="row", nearest="ordinal", pending="pending", duplicate="duplicate")
-    # What repeats another line says nothing about the item.
-    own = findings.join(flags.filter("duplicate").select("i"), on="i", how="anti")
-    lines = own.join(flags.select("i", "pending"), on="i").group_by("e").agg(pending_only=pl.col("pending").all())
+    own, waits = findings, pl.lit(value=False)
+    if sides.incoming["duplicate"].any():
+        # What repeats another line says nothing about the item.
+        own = findings.join(flags.filter("duplicate").select("i"), on="i", how="anti")
+    if sides.incoming["pending"].any():
+        lines = own.join(flags.select("i", "pending"), on="i").group_by("e").agg(pending_only=pl.col("pending").all())
+        left, waits = left.join(lines, left_on="row", right_on="e", how="left"), pl.col("pending_only")
     reason = (
-        pl.when("pending_only")
+        pl.when(waits)
         .then(Reason.PENDING_ONLY.value)
         .when(pl.col("reason").is_not_null())
         .then(pl.col("reason"))
@@ -197,7 +202,6 @@ def _of_items(left: pl.DataFrame, sides: Sides, findings: pl.DataFrame, found: C
     )
     return (
         left.join(_best(own, "e"), left_on="row", right_on="e", how="left")
-        .join(lines, left_on="row", right_on="e", how="left")
         .join(flags.select("i", "nearest"), on="i", how="left")
         .with_columns(reason=reason.cast(pl.Int8))
         .sort("row")
@@ -207,5 +211,5 @@ def _of_items(left: pl.DataFrame, sides: Sides, findings: pl.DataFrame, found: C
 
 def by_reason(rows: pl.DataFrame) -> dict[str, int]:
     """Count open rows by the code of their ``reason``."""
-    counts = dict(rows.group_by("reason").len().iter_rows())
-    return {reason.code: counts[reason.value] for reason in Reason if reason.value in counts}
+    counts = np.bincount(rows["reason"].to_numpy(), minlength=max(Reason) + 1).tolist()
+    return {reason.code: counts[reason] for reason in Reason if counts[reason]}
