@@ -23,6 +23,7 @@ from payrec.domain.scope import TenantScope
 from payrec.services.calibration import calibration_of
 from payrec.services.lessons import lesson_of, levels_of, of_decisions, of_proofs
 from payrec.services.match_columns import Snapshot, frame_of, ids_of, texts_of
+from payrec.services.meanwhile import FEW, aside
 from payrec.services.work import Unit, Work
 from payrec.storage.alias_lessons import AliasLessonStore, Decided, Lesson
 from payrec.storage.aliases import AliasStore
@@ -147,8 +148,8 @@ class LearningService:
 
     async def remember(self, unit: Unit, run_id: UUID, proposals: Proposals, snapshot: Snapshot) -> None:
         """Keep what was drawn for a review, and which names the run's proofs explain, in the run's own transaction."""
-        drawn = proposals.matches.with_row_index("proposal").filter("sampled")
-        if not drawn.is_empty():
+        if proposals.matches["sampled"].any():
+            drawn = proposals.matches.with_row_index("proposal").filter("sampled")
             legs = proposals.legs.join(drawn.select("proposal"), on="proposal", how="semi")
             await CalibrationStore(unit.connection).withhold(
                 run_id,
@@ -156,7 +157,8 @@ class LearningService:
                 incoming=texts_of(snapshot.incoming_ids.gather(legs["incoming"])).to_list(),
                 change_id=unit.change_id,
             )
-        await self._remember_names(unit, await asyncio.to_thread(of_proofs, proposals, snapshot))
+        few = proposals.matches.height <= FEW
+        await self._remember_names(unit, await aside(of_proofs, proposals, snapshot, few=few))
 
     async def _remember_names(self, unit: Unit, proofs: pl.DataFrame) -> None:
         if proofs.is_empty():

@@ -70,6 +70,8 @@ def of_decisions(data: bytes, new_id: Callable[[], UUID]) -> Said:
 
 def of_proofs(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
     """Return the names that the run's own proofs explain, with the ids of both transactions of each as texts."""
+    if not proposals.matches["auto"].any():
+        return pl.DataFrame()
     proofs = proposals.matches.with_row_index("proposal").filter(
         "auto",
         pl.col("confidence") == Confidence.EXACT.value,

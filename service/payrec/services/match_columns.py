@@ -112,8 +112,8 @@ def names_of(wanted: pl.DataFrame, data: bytes) -> pl.DataFrame:
 def snapshot_of(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[pl.DataFrame], horizon: int) -> Snapshot:
     """Return the columns of both sides and the texts of their names, as ``names_of`` returns them."""
     return Snapshot(
-        expected=left.drop("transaction_id", "reason"),
-        incoming=right.drop("transaction_id", "reason"),
+        expected=left[[name for name in left.columns if name not in _NOT_THE_ENGINES]],
+        incoming=right[[name for name in right.columns if name not in _NOT_THE_ENGINES]],
         expected_ids=left["transaction_id"],
         incoming_ids=right["transaction_id"],
         expected_reasons=left["reason"],
@@ -128,8 +128,13 @@ def ids_at(snapshot: Snapshot, places: pl.Series, end: str) -> pl.Series:
 
     ``end`` is ``expected`` or ``incoming``, or one of them with ``contra_`` before.
     """
-    ids: pl.Series = getattr(snapshot, f"{end.removeprefix('contra_')}_ids")
-    return ids.gather(places) if places.len() else ids.clear()
+    return values_at(getattr(snapshot, f"{end.removeprefix('contra_')}_ids"), places)
+
+
+def values_at(values: pl.Series, places: pl.Series) -> pl.Series:
+    """Return the values at these places, null where there is none."""
+    # Many columns have nothing but nulls.
+    return values.clear(places.len()) if places.null_count() == places.len() else values[places]
 
 
 def looked_at(snapshot: Snapshot) -> bytes:

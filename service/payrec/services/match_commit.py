@@ -14,9 +14,10 @@ from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.rules import Confidence, Uniqueness
 from payrec.domain.scope import TenantScope
 from payrec.services.match_columns import Snapshot, looked_at
+from payrec.services.match_open_reasons import new_reasons
 from payrec.services.match_refusals import refused
-from payrec.services.match_staging import Draft, Stamp, Takes, new_reasons
-from payrec.services.meanwhile import meanwhile
+from payrec.services.match_staging import Draft, Stamp, Takes
+from payrec.services.meanwhile import FEW, aside, is_few, meanwhile
 from payrec.services.work import Unit, Work
 from payrec.storage.match_proposals import MatchProposalStore
 from payrec.storage.match_rejections import MatchRejectionStore
@@ -84,7 +85,8 @@ class MatchCommit:
             Somebody was faster with something that would be accepted at once: propose again.
         """
         store, unit, written = self._store, self._unit, Written()
-        takes, reasons, seen = await asyncio.to_thread(self._staged, draft)
+        few = draft.matches.height <= FEW and self._snapshot.expected.height <= FEW
+        takes, reasons, seen = await aside(self._staged, draft, few=few)
 
         async def check() -> None:
             nonlocal draft, takes
@@ -96,14 +98,14 @@ class MatchCommit:
 
         drafted = takes
         # Nearly always nothing has to be left out, and nobody has touched what is taken.
-        allocations = await meanwhile(lambda: drafted.allocations(_NOWHERE, stamp), check())
+        allocations = await meanwhile(lambda: drafted.allocations(_NOWHERE, stamp), check(), few=few)
         own = await store.own() if self._filtered else None
         accepts = any(taken.height for taken in takes.accepted)
         # A filtered run supersedes its own proposals, and those whose amounts it takes.
         stored = await store.stored(filtered=bool(self._filtered)) if own != 0 or accepts else None
         kept: bytes = b""
         if stored is not None:
-            same, kept = await asyncio.to_thread(draft.kept, stored)
+            same, kept = await aside(draft.kept, stored, few=few and is_few(stored))
             written.kept = same.height
             written.ambiguous = _ambiguous(same)
             draft = draft.without(same["proposal"])
@@ -123,7 +125,7 @@ class MatchCommit:
                     kept, change_id=unit.change_id, at=unit.now, filtered=bool(self._filtered)
                 )
 
-        rows = await meanwhile(lambda: draft.rows(stamp), tell())
+        rows = await meanwhile(lambda: draft.rows(stamp), tell(), few=few)
         await store.insert(rows.matches, rows.legs, rows.events)
         if written.auto_accepted:
             first, last = (UUID(bytes=draft.match_ids[place]) for place in (0, -1))
@@ -140,7 +142,7 @@ class MatchCommit:
     async def _without_refused(self, draft: Draft, takes: Takes) -> tuple[Draft, Takes]:
         """Leave out what somebody has rejected, as a set or since the run has read."""
         rejected = await MatchRejectionStore(self._unit.connection).legs()
-        gone = await asyncio.to_thread(refused, draft, rejected)
+        gone = await aside(refused, draft, rejected, few=not rejected)
         if gone.is_empty():
             return draft, takes
         draft = draft.without(gone)
@@ -170,7 +172,7 @@ class MatchCommit:
 
 
 def _ambiguous(matches: pl.DataFrame) -> int:
-    return matches.filter(pl.col("status") == Uniqueness.AMBIGUOUS.value).height
+    return int((matches["status"] == Uniqueness.AMBIGUOUS.value).sum())
 
 
 def _count(written: Written, draft: Draft) -> None:
@@ -179,5 +181,6 @@ def _count(written: Written, draft: Draft) -> None:
         Confidence(value).name.lower(): count for value, count in matches.group_by("confidence").len().iter_rows()
     }
     written.proposed = written.kept + matches.height
-    written.auto_accepted = int(matches.select((draft.status == "accepted").sum()).item())
+    accepted = matches if draft.waiting.is_empty() else matches.filter(draft.status == "accepted")
+    written.auto_accepted = int(accepted["auto"].sum())
     written.ambiguous += _ambiguous(matches)
