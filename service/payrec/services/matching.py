@@ -47,6 +47,7 @@ from payrec.services.match_names import names_read
 from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
+from payrec.services.meanwhile import FEW, aside
 from payrec.services.returns import Returned, ReturnService
 from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
@@ -224,11 +225,15 @@ class MatchingService:
             return await self._told_only(caller, scope, job, snapshot, proposals, given, began, progress)
         decisions = await self._classifications(scope, job, given, proposals, snapshot)
         filtered = [side for side in ("expected", "incoming") if job["params"].get(f"{side}Filter")]
-        draft = await asyncio.to_thread(draft_of, proposals, snapshot, self._work.ids, given.matching)
+        few = proposals.matches.height <= FEW
+        draft = await aside(draft_of, proposals, snapshot, self._work.ids, given.matching, few=few)
         draft = await waiting(self._work.database, scope, draft, given.limits)
         own = await own_partitions(self._work, scope, draft)
         progress.reach(progress.done + 1)
-        async with self._work.tenant(caller, scope, resumed=True) as unit:
+        # What few lines have is found by indexes, whatever it is.
+        async with self._work.tenant(
+            caller, scope, resumed=True, planned_once=few and snapshot.known is not None
+        ) as unit:
             commit = MatchCommit(unit, proposals, snapshot, own=own, filtered=filtered)
             written = await self._write(unit, job, proposals, draft, commit, given)
             linked = await self._returns.link_seen(unit, returned.waiting)

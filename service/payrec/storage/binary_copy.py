@@ -17,19 +17,14 @@ import polars as pl
 from payrec.storage.binary_rows import (
     FIRST_DAY,
     FIRST_MICROSECOND,
-    HEADER,
-    ID_BYTES,
     INTEGER_BYTES,
     JSON_VERSION,
-    LENGTH_BYTES,
-    NULL,
-    ROW_BYTES,
     ROWS_FEW,
     SMALL_INTEGER,
-    TRAILER,
     UUID,
     written_rows,
 )
+from payrec.storage.copy_format import HEADER, ID_BYTES, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
 
 _ROWS_AT_ONCE: Final = 16_384
 """Rows that are written together: their bytes stay in the processor's cache from column to column."""

@@ -15,17 +15,8 @@ import numpy.typing as npt
 import polars as pl
 
 from payrec.storage.binary_copy import INTEGERS, Bytes, Places, anywhere
-from payrec.storage.binary_rows import (
-    ARRAY_HEADER_BYTES,
-    HEADER,
-    ID_BYTES,
-    ITEM_BYTES,
-    LENGTH_BYTES,
-    NULL,
-    ROW_BYTES,
-    ROWS_FEW,
-    read_rows,
-)
+from payrec.storage.binary_rows import ARRAY_HEADER_BYTES, ITEM_BYTES, ROWS_FEW, read_rows
+from payrec.storage.copy_format import HEADER, ID_BYTES, LENGTH_BYTES, NULL, ROW_BYTES
 from payrec.storage.rows import CopiedRows
 
 _ROWS_AT_ONCE: Final = 16_384

@@ -10,21 +10,11 @@ from typing import Any, Final
 
 import polars as pl
 
+from payrec.storage.copy_format import HEADER, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
+
 ROWS_FEW: Final = 48
 """Rows up to which each value is read and written by itself."""
 
-HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-"""The signature, and neither flags nor an extension."""
-
-TRAILER: Final = b"\xff\xff"
-"""In place of a number of columns."""
-
-ROW_BYTES: Final = 2
-"""The number of columns."""
-
-LENGTH_BYTES: Final = 4
-ID_BYTES: Final = 16
-NULL: Final = -1
 JSON_VERSION: Final = b"\x01"
 
 FIRST_DAY: Final = 10_957

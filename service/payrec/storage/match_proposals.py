@@ -8,7 +8,7 @@ is superseded by whoever takes them. Open rows are locked by id, because uploads
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from payrec.errors import AlreadyMatchedError
@@ -17,7 +17,7 @@ from payrec.storage.changes import EVENT_IDS_MAX
 from payrec.storage.database import Connection
 from payrec.storage.history import allocations_logged, keep_reasons, matches_kept
 from payrec.storage.rows import CopiedRows, copy_in, copy_out_rows, fetch_all, fetch_one
-from payrec.storage.temporary import make_temporary
+from payrec.storage.staged_rows import Shape, StagedRows, rows_of_ids
 
 ANALYZED_ROWS_MIN: Final = 1_000
 """New rows beyond which the statistics of the matches are brought up to date."""
@@ -79,22 +79,23 @@ EVENT_COLUMNS: Final = ["change_id", "ordinal", "type", "resource_ids"]
 """Columns of an event of many matches, in the order of COPY."""
 
 _BEGIN: Final = f"""
-    SET LOCAL work_mem = '{WORK_MEMORY_MIB}MB';
-    SET LOCAL default_statistics_target = {STATISTICS_TARGET};
-    CREATE TEMPORARY TABLE taken_expected (
-        transaction_id uuid, place integer, open_minor bigint, revision integer, minor bigint, winner uuid
-    ) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE taken_incoming (LIKE taken_expected) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE new_reason (side smallint, transaction_id uuid, reason smallint) ON COMMIT DROP
+    SET LOCAL work_mem = '{WORK_MEMORY_MIB}MB'; SET LOCAL default_statistics_target = {STATISTICS_TARGET}
 """
-_BEGIN_FILTERED: Final = f"""
-    {_BEGIN};
-    CREATE TEMPORARY TABLE looked_at (side smallint, transaction_id uuid) ON COMMIT DROP;
-    CREATE TEMPORARY TABLE own_proposal (id uuid) ON COMMIT DROP
-"""
-_KEPT: Final = "CREATE TEMPORARY TABLE kept_match (id uuid) ON COMMIT DROP"
+_TAKEN: Final = Shape(
+    columns=dict(zip(TAKEN_COLUMNS, ("uuid", "integer", "bigint", "integer", "bigint", "uuid"), strict=True)),
+    analyzed="(transaction_id, minor)",
+)
+_ID: Final = Shape(columns={"id": "uuid"})
+_STAGED: Final = {
+    "taken_expected": _TAKEN,
+    "taken_incoming": _TAKEN,
+    "new_reason": Shape(columns={"side": "smallint", "transaction_id": "uuid", "reason": "smallint"}),
+    "looked_at": Shape(columns={"side": "smallint", "transaction_id": "uuid"}),
+    "own_proposal": _ID,
+    "kept_match": _ID,
+}
 _CHANGED: Final = """
-    SELECT {number} AS side, t.place FROM taken_{side} t WHERE NOT EXISTS (
+    SELECT {number} AS side, t.place FROM {{taken_{side}}} t WHERE NOT EXISTS (
         SELECT 1 FROM {open} o WHERE o.transaction_id = t.transaction_id
         AND o.open_minor = t.open_minor AND o.revision = t.revision
     )
@@ -112,7 +113,7 @@ _STORED: Final = """
 # Few have been allocated to before; held by id, as everybody holds them.
 _HELD: Final = """
     held AS (
-        SELECT t.transaction_id, t.place, t.minor FROM taken_{side} t
+        SELECT t.transaction_id, t.place, t.minor FROM {{taken_{side}}} t
         JOIN allocation a ON a.transaction_id = t.transaction_id AND a.side = {number}
         WHERE t.minor > 0 ORDER BY t.transaction_id FOR UPDATE OF a
     )
@@ -129,14 +130,15 @@ _PLACES: Final = " SELECT place FROM changed"
 # One pass in the order of ids, which a hash join would not keep.
 _CLOSE: Final = """
     MERGE INTO {open} o USING (
-        SELECT transaction_id, open_minor, revision, minor FROM taken_{side} WHERE minor > 0 ORDER BY transaction_id
+        SELECT transaction_id, open_minor, revision, minor FROM {{taken_{side}}} k WHERE minor > 0
+        ORDER BY transaction_id
     ) t ON o.transaction_id = t.transaction_id
     WHEN MATCHED AND o.open_minor = t.open_minor AND o.revision = t.revision AND t.minor = t.open_minor THEN DELETE
     WHEN MATCHED AND o.open_minor = t.open_minor AND o.revision = t.revision THEN
         UPDATE SET open_minor = o.open_minor - t.minor
 """
 _NEW_REASONS: Final = """
-    SELECT s.transaction_id, s.side, s.reason FROM new_reason s WHERE s.side = {number}{unless}
+    SELECT s.transaction_id, s.side, s.reason FROM {{new_reason}} s WHERE s.side = {number}{unless}
     ORDER BY s.transaction_id
 """
 _ENDED_REASONS: Final = keep_reasons(f"""
@@ -154,12 +156,12 @@ _UNLESS_PROPOSED: Final = """
     AND NOT EXISTS (
         SELECT 1 FROM leg l JOIN match m ON m.id = l.match_id
         WHERE l.{column} = s.transaction_id AND m.status = 'proposed'
-        AND NOT EXISTS (SELECT 1 FROM own_proposal p WHERE p.id = m.id)
+        AND NOT EXISTS (SELECT 1 FROM {{own_proposal}} p WHERE p.id = m.id)
     )
 """
 _NEEDED: Final = """
     SELECT l.match_id, t.transaction_id, t.winner, coalesce(o.open_minor, 0) AS left_minor, l.{minor} AS minor
-    FROM taken_{side} t JOIN leg l ON l.{column} = t.transaction_id
+    FROM {{taken_{side}}} t JOIN leg l ON l.{column} = t.transaction_id
     LEFT JOIN {open} o ON o.transaction_id = t.transaction_id WHERE t.minor > 0
 """
 _SUPERSEDE: Final = """
@@ -176,7 +178,7 @@ _SUPERSEDE: Final = """
         SELECT * FROM (
             SELECT m.id AS match_id, r.winner FROM {source} LEFT JOIN rival r ON r.match_id = m.id
             WHERE m.status = 'proposed' AND (r.winner IS NOT NULL OR (
-                NOT EXISTS (SELECT 1 FROM kept_match k WHERE k.id = m.id) AND {within}
+                NOT EXISTS (SELECT 1 FROM {{kept_match}} k WHERE k.id = m.id) AND {within}
             ))
             ORDER BY m.id FOR UPDATE OF m
         ) h
@@ -204,7 +206,7 @@ _ENDS: Final = (
 _ALL_NEEDED: Final = " UNION ALL ".join(_NEEDED.format(**end) for end in _ENDS)
 # What joins no line is a credit note, and has a contra item.
 _TOUCHED: Final = " UNION ".join(
-    f"SELECT l.match_id FROM looked_at s JOIN leg l ON l.{end['column']} = s.transaction_id"  # noqa: S608 - our own text
+    f"SELECT l.match_id FROM {{looked_at}} s JOIN leg l ON l.{end['column']} = s.transaction_id"  # noqa: S608 - our own text
     f" WHERE s.side = {end['number']} AND l.{end['column']} IS NOT NULL"
     for end in _ENDS
     if end["column"] != "expected_id"
@@ -212,21 +214,20 @@ _TOUCHED: Final = " UNION ".join(
 _LEG_ENDS: Final = ", ".join(f"({end['number']}, l.{end['column']})" for end in _ENDS)
 # All of whose transactions a run has looked at.
 _OWN: Final = f"""
-    INSERT INTO own_proposal
     WITH touched AS MATERIALIZED (
         SELECT m.id FROM ({_TOUCHED}) t JOIN match m ON m.id = t.match_id WHERE m.status = 'proposed'
     )
     SELECT t.id FROM touched t JOIN leg l ON l.match_id = t.id
     CROSS JOIN LATERAL (VALUES {_LEG_ENDS}) AS e (side, transaction_id)
-    LEFT JOIN looked_at s ON s.side = e.side AND s.transaction_id = e.transaction_id
+    LEFT JOIN {{looked_at}} s ON s.side = e.side AND s.transaction_id = e.transaction_id
     WHERE e.transaction_id IS NOT NULL GROUP BY t.id HAVING count(s.transaction_id) = count(*)
 """  # noqa: S608 - our own text
 _ALL_MATCHES: Final = "match m"
 # Few, found by their ids: a run with few lines would otherwise look at every proposal that there is.
 _OWN_AND_RIVALS: Final = """
-    (SELECT match_id AS id FROM rival UNION SELECT id FROM own_proposal) c JOIN match m ON m.id = c.id
+    (SELECT match_id AS id FROM rival UNION SELECT id FROM {own_proposal} p) c JOIN match m ON m.id = c.id
 """
-_WITHIN: Final = " AND EXISTS (SELECT 1 FROM own_proposal p WHERE p.id = m.id)"
+_WITHIN: Final = " AND EXISTS (SELECT 1 FROM {own_proposal} p WHERE p.id = m.id)"
 
 
 class MatchProposalStore:
@@ -234,31 +235,21 @@ class MatchProposalStore:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._is_staged = False
+        self._staged = StagedRows(connection, _STAGED)
 
     async def begin(self, *, looked_at: bytes | None) -> None:
-        """Make the tables in which things are staged; ``looked_at`` is what a filtered run read, None of another one.
+        """Take what a filtered run has read; None of another one.
 
         The transaction has more memory for its joins from then on, and samples less for its statistics.
         """
-        await make_temporary(self._connection, _BEGIN if looked_at is None else _BEGIN_FILTERED)
-        if looked_at:
-            await self._copy_in("looked_at", ["side", "transaction_id"], looked_at)
-            await self._connection.execute(b"ANALYZE looked_at", prepare=False)
+        await self._connection.execute(_BEGIN.encode(), prepare=False)
+        if looked_at is not None:
+            await self._staged.put("looked_at", looked_at)
 
     async def stage(self, expected: bytes, incoming: bytes) -> None:
-        """Copy what is taken of the transactions of each side, in TAKEN_COLUMNS and by id, in place of all before."""
-        if self._is_staged:
-            await self._connection.execute(b"TRUNCATE taken_expected, taken_incoming")
-        self._is_staged = True
-        if not expected and not incoming:
-            return
-        await self._copy_in("taken_expected", TAKEN_COLUMNS, expected)
-        await self._copy_in("taken_incoming", TAKEN_COLUMNS, incoming)
-        # Without statistics the joins that follow would be planned for a handful of rows.
-        await self._connection.execute(
-            b"ANALYZE taken_expected (transaction_id, minor), taken_incoming (transaction_id, minor)", prepare=False
-        )
+        """Keep what is taken of the transactions of each side, in TAKEN_COLUMNS and by id, in place of all before."""
+        await self._staged.put("taken_expected", expected)
+        await self._staged.put("taken_incoming", incoming)
 
     async def hold(self) -> None:
         """Decide alone until the end of the transaction."""
@@ -266,7 +257,8 @@ class MatchProposalStore:
 
     async def changed(self) -> tuple[list[int], list[int]]:
         """Return the places of staged transactions of each side that are not any more what they were."""
-        rows = await fetch_all(self._connection, " UNION ALL ".join(_CHANGED.format(**side) for side in _SIDES))
+        query, parameters = self._joining(" UNION ALL ".join(_CHANGED.format(**side) for side in _SIDES))
+        rows = await fetch_all(self._connection, query, parameters)
         of_sides = [[row["place"] for row in rows if row["side"] == side["number"]] for side in _SIDES]
         return of_sides[0], of_sides[1]
 
@@ -284,10 +276,10 @@ class MatchProposalStore:
 
     async def own(self) -> int:
         """Find and count the proposals that join nothing but what the run looked at; nobody may decide meanwhile."""
-        cursor = await self._connection.execute(_OWN.encode(), prepare=False)
-        if cursor.rowcount:
-            await self._connection.execute(b"ANALYZE own_proposal", prepare=False)
-        return cursor.rowcount
+        query, parameters = self._joining(_OWN)
+        found = [row["id"] for row in await fetch_all(self._connection, query, parameters)]
+        await self._staged.put("own_proposal", rows_of_ids(found))
+        return len(found)
 
     async def stored(self, *, filtered: bool = False) -> CopiedRows | None:
         """Return ``id`` and ``content_key`` of the proposals that there are, in binary; None if there are none.
@@ -296,8 +288,9 @@ class MatchProposalStore:
         """
         query = "SELECT EXISTS (SELECT 1 FROM match WHERE status = 'proposed') AS found"
         row = await fetch_one(self._connection, query)
-        stored = _STORED.format(within=_WITHIN if filtered else "")
-        return await copy_out_rows(self._connection, stored) if row is not None and row["found"] else None
+        if row is None or not row["found"]:
+            return None
+        return await copy_out_rows(self._connection, *self._joining(_STORED.format(within=_WITHIN if filtered else "")))
 
     async def allocate_more(self, *, change_id: UUID, at: datetime) -> tuple[list[int], list[int]]:
         """Allocate what is accepted at once of transactions that have an allocation; return their places by side.
@@ -315,7 +308,8 @@ class MatchProposalStore:
                 before=_HELD.format(**side),
                 returning="h.place",
             )
-            rows = await fetch_all(self._connection, query + _PLACES, {"change_id": change_id, "at": at})
+            joining, parameters = self._joining(query + _PLACES)
+            rows = await fetch_all(self._connection, joining, {**parameters, "change_id": change_id, "at": at})
             places.append([row["place"] for row in rows])
         return places[0], places[1]
 
@@ -339,7 +333,8 @@ class MatchProposalStore:
         """
         await self._connection.execute(b"SET LOCAL enable_hashjoin = off", prepare=False)
         for side, count in zip(_SIDES, (expected, incoming), strict=True):
-            cursor = await self._connection.execute(_CLOSE.format(**side))
+            query, parameters = self._joining(_CLOSE.format(**side))
+            cursor = await self._connection.execute(query.encode(), parameters)
             if cursor.rowcount != count:
                 raise AlreadyMatchedError("what the run would have accepted changed meanwhile")
         await self._connection.execute(b"SET LOCAL enable_hashjoin = on", prepare=False)
@@ -351,13 +346,13 @@ class MatchProposalStore:
         """
         if not reasons:
             return
-        await self._copy_in("new_reason", ["side", "transaction_id", "reason"], reasons)
-        await self._connection.execute(b"ANALYZE new_reason", prepare=False)
+        await self._staged.put("new_reason", reasons)
         for side in _SIDES:
             columns = (f"{side['side']}_id", f"contra_{side['side']}_id")
             unless = "".join(_UNLESS_PROPOSED.format(column=column) for column in columns) if filtered else ""
             for query in (_ENDED_REASONS, _REASONS):
-                await self._connection.execute(query.format(**side, unless=unless).encode(), {"change_id": change_id})
+                joining, parameters = self._joining(query.format(**side, unless=unless))
+                await self._connection.execute(joining.encode(), {**parameters, "change_id": change_id})
 
     async def supersede(self, kept: bytes, *, change_id: UUID, at: datetime, filtered: bool) -> int:
         """Supersede the proposals that there are, except ``kept`` ones that nothing accepted competes with.
@@ -365,10 +360,7 @@ class MatchProposalStore:
         A ``filtered`` run leaves alone what joins transactions that it did not look at, unless something that it
         accepts takes their amounts.
         """
-        await make_temporary(self._connection, _KEPT)
-        if kept:
-            await self._copy_in("kept_match", ["id"], kept)
-            await self._connection.execute(b"ANALYZE kept_match", prepare=False)
+        await self._staged.put("kept_match", kept)
         query = _SUPERSEDE.format(
             needed=_ALL_NEEDED,
             kept=matches_kept("gone"),
@@ -376,8 +368,13 @@ class MatchProposalStore:
             within=_WITHIN.removeprefix(" AND ") if filtered else "true",
         )
         parameters = {"change_id": change_id, "at": at, "ordinal": SUPERSEDED_ORDINAL, "ids_max": EVENT_IDS_MAX}
-        row = await fetch_one(self._connection, query, parameters)
+        joining, of_sets = self._joining(query)
+        row = await fetch_one(self._connection, joining, {**of_sets, **parameters})
         return row["count"] if row is not None else 0
+
+    def _joining(self, query: str) -> tuple[str, dict[str, Any]]:
+        """Return a statement that joins what is staged, and its parameters."""
+        return query.format(**self._staged.sources), self._staged.parameters
 
     async def insert(self, matches: bytes, legs: bytes, events: bytes) -> None:
         """Copy new matches, their legs and what is told of them, in the columns above."""

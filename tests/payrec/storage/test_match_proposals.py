@@ -31,6 +31,13 @@ NOW = datetime(2026, 3, 12, tzinfo=UTC)
 CHANGE = UUID("019ce000-0000-7000-8000-000000000001")
 
 
+@pytest.fixture(autouse=True, params=["parameters", "tables"])
+def staged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what is staged join as parameters, as that of few rows, or as tables."""
+    if request.param == "tables":
+        monkeypatch.setattr("payrec.storage.staged_rows.FEW_BYTES", 0)
+
+
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
     async with matching_world(service, acme, globex) as made:
