@@ -35,6 +35,7 @@ from payrec.services.match_columns import (
     unnumbered_frame,
 )
 from payrec.services.match_runs import filters_of
+from payrec.services.meanwhile import FEW, aside, is_few
 from payrec.storage.allocations import Side
 from payrec.storage.binary_reading import decoded
 from payrec.storage.counterparty_names import NAME_COLUMNS, CounterpartyNameStore
@@ -94,7 +95,8 @@ class MatchIncrements:
         expected_filter, incoming_filter = filters_of(params)
         if expected_filter is not None:
             return None
-        async with self._database.tenant(scope, readonly=True, snapshot=True) as connection:
+        # What few lines ask for is found by indexes, whatever it is.
+        async with self._database.tenant(scope, readonly=True, snapshot=True, planned_once=True) as connection:
             store = MatchKeyStore(connection)
             undecided = None
             items = await MatchRunStore(connection).items_open(counted=ITEMS_COUNTED_MAX)
@@ -107,13 +109,13 @@ class MatchIncrements:
                 if undecided.height > most:
                     return None
             data = await MatchRunStore(connection).read_incoming(incoming_filter)
-            lines = await asyncio.to_thread(incoming_frame, data)
+            lines = await aside(incoming_frame, data, few=is_few(data))
             if lines.height > most:
                 return None
             advices = advices_frame(await RemittanceAdviceStore(connection).read_open())
             listed = advices["reference_key"]
             try:
-                found = await _Increment(connection, rules).read(lines, undecided, listed)
+                found = await _Increment(connection, rules, few=lines.height <= FEW).read(lines, undecided, listed)
             except TooFarError:
                 return None
             rates = await _rates(connection, found)
@@ -145,9 +147,9 @@ class MatchIncrements:
 class _Increment:
     """Reads what a few lines may reach."""
 
-    def __init__(self, connection: Connection, rules: MatchingRules) -> None:
+    def __init__(self, connection: Connection, rules: MatchingRules, *, few: bool) -> None:
         self._connection = connection
-        self._items = MatchKeyStore(connection)
+        self._items = MatchKeyStore(connection, few=few)
         self._rules = rules
 
     async def read(self, lines: pl.DataFrame, undecided: pl.DataFrame | None, listed: pl.Series) -> Snapshot:
@@ -162,9 +164,10 @@ class _Increment:
         names, similar = await self._meant(lines)
         await self._items.begin()
         everybody = names.normal if names is not None else None
-        items = await self._answered(reached(lines, similar, undecided, everybody, listed))
+        asking = reached(lines, similar, undecided, everybody, listed)
+        items = await self._answered(asking, few=lines.height <= FEW and everybody is None and undecided is None)
         accounts = lines["account_key"].drop_nulls().unique()
-        own = await self._items.own_accounts(accounts) if accounts.len() else b""
+        own = await self._items.own_accounts(accounts) if accounts.len() else []
         keys = pl.concat([items["name_key"], lines["name_key"]]).drop_nulls().unique()
         if names is None:
             names = _names_of(
@@ -174,7 +177,7 @@ class _Increment:
         known = Known(
             names=here.select("key", "normal").sort("normal", "key"),
             similar=similar,
-            own_accounts=frame_of(own, _KEY)["key"],
+            own_accounts=pl.Series("key", own, dtype=pl.Int64),
         )
         numbered = items.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
         # What was read is compared row by row when it is written, so no horizon is asked for.
@@ -184,7 +187,7 @@ class _Increment:
     async def _meant(self, lines: pl.DataFrame) -> tuple[Names | None, pl.DataFrame]:
         """Return whom those names of the lines mean that no open item has, and the names of everybody if need be."""
         keys = lines["name_key"].drop_nulls().unique()
-        there = frame_of(await self._items.payers(keys) if keys.len() else b"", _KEY)["key"]
+        there = pl.Series("key", await self._items.payers(keys) if keys.len() else [], dtype=pl.Int64)
         if there.len() == keys.len():
             return None, pl.DataFrame(schema={"key": pl.Int64(), "similar_key": pl.Int64()})
         of_items = await CounterpartyNameStore(self._connection).of_items()
@@ -192,12 +195,12 @@ class _Increment:
         data = await MatchNameStore(self._connection).read(Side.INCOMING, array_of(unknown["transaction_id"]))
         return await asyncio.to_thread(_resolved, of_items, names_of(unknown, data), lines, self._rules)
 
-    async def _answered(self, asking: Asking) -> pl.DataFrame:
-        """Look up what is asked for until there is an answer."""
+    async def _answered(self, asking: Asking, *, few: bool) -> pl.DataFrame:
+        """Look up what is asked for until there is an answer; of a ``few`` lines at once."""
         found = None
         while True:
-            # Beside the loop, because what was found is compared here.
-            wanted = await asyncio.to_thread(_asked, asking, found)
+            # What was found is compared here.
+            wanted = await aside(_asked, asking, found, few=few)
             if isinstance(wanted, pl.DataFrame):
                 return wanted
             found = await self._found(wanted)
@@ -206,7 +209,7 @@ class _Increment:
         if wanted.amounts:
             schema = {**EXPECTED_SCHEMA, "transaction_id": pl.Binary()}
             rows = await self._items.priced(wanted.amounts)
-            return await asyncio.to_thread(decoded, rows, {name: schema[name] for name in PRICED_COLUMNS})
+            return await aside(decoded, rows, {name: schema[name] for name in PRICED_COLUMNS}, few=is_few(rows))
         if wanted.ids.len():
             return unnumbered_frame(await self._items.of_ids(texts_of(wanted.ids)))
         return unnumbered_frame(await self._items.read(wanted.keys()))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from payrec.storage.database import Connection
 from payrec.storage.match_runs import EXPECTED_COLUMNS
-from payrec.storage.rows import CopiedRows, array_text, copy_out, copy_out_rows, fetch_one
+from payrec.storage.rows import CopiedRows, array_text, copy_out_rows, fetch_one, select_rows
 
 NAME_COLUMNS: Final = ("reference_key", "end_to_end_key", "group_key")
 """What a line may name an item by."""
@@ -32,17 +32,14 @@ _UNDECIDED: Final = f"""
 """  # noqa: S608 - our own number
 _OF_IDS: Final = "SELECT unnest(%(ids)s::uuid[]) AS transaction_id"
 _PRICED: Final = f"""
-    COPY (
-        SELECT {", ".join(f"o.{name}" for name in PRICED_COLUMNS)}
-        FROM unnest(%(amounts)s::bigint[]) k JOIN expected_open o ON o.open_minor = k
-    ) TO STDOUT (FORMAT BINARY)
+    SELECT {", ".join(f"o.{name}" for name in PRICED_COLUMNS)}
+    FROM unnest(%(amounts)s::bigint[]) k JOIN expected_open o ON o.open_minor = k
 """  # noqa: S608 - our own text
 _ITEMS: Final = """
-    COPY (
-        SELECT {columns} FROM ({found}) f JOIN expected_open o ON o.transaction_id = f.transaction_id
-        LEFT JOIN open_reason w ON w.transaction_id = o.transaction_id AND w.side = 1
-    ) TO STDOUT (FORMAT BINARY)
+    SELECT {columns} FROM ({found}) f JOIN expected_open o ON o.transaction_id = f.transaction_id
+    LEFT JOIN open_reason w ON w.transaction_id = o.transaction_id AND w.side = 1
 """
+_COPIED: Final = "COPY ({query}) TO STDOUT (FORMAT BINARY)"
 _COLUMNS: Final = ", ".join("w.reason" if name == "reason" else f"o.{name}" for name in EXPECTED_COLUMNS)
 
 _ARMS: Final = {
@@ -55,9 +52,8 @@ _ARMS: Final = {
 """In which columns wanted keys are looked up, and what else is asked of the items."""
 
 _PRESENT: Final = """
-    COPY (
-        SELECT k FROM unnest(%(keys)s::bigint[]) k WHERE EXISTS (SELECT FROM expected_open o WHERE o.{column} = k)
-    ) TO STDOUT (FORMAT CSV)
+    SELECT coalesce(array_agg(k), '{{}}') AS keys FROM unnest(%(keys)s::bigint[]) k
+    WHERE EXISTS (SELECT FROM expected_open o WHERE o.{column} = k)
 """
 # A question is answered row by row from indexes, where the planner would rather read all that is open once for each: it
 # does not know that what is open is in memory.
@@ -72,10 +68,11 @@ _LINES_WITHIN: Final = "SELECT count(*) AS rows FROM (SELECT 1 FROM incoming_ope
 
 
 class MatchKeyStore:
-    """Looks up open items in the transaction of ``connection``."""
+    """Looks up open items in the transaction of ``connection``, by kept plans where ``few`` are asked for."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, few: bool = False) -> None:
         self._connection = connection
+        self._few = few
 
     async def lines_within(self, limit: int) -> int:
         """Count the open lines up to a limit."""
@@ -99,7 +96,7 @@ class MatchKeyStore:
         if not arms:
             return CopiedRows(bytearray(), ())
         query = _ITEMS.format(columns=_COLUMNS, found=" UNION ".join(arms))
-        return await copy_out_rows(self._connection, query, {name: array_text(keys) for name, keys in wanted.items()})
+        return await self._rows(query, {name: array_text(keys) for name, keys in wanted.items()})
 
     async def undecided(self, *, limit: int) -> CopiedRows:
         """Return the open items of which the last run did not say that no line has anything, as ``read`` does.
@@ -107,21 +104,30 @@ class MatchKeyStore:
         At most so many: who asks for one too many learns that there are.
         """
         query = _ITEMS.format(columns=_COLUMNS, found=_UNDECIDED)
-        return await copy_out_rows(self._connection, query, {"limit": limit})
+        return await self._rows(query, {"limit": limit})
 
     async def of_ids(self, ids: Iterable[str]) -> CopiedRows:
         """Return those of the items that are open, as ``read`` does."""
         query = _ITEMS.format(columns=_COLUMNS, found=_OF_IDS)
-        return await copy_out_rows(self._connection, query, {"ids": array_text(ids)})
+        return await self._rows(query, {"ids": array_text(ids)})
 
     async def priced(self, amounts: Iterable[int]) -> CopiedRows:
         """Return the open items of these amounts in minor units in binary, in PRICED_COLUMNS."""
-        return await copy_out_rows(self._connection, _PRICED, {"amounts": array_text(amounts)})
+        return await self._rows(_PRICED, {"amounts": array_text(amounts)})
 
-    async def payers(self, keys: Iterable[int]) -> bytes:
-        """Return those of the name keys that open items have, as CSV without header."""
-        return await copy_out(self._connection, _PRESENT.format(column="name_key"), {"keys": array_text(keys)})
+    async def payers(self, keys: Iterable[int]) -> list[int]:
+        """Return those of the name keys that open items have."""
+        return await self._present("name_key", keys)
 
-    async def own_accounts(self, keys: Iterable[int]) -> bytes:
-        """Return those of the account keys for which an item is expected, as CSV without header."""
-        return await copy_out(self._connection, _PRESENT.format(column="own_account_key"), {"keys": array_text(keys)})
+    async def own_accounts(self, keys: Iterable[int]) -> list[int]:
+        """Return those of the account keys for which an item is expected."""
+        return await self._present("own_account_key", keys)
+
+    async def _present(self, column: str, keys: Iterable[int]) -> list[int]:
+        row = await fetch_one(self._connection, _PRESENT.format(column=column), {"keys": array_text(keys)})
+        return list(row["keys"]) if row is not None else []
+
+    async def _rows(self, query: str, parameters: Mapping[str, Any]) -> CopiedRows:
+        if self._few:
+            return await select_rows(self._connection, query, parameters)
+        return await copy_out_rows(self._connection, _COPIED.format(query=query), parameters)

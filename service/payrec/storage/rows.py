@@ -18,6 +18,7 @@ from psycopg.waiting import Ready, Wait
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import SQLModel
 
+from payrec.storage.copy_format import HEADER, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
 from payrec.storage.database import Connection
 
 Ids = Sequence[UUID] | Sequence[str]
@@ -129,6 +130,23 @@ async def copy_out_rows(connection: Connection, query: str, parameters: Any = No
     async with connection.cursor() as cursor, cursor.copy(query.encode(), parameters):
         await connection.wait(_drained(connection.pgconn, rows, sizes))
     return CopiedRows(rows, sizes)
+
+
+async def select_rows(connection: Connection, query: str, parameters: Any = None) -> CopiedRows:
+    """Return what a query gives as ``copy_out_rows`` does, value by value: for few rows, because its plan is kept."""
+    result = (await connection.execute(query.encode(), parameters, prepare=True, binary=True)).pgresult
+    assert result is not None, "a query has a result"
+    rows, sizes, before = bytearray(HEADER), array("q"), 0
+    width, null = result.nfields.to_bytes(ROW_BYTES, "big"), NULL.to_bytes(LENGTH_BYTES, "big", signed=True)
+    for row in range(result.ntuples):
+        rows += width
+        for column in range(result.nfields):
+            value = result.get_value(row, column)
+            rows += null if value is None else len(value).to_bytes(LENGTH_BYTES, "big") + value
+        sizes.append(len(rows) - before)
+        before = len(rows)
+    sizes.append(len(TRAILER))
+    return CopiedRows(rows + TRAILER, sizes)
 
 
 def _drained(server: PGconn, rows: bytearray, sizes: array[int]) -> Generator[Wait, Ready | int, None]:
