@@ -220,10 +220,10 @@ class JobRunner:
         for called in self.admission.release(asked):
             await self._wake(called.environment_id, called.kind)
 
-    async def _wake(self, environment_id: UUID, kind: str, *, delay: timedelta = timedelta()) -> None:
-        """Have a worker look, at once or later; this one's own wake-up is over when this drain is."""
+    async def _wake(self, environment_id: UUID, kind: str) -> None:
+        """Have a worker look at once; this one's own wake-up is over when this drain is."""
         async with self._factory.context.database.control() as connection:
-            await JobStore(connection).wake(environment_id, kind, delay=delay)
+            await JobStore(connection).wake(environment_id, kind)
 
     @staticmethod
     async def _look_again(store: JobStore, scope: TenantScope, kind: str) -> None:

@@ -36,7 +36,6 @@ COMMITS = {
     "jobs.runner.JobRunner._taken": "upload",
     "jobs.runner.JobRunner._give_back": "crash",
     "jobs.runner.JobRunner._kept.<locals>.renew": "long_queue",
-    "jobs.runner.JobRunner._wake": "long_queue",
     "jobs.runner.JobRunner._fail": "refusal",
     "services.api_key_expiry.ApiKeyExpiryService._announce": "key_expiry",
     "services.audit_sealing.AuditSealer.seal": "audit_seal",
@@ -56,7 +55,6 @@ COMMITS = {
     "services.match_imports.MatchImports.load": "decisions",
     "services.matching.MatchingService._commit": "match",
     "services.matching.MatchingService._told_only": "dry_run",
-    "services.matching.MatchingService.run": "match",
     "services.overdue_notices.OverdueNoticeService._announce": "overdue",
     "services.posting_sealing.PostingSealer.number": "posting",
     "services.retention.RetentionService._drop": "retention",
@@ -94,6 +92,7 @@ STEPS = {
 """What it does between its commits, with files, servers and receivers, or long."""
 
 ELSEWHERE = {
+    "jobs.runner.JobRunner._wake": "calls whoever was turned away for want of room, and comes again in any case",
     "services.data_source_syncs.DataSourceSyncService._start": "a request's",
     "services.ecb_rates.EcbRateService.upload": "a request's; a sync reads the file again, which changes nothing",
     "services.erasures.ErasureService.erase": "a request's",
@@ -104,6 +103,7 @@ ELSEWHERE = {
     "services.learning.LearningService._learn_weights": "needs many decisions; it writes what it would write again",
     "services.match_commit.own_partitions": "needs many rows; an empty partition goes with the next run",
     "services.return_releases.release": "what it has given back waits for the next attempt like any that just came",
+    "services.matching.MatchingService.run": "the first run's; partitions that are not there the next attempt makes",
     "services.returns.ReturnService._link": "a request's",
     "services.returns.ReturnService.link_open": "each link is whole by itself, and the next run finds it",
     "services.webhook_redeliveries.WebhookRedeliveryService.start_job": "a request's",
