@@ -78,6 +78,9 @@ async def _size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
     try:
         return await size_of(connection, job)
     except Exception as error:
+        if connection.broken:
+            # That the database is away says nothing of the job.
+            raise
         raise _NotSizedError from error
 
 
