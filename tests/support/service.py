@@ -54,6 +54,12 @@ def make_config(database: EmbeddedDatabase, **settings: Any) -> Config:
     return Config(**given)
 
 
+def superuser_url(config: Config) -> str:
+    """Return the address of the server's superuser, past a pooler where there is one."""
+    url = config.jobs_database_url or config.database_url
+    return url.replace("payrec_service", "postgres")
+
+
 @dataclass(slots=True, kw_only=True)
 class Tenant:
     """A tenant made over HTTP, its administrator's token, and who asks for it."""

@@ -11,7 +11,7 @@ import pytest
 from support.events import told_of
 from support.invariants import violations
 from support.matching_world import World, matching_world
-from support.service import Service, Tenant
+from support.service import Service, Tenant, superuser_url
 from support.wire import code, fields, problem, rows
 
 pytestmark = pytest.mark.anyio
@@ -335,7 +335,7 @@ async def test_whoever_accepts_at_the_same_time_has_won_or_lost(world: World, ve
         lost = {"void": "void", "change": "open"}[verb]
         assert found["status"] == ("matched" if won == 200 else lost)
         assert (found["amount"] == "90.00") == (verb == "change" and won != 200)
-    url = world.service.factory.context.config.database_url.replace("payrec_service", "postgres")
+    url = superuser_url(world.service.factory.context.config)
     assert await violations(url, world.scope.schema_name) == {}
 
 

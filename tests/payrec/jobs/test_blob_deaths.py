@@ -22,7 +22,7 @@ from support.outgoing import pause
 from support.places import look
 from support.postgres import cloned
 from support.receivers import Receiver
-from support.service import make_config, running
+from support.service import make_config, running, superuser_url
 from support.wire import until
 
 pytestmark = pytest.mark.anyio
@@ -101,7 +101,7 @@ async def kept(
 async def test_whatever_kills_workers_files_and_rows_are_the_same_in_the_end(
     kept: World, place: DirectoryShelf, sftp: SftpServer
 ) -> None:
-    superuser = kept.service.factory.context.config.database_url.replace("payrec_service", "postgres")
+    superuser = superuser_url(kept.service.factory.context.config)
     story = Story(kept, sftp, Receiver(), superuser)
     async with mortal_workers(kept.service.factory.context.config, {*COMMITS, *ELSEWHERE}) as workers:
         for point, moment, kind in DEATHS:

@@ -16,6 +16,7 @@ from support.attempts import DUE, drain
 from support.file_servers import SftpServer
 from support.matching_world import World
 from support.places import look
+from support.service import superuser_url
 from support.sources import PATH, brought, created, shown, statement
 from support.wire import problem
 
@@ -155,7 +156,7 @@ async def test_a_file_of_a_data_source_waits_for_room_as_long_as_it_takes(
 @asynccontextmanager
 async def full_database(world: World, table: str) -> AsyncIterator[None]:
     """Let the database have no room for rows of a table."""
-    superuser = world.service.factory.context.config.database_url.replace("payrec_service", "postgres")
+    superuser = superuser_url(world.service.factory.context.config)
     schema = world.scope.schema_name
     body = "BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END"
     await look(superuser, f"CREATE FUNCTION {schema}.full_disk() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")

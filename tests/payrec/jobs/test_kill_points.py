@@ -25,6 +25,7 @@ from support.mortal_workers import UNKNOWN_POINT, MortalWorkers, mortal_workers
 from support.outgoing import pause
 from support.places import look
 from support.receivers import Received, receiving
+from support.service import superuser_url
 from support.sources import created
 from support.wire import until
 
@@ -163,7 +164,7 @@ async def story(world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch)
     async with receiving(answer) as receiver:
         made = await world.tenant.post("/webhooks", {"url": receiver.url, "events": ["job.succeeded"]})
         assert made.status_code == 201, made.text
-        superuser = world.service.factory.context.config.database_url.replace("payrec_service", "postgres")
+        superuser = superuser_url(world.service.factory.context.config)
         yield Story(world, sftp, receiver, superuser)
 
 
