@@ -54,10 +54,14 @@ def make_config(database: EmbeddedDatabase, **settings: Any) -> Config:
     return Config(**given)
 
 
+def direct_url(config: Config) -> str:
+    """Return the address of the server itself, past a pooler where there is one."""
+    return config.jobs_database_url or config.database_url
+
+
 def superuser_url(config: Config) -> str:
-    """Return the address of the server's superuser, past a pooler where there is one."""
-    url = config.jobs_database_url or config.database_url
-    return url.replace("payrec_service", "postgres")
+    """Return the same for the server's superuser."""
+    return direct_url(config).replace("payrec_service", "postgres")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from payrec.jobs.app import DROPPED_AT, QUEUE, create_app
 from payrec.services.imports import INLINE_BYTES_MAX
 from payrec.storage.blobs import CHUNK_BYTES, BlobStore
 from payrec.storage.imports import ImportStore
-from support.service import Service, Tenant
+from support.service import Service, Tenant, direct_url
 from support.statements import camt, message
 from support.wire import add_key, ask, code, count, in_control, rows, until
 
@@ -236,7 +236,7 @@ async def test_a_file_that_goes_while_it_is_sent_is_cut_off_and_not_taken_for_wh
 
 
 async def test_the_worker_does_it_every_day(service: Service, tenant: Tenant) -> None:
-    app = create_app(url=service.factory.context.config.database_url)
+    app = create_app(url=direct_url(service.factory.context.config))
     assert (TASK, DROPPED_AT) in {(p.task.name, p.cron) for p in app.periodic_registry.periodic_tasks.values()}
     assert app.tasks[TASK].queue == QUEUE
     made = await uploaded(tenant, FILE)

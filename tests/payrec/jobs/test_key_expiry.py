@@ -21,7 +21,7 @@ from payrec.storage.api_keys import EveryApiKeyStore
 from payrec.storage.control_outbox import ControlOutboxStore
 from support.events import told_of
 from support.postgres import cloned
-from support.service import Service, Tenant, make_config, running
+from support.service import Service, Tenant, direct_url, make_config, running
 from support.wire import add_key, in_control, until
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +85,7 @@ async def test_each_environment_is_told_of_its_own_keys_once(service: Service, a
 async def test_the_task_runs_in_a_worker_and_is_deferred_once_an_hour_for_all(service: Service, acme: Tenant) -> None:
     made = await key_for(acme, SOON)
     config = service.factory.context.config
-    app = create_app(url=config.database_url)
+    app = create_app(url=direct_url(config))
     assert (TASK, "17 * * * *") in {(p.task.name, p.cron) for p in app.periodic_registry.periodic_tasks.values()}
     assert app.tasks[TASK].queue == QUEUE
 

@@ -17,7 +17,7 @@ from payrec.storage.changes import ChangeStore
 from payrec.storage.statement_notices import StatementNoticeStore
 from support.events import TOLD
 from support.matching_world import World
-from support.service import Tenant
+from support.service import Tenant, direct_url
 from support.statements import IBAN, camt, message
 from support.wire import in_control, until
 
@@ -246,7 +246,7 @@ async def test_what_could_not_be_written_is_announced_the_next_time(
 
 async def test_the_task_runs_in_a_worker(world: World) -> None:
     await both(world)
-    app = create_app(url=world.service.factory.context.config.database_url)
+    app = create_app(url=direct_url(world.service.factory.context.config))
     assert app.tasks["announce_missing_statements"].queue == QUEUE
     async with app.open_async():
         await app.tasks["announce_missing_statements"].defer_async(timestamp=0)

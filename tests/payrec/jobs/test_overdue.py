@@ -14,6 +14,7 @@ from payrec.services.overdue_notices import ACTION, OverdueNoticeService
 from payrec.storage.changes import ChangeStore
 from support.events import TOLD
 from support.matching_world import World
+from support.service import direct_url
 from support.wire import in_control, until
 
 pytestmark = pytest.mark.anyio
@@ -159,7 +160,7 @@ async def test_a_suspended_tenant_is_told_when_it_is_open_again(world: World) ->
 
 async def test_the_task_runs_in_a_worker(world: World) -> None:
     item = await world.expect(dueDate="2026-03-01")
-    app = create_app(url=world.service.factory.context.config.database_url)
+    app = create_app(url=direct_url(world.service.factory.context.config))
     assert ("announce_overdue", "4,34 * * * *") in {
         (p.task.name, p.cron) for p in app.periodic_registry.periodic_tasks.values()
     }

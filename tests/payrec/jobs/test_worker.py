@@ -20,7 +20,7 @@ from support.events import TOLD
 from support.matching_world import DEADLINE_SECONDS, World, matching_world
 from support.places import look
 from support.postgres import cloned
-from support.service import make_config, running
+from support.service import direct_url, make_config, running
 from support.worker_process import worker_process
 
 pytestmark = pytest.mark.anyio
@@ -179,7 +179,7 @@ async def test_the_wake_ups_of_dead_workers_are_given_away_all_of_them_and_at_on
     monkeypatch.setattr("payrec.jobs.worker.datetime", TwoHoursAhead)
     monkeypatch.setattr("procrastinate.utils.utcnow", lambda: TwoHoursAhead.now(UTC))
     world, superuser = idle
-    app: App = create_app(url=world.service.factory.context.config.database_url)
+    app: App = create_app(url=direct_url(world.service.factory.context.config))
     async with app.open_async():
         await look(
             superuser,
@@ -217,7 +217,7 @@ async def test_who_was_taken_for_dead_and_was_not_takes_no_wake_up_from_who_has_
     idle: tuple[World, str],
 ) -> None:
     world, superuser = idle
-    app = create_app(url=world.service.factory.context.config.database_url)
+    app = create_app(url=direct_url(world.service.factory.context.config))
     begun: list[UUID] = []
     may_end = asyncio.Event()
 
