@@ -116,7 +116,8 @@ def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tupl
 
 def _by_parts(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, ...]:
     """Return groups of one item, their legs, and findings."""
-    if found.lines["i"].n_unique() + found.unnamed.height < len(("one part", "another")):
+    if found.lines["i"].n_unique() + found.unnamed.height <= 1:
+        # A part is never alone.
         return pl.DataFrame(schema=_GROUP_SCHEMA), pl.DataFrame(schema=LEG_SCHEMA), no_findings()
     legs, beyond = parts(found, refused, rules)
     items = legs.select("e", "tried", "level", "coincidences_ppm", named="n").unique("e").sort("e").with_row_index("g")
