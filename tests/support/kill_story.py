@@ -59,9 +59,10 @@ class Story:
         await getattr(self, kind)()
         if kind in DUE_TASKS:
             task = DUE_TASKS[kind]
+            # The clock may just have begun it, in a worker that died before it did it.
             query = (
                 "INSERT INTO jobs.procrastinate_jobs (queue_name, task_name, args, queueing_lock)"
-                " VALUES ('payrec', %s, '{\"timestamp\": 0}', %s)"
+                " VALUES ('payrec', %s, '{\"timestamp\": 0}', %s) ON CONFLICT DO NOTHING"
             )
             await look(f"{self.superuser}&options=-csearch_path%3Djobs", query, task, task)
 
