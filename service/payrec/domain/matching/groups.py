@@ -46,10 +46,7 @@ GROUP_SCHEMA: Final = {
 LEG_SCHEMA: Final = {"g": pl.UInt32(), "e": pl.UInt32(), "i": pl.UInt32(), "leg_minor": pl.Int64()}
 CLAIM_SCHEMA: Final = {"i": pl.UInt32(), "key": pl.Int64(), "e": pl.UInt32()}
 
-_PROOF: Final = ("e", "i", "e_amount_minor", "i_amount_minor", "score_milli", "days_outside")
-_PROOF_TYPES: Final = {"e": pl.UInt32(), "i": pl.UInt32(), "score_milli": pl.Int32()}
-"""Of those that are no amounts or days."""
-_PROOF_COLUMNS: Final = list(_PROOF)
+_PROOF: Final = ["e", "i", "e_amount_minor", "i_amount_minor", "score_milli", "days_outside"]
 _ENDS: Final = ["e", "i"]
 
 KEY_SCORE: Final = PRIOR_WEIGHT + WEIGHTS["amount"][AmountLevel.EQUAL] + WEIGHTS["group"][GroupLevel.BY_KEY]
@@ -85,22 +82,21 @@ def proofs_of(pairs: pl.DataFrame, rules: MatchingRules) -> Proofs:
     if pairs.is_empty():
         return _no_proofs()
     proving = (pl.col("rank") == RANK_PROOF) & ~pl.col("duplicate")
-    quoted = (pl.col("reference_level") == ReferenceLevel.PARTIAL.value) | (
-        pl.col("end_to_end_level") == EndToEndLevel.PARTIAL.value
-    )
+    quoted = pl.col("reference_level") == ReferenceLevel.PARTIAL.value
+    quoted |= pl.col("end_to_end_level") == EndToEndLevel.PARTIAL.value
     timely = pl.col("fault").is_in([0, Reason.AMOUNT_MISMATCH.value])
     of_payer = (pl.col("rank") < RANK_PROOF) & quoted & timely & pl.col("payer") & ~pl.col("duplicate")
     told = pairs.select(*_PROOF, "fault", "amount_level", proving=proving, short=of_payer & (lacking(rules) == 0))
     claimed = told.filter("proving")
     fitting = claimed.filter(pl.col("fault") == 0)
     settled = fitting.filter(pl.col("amount_level") == AmountLevel.EQUAL.value)
-    short = told.filter("short")[_PROOF_COLUMNS]
-    return Proofs(claimed[_ENDS], fitting[_PROOF_COLUMNS], settled[_ENDS], short)
+    return Proofs(claimed[_ENDS], fitting[_PROOF], settled[_ENDS], told.filter("short")[_PROOF])
 
 
 @cache
 def _no_proofs() -> Proofs:
-    none = pl.DataFrame(schema={**dict.fromkeys(_PROOF, pl.Int64()), **_PROOF_TYPES})
+    types = {**dict.fromkeys(_PROOF, pl.Int64()), **dict.fromkeys(_ENDS, pl.UInt32()), "score_milli": pl.Int32()}
+    none = pl.DataFrame(schema=types)
     return Proofs(none[_ENDS], none, none[_ENDS], none)
 
 
@@ -302,11 +298,8 @@ def by_quotes(proofs: Proofs, rules: MatchingRules, *, of_lines: bool) -> Groups
     """Find lines that quote several items (``of_lines``) or items that several lines quote, and whose sums agree."""
     centre, member = ("i", "e") if of_lines else ("e", "i")
     # What is as much as the centre or more belongs to no set with others.
-    if proofs.fitting.is_empty():
-        return no_groups()
     members = proofs.fitting.filter(pl.col(f"{member}_amount_minor") < pl.col(f"{centre}_amount_minor"))
-    if not members.is_empty():
-        members = members.join(proofs.settled.select(centre), on=centre, how="anti")
+    members = members.join(proofs.settled.select(centre), on=centre, how="anti")
     if members.is_empty():
         return no_groups()
     sums = _sums(proofs, members, centre, member, rules)
