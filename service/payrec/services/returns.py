@@ -115,15 +115,11 @@ class ReturnService:
         return public
 
     @staticmethod
-    async def look(
-        connection: Connection, query: IncomingTransactionQuery | None, *, but: Collection[UUID] = ()
-    ) -> Seen:
-        """Return what open returns name, all but some of them, of those that the query asks for."""
-        returns = await ReturnStore(connection).open_returns(query, limit=RETURNS_PER_RUN_MAX)
-        links, left = await _found(connection, [row for row in returns if row["id"] not in but])
+    async def look(connection: Connection, query: IncomingTransactionQuery | None) -> Seen:
+        """Return what open returns name, of those that the query asks for, or first what is to be given back."""
         # A run over some lines might not look at what it would give back.
         early = await newly_expected(connection, limit=RETURNS_PER_RUN_MAX) if query is None else frozenset()
-        return Seen(early=early, links=links, left=left, count=len(returns))
+        return Seen(early=early) if early else await _named(connection, query)
 
     async def link_open(self, caller: Caller, scope: TenantScope, seen: Seen) -> Returned:
         """Link what open returns name, as it was ``seen``, and return why the others stay open.
@@ -135,7 +131,7 @@ class ReturnService:
         if seen.early:
             given_back = await release(self._work, caller, scope, seen.early)
             async with self._work.database.tenant(scope, readonly=True) as connection:
-                seen = await self.look(connection, None, but=given_back)
+                seen = await _named(connection, None, but=given_back)
         left = seen.left
         reasons = left.reasons | dict.fromkeys(given_back, Reason.NO_CANDIDATE)
         rest = iter(seen.links)
@@ -224,6 +220,13 @@ def _takes_back(row: dict[str, Any]) -> bool:
 
 def _exceeds(what: str, left_minor: int, currency: str) -> AmountExceedsOpenError:
     return AmountExceedsOpenError(f"only {format_minor(left_minor, currency)} {currency} is left of {what}")
+
+
+async def _named(connection: Connection, query: IncomingTransactionQuery | None, *, but: Collection[UUID] = ()) -> Seen:
+    """Return what open returns name, all but some of them, of those that the query asks for."""
+    returns = await ReturnStore(connection).open_returns(query, limit=RETURNS_PER_RUN_MAX)
+    links, left = await _found(connection, [row for row in returns if row["id"] not in but])
+    return Seen(links=links, left=left, count=len(returns))
 
 
 async def _found(

@@ -162,8 +162,8 @@ class Database:
     async def beside(self, connection: Connection, scope: TenantScope) -> AsyncIterator[Connection]:
         """Open a second transaction that sees what that of ``connection`` sees, to read at the same time.
 
-        On Citus it is the first one: what one sees of a worker has no name that could be told to another. There it
-        reads one thing after the other (``begun``).
+        On Citus it is the first one: what one sees of a worker has no name that could be told to another. There one
+        thing is to be read after the other.
         """
         if connection.is_distributed:
             yield connection
