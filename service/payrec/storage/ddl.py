@@ -5,8 +5,11 @@ Alembic walks the same way in small steps; the drift test compares the two.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
+from typing import Final
 
 from sqlalchemy import MetaData
 from sqlalchemy.dialects import postgresql
@@ -14,6 +17,9 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 import payrec.tables  # noqa: F401 - fills the metadata
 from payrec.tables.base import CONTROL_METADATA, TENANT_METADATA
+
+_PIECE: Final = re.compile(r"\$(\w*)\$.*?\$\1\$|'[^']*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|.", re.DOTALL)
+"""What a semicolon within means nothing: bodies between dollars, texts, names, comments; otherwise one character."""
 
 
 def _statements(metadata: MetaData) -> list[str]:
@@ -30,6 +36,14 @@ def _statements(metadata: MetaData) -> list[str]:
 
 def _script(statements: Sequence[str]) -> str:
     return ";\n".join(statements) + ";\n"
+
+
+@cache
+def statements_of(script: str) -> tuple[str, ...]:
+    """Return the statements of a script, each without the semicolon that ends it."""
+    ends = [-1, *(found.start() for found in _PIECE.finditer(script) if found[0] == ";"), len(script)]
+    parts = (script[before + 1 : end] for before, end in pairwise(ends))
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 @cache

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 import psycopg
+from psycopg import errors
 
 from payrec.errors import (
     AccountTakenError,
@@ -45,12 +46,17 @@ _OF_SHARD: Final = re.compile(r"_[0-9]{6,}$")
 """What Citus adds to names of indexes on its workers, and so to those of constraints that have one."""
 
 
+def unique_violation(error: errors.InternalError_) -> errors.UniqueViolation | None:
+    """Return what a worker of Citus means that refuses a row of COPY: its words come as an error without a kind."""
+    return errors.UniqueViolation(str(error)) if "violates unique constraint" in str(error) else None
+
+
 def translate(error: psycopg.IntegrityError) -> PayrecError | None:
     """Return the typed error for the violated constraint, or None."""
     name = error.diag.constraint_name
     if name is None:
         # Citus hands on what a worker says, and not which constraint it says it of.
-        said = _NAMED.search(error.diag.message_primary or "")
+        said = _NAMED.search(str(error))
         name = _OF_SHARD.sub("", said[1]) if said else ""
     kind = ERRORS_BY_CONSTRAINT.get(name)
     return kind() if kind is not None else None

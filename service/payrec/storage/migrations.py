@@ -27,6 +27,7 @@ from sqlalchemy.exc import DBAPIError
 from payrec.errors import MigrationFailedError, ProvisioningDeniedError, UnavailableError
 from payrec.storage.addresses import missing_bounds
 from payrec.storage.database import AUTHENTICATION_ROLE, CONTROL_ROLE, JOBS_ROLE, TENANT_GROUP_ROLE
+from payrec.storage.ddl import statements_of
 from payrec.tables.base import CONTROL_SCHEMA
 
 if TYPE_CHECKING:
@@ -133,10 +134,11 @@ def migrating(engine: Engine, *, role: str | None = None, schema: str = CONTROL_
 
 
 def run_script(connection: Connection, script: str) -> None:
-    """Run several statements as one message, with ``%`` and ``:`` meaning nothing."""
+    """Run statements one by one, with ``%`` and ``:`` meaning nothing: a worker of Citus takes no more in a message."""
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
-    driver.execute(script.encode(), prepare=False)
+    for statement in statements_of(script):
+        driver.execute(statement.encode(), prepare=False)
 
 
 def upgrade(connection: Connection, tree: str, revision: str = "head") -> None:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn
@@ -20,6 +20,7 @@ from sqlmodel import SQLModel
 
 from payrec.storage.copy_format import HEADER, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
 from payrec.storage.database import Connection
+from payrec.storage.integrity import unique_violation
 
 Ids = Sequence[UUID] | Sequence[str]
 """Ids as they come from a request or from the database: to be given back they need not be values."""
@@ -186,6 +187,12 @@ async def copy_in(connection: Connection, query: str, data: bytes) -> None:
     if not data:
         return
     view = memoryview(data)
-    async with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
-        for place in range(0, len(data), COPY_BYTES):
-            await copy.write(view[place : place + COPY_BYTES])
+    try:
+        async with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
+            for place in range(0, len(data), COPY_BYTES):
+                await copy.write(view[place : place + COPY_BYTES])
+    except errors.InternalError_ as error:
+        meant = unique_violation(error)
+        if meant is None:
+            raise
+        raise meant from error

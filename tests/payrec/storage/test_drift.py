@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.storage import migrations
-from payrec.storage.ddl import control_script, tenant_script
+from payrec.storage.ddl import control_script, statements_of, tenant_script, tenant_statements
 from payrec.tables.base import CONTROL_METADATA, TENANT_METADATA
 from support.catalog import describe
 from support.places import Places
@@ -133,3 +133,12 @@ def test_alembic_finds_nothing_to_generate_for_control(addresses: EmbeddedDataba
     with migrations.migrating(migrations.admin_engine(addresses.admin_url)) as connection:
         found = _compare(connection, CONTROL_METADATA, include_schemas=True, include_name=only_control)
     assert found == []
+
+
+def test_a_script_is_taken_apart_at_the_semicolons_that_end_its_statements() -> None:
+    body = "DO $$ BEGIN; it's; END $$"
+    function = "CREATE FUNCTION f() RETURNS text AS $f$ SELECT '$$;' ; $f$ LANGUAGE sql"
+    comment = "-- nobody's; this\nSELECT 1 /* a; b */"
+    parts = (body, function, comment, "SELECT 'a;''b;'", 'SELECT ";"')
+    assert statements_of(";\n".join(parts) + " ;\n;") == parts
+    assert statements_of(tenant_script()) == tenant_statements()
