@@ -6,11 +6,12 @@ Each operation on a column has its price, however few rows there are; a value in
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import polars as pl
 
-from payrec.storage.copy_format import HEADER, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
+from payrec.storage.copy_format import LENGTH_BYTES, read_values, row_of, sized, written
 
 ROWS_FEW: Final = 48
 """Rows up to which each value is read and written by itself."""
@@ -38,17 +39,9 @@ def read_rows(data: bytes | bytearray, count: int, schema: Mapping[str, Any]) ->
     """Return so many rows in columns of these types."""
     columns: list[list[Any]] = [[] for _ in schema]
     readers = [(column, _reader(kind)) for column, kind in zip(columns, schema.values(), strict=True)]
-    at = len(HEADER)
-    for _ in range(count):
-        at += ROW_BYTES
-        for column, read in readers:
-            length = _integer(data[at : at + LENGTH_BYTES])
-            at += LENGTH_BYTES
-            if length == NULL:
-                column.append(None)
-                continue
-            column.append(read(data[at : at + length]))
-            at += length
+    for row in islice(read_values(data), count):
+        for (column, read), value in zip(readers, row, strict=True):
+            column.append(None if value is None else read(value))
     return pl.DataFrame(
         [pl.Series(name, column, dtype=kind) for column, (name, kind) in zip(columns, schema.items(), strict=True)]
     )
@@ -57,16 +50,11 @@ def read_rows(data: bytes | bytearray, count: int, schema: Mapping[str, Any]) ->
 def written_rows(frame: pl.DataFrame, json: Collection[str]) -> bytes:
     """Return the rows as bytes, texts of the ``json`` columns as jsonb."""
     columns = [_written(column, _writer(column.dtype, json=column.name in json)) for column in frame.get_columns()]
-    width = frame.width.to_bytes(ROW_BYTES, "big")
-    return b"".join([HEADER, *(part for row in zip(*columns, strict=True) for part in (width, *row)), TRAILER])
+    return written(row_of(row) for row in zip(*columns, strict=True))
 
 
 def _integer(value: bytes | bytearray) -> int:
     return int.from_bytes(value, "big", signed=True)
-
-
-def _sized(value: bytes) -> bytes:
-    return len(value).to_bytes(LENGTH_BYTES, "big") + value
 
 
 def _reader(kind: Any) -> Callable[[bytes | bytearray], Any]:
@@ -87,11 +75,10 @@ def _integers(value: bytes | bytearray) -> list[int]:
     return [_integer(value[at : at + ITEM_BYTES - LENGTH_BYTES]) for at in range(first, len(value), ITEM_BYTES)]
 
 
-def _written(column: pl.Series, write: Callable[[Any], bytes]) -> list[bytes]:
-    null = NULL.to_bytes(LENGTH_BYTES, "big", signed=True)
+def _written(column: pl.Series, write: Callable[[Any], bytes]) -> list[bytes | None]:
     is_time = column.dtype.is_temporal()
     values = (column.to_physical() if is_time else column).to_list()
-    return [null if value is None else _sized(write(value)) for value in values]
+    return [None if value is None else write(value) for value in values]
 
 
 def _writer(kind: Any, *, json: bool) -> Callable[[Any], bytes]:
@@ -117,4 +104,4 @@ def _writer(kind: Any, *, json: bool) -> Callable[[Any], bytes]:
 
 def _array(kind: int, values: list[bytes]) -> bytes:
     head = (1, 0, kind, len(values), 1)
-    return b"".join([*(part.to_bytes(LENGTH_BYTES, "big") for part in head), *map(_sized, values)])
+    return b"".join([*(part.to_bytes(LENGTH_BYTES, "big") for part in head), *map(sized, values)])

@@ -18,7 +18,7 @@ from psycopg.waiting import Ready, Wait
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlmodel import SQLModel
 
-from payrec.storage.copy_format import HEADER, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
+from payrec.storage.copy_format import HEADER, TRAILER, row_of
 from payrec.storage.database import Connection
 from payrec.storage.integrity import unique_violation
 
@@ -137,17 +137,10 @@ async def select_rows(connection: Connection, query: str, parameters: Any = None
     """Return what a query gives as ``copy_out_rows`` does, value by value: for few rows, because its plan is kept."""
     result = (await connection.execute(query.encode(), parameters, prepare=True, binary=True)).pgresult
     assert result is not None, "a query has a result"
-    rows, sizes, before = bytearray(HEADER), array("q"), 0
-    width, null = result.nfields.to_bytes(ROW_BYTES, "big"), NULL.to_bytes(LENGTH_BYTES, "big", signed=True)
-    for row in range(result.ntuples):
-        rows += width
-        for column in range(result.nfields):
-            value = result.get_value(row, column)
-            rows += null if value is None else len(value).to_bytes(LENGTH_BYTES, "big") + value
-        sizes.append(len(rows) - before)
-        before = len(rows)
-    sizes.append(len(TRAILER))
-    return CopiedRows(rows + TRAILER, sizes)
+    fields = range(result.nfields)
+    rows = [row_of([result.get_value(row, field) for field in fields]) for row in range(result.ntuples)]
+    rows = [HEADER + rows[0], *rows[1:], TRAILER] if rows else [HEADER + TRAILER]
+    return CopiedRows(bytearray(b"".join(rows)), array("q", map(len, rows)))
 
 
 def _drained(server: PGconn, rows: bytearray, sizes: array[int]) -> Generator[Wait, Ready | int, None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.storage.copy_format import HEADER, ID_BYTES, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
+from payrec.storage.copy_format import read_values, row_of, written
 from payrec.storage.database import Connection
 from payrec.storage.rows import array_text, copy_in
 from payrec.storage.temporary import make_temporary
@@ -82,18 +82,12 @@ def _parameters(name: str, shape: Shape, rows: bytes) -> dict[str, str]:
     """Return the rows as an array for each column."""
     values: list[list[object]] = [[] for _ in shape.columns]
     readers = [_READERS[kind] for kind in shape.columns.values()]
-    at = len(HEADER)
-    while at < len(rows) and rows[at : at + ROW_BYTES] != TRAILER:
-        at += ROW_BYTES
-        for column, read in zip(values, readers, strict=True):
-            length = int.from_bytes(rows[at : at + LENGTH_BYTES], "big", signed=True)
-            at += LENGTH_BYTES
-            column.append("NULL" if length == NULL else read(rows[at : at + length]))
-            at += max(length, 0)
+    for row in read_values(rows):
+        for column, read, value in zip(values, readers, row, strict=True):
+            column.append("NULL" if value is None else read(value))
     return {f"{name}_{column}": array_text(its) for column, its in zip(shape.columns, values, strict=True)}
 
 
 def rows_of_ids(ids: list[UUID]) -> bytes:
     """Return rows of one id each, as ``put`` takes them."""
-    one = (1).to_bytes(ROW_BYTES, "big") + ID_BYTES.to_bytes(LENGTH_BYTES, "big")
-    return b"".join([HEADER, *(one + name.bytes for name in ids), TRAILER]) if ids else b""
+    return written(row_of([name.bytes]) for name in ids) if ids else b""
