@@ -46,9 +46,20 @@ _OF_SHARD: Final = re.compile(r"_[0-9]{6,}$")
 """What Citus adds to names of indexes on its workers, and so to those of constraints that have one."""
 
 
-def unique_violation(error: errors.InternalError_) -> errors.UniqueViolation | None:
-    """Return what a worker of Citus means that refuses a row of COPY: its words come as an error without a kind."""
-    return errors.UniqueViolation(str(error)) if "violates unique constraint" in str(error) else None
+_WORDS: Final[dict[str, type[psycopg.Error]]] = {
+    "violates unique constraint": errors.UniqueViolation,
+    "violates foreign key constraint": errors.ForeignKeyViolation,
+    "violates check constraint": errors.CheckViolation,
+    "deadlock detected": errors.DeadlockDetected,
+    "due to lock timeout": errors.LockNotAvailable,
+    "due to statement timeout": errors.QueryCanceled,
+}
+
+
+def meant_by_worker(error: errors.InternalError_) -> psycopg.Error:
+    """Return what a worker of Citus means that refuses to COPY: it comes in words alone, as an error without a kind."""
+    said = str(error)
+    return next((kind(said) for words, kind in _WORDS.items() if words in said), error)
 
 
 def translate(error: psycopg.IntegrityError) -> PayrecError | None:

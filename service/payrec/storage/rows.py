@@ -20,7 +20,7 @@ from sqlmodel import SQLModel
 
 from payrec.storage.copy_format import HEADER, TRAILER, row_of
 from payrec.storage.database import Connection
-from payrec.storage.integrity import unique_violation
+from payrec.storage.integrity import meant_by_worker
 
 Ids = Sequence[UUID] | Sequence[str]
 """Ids as they come from a request or from the database: to be given back they need not be values."""
@@ -185,7 +185,4 @@ async def copy_in(connection: Connection, query: str, data: bytes) -> None:
             for place in range(0, len(data), COPY_BYTES):
                 await copy.write(view[place : place + COPY_BYTES])
     except errors.InternalError_ as error:
-        meant = unique_violation(error)
-        if meant is None:
-            raise
-        raise meant from error
+        raise meant_by_worker(error) from None

@@ -324,10 +324,11 @@ async def failing(small: Service) -> Tenant:
         scope = scope_of((await TenantStore(connection).scopes(UUID(tenant.id)))[0])
     async with database.provisioning(role=scope.role_name, search_path=scope.schema_name) as connection:
         await connection.execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$;"
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$"
+        )
+        await connection.execute(
             "CREATE CONSTRAINT TRIGGER refuse_commit AFTER INSERT ON change"
-            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()",
-            prepare=False,
+            " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()"
         )
     return tenant
 

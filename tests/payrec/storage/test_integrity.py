@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import psycopg
+import pytest
 from psycopg import errors
 
 from payrec.errors import DuplicateExternalIdError
-from payrec.storage.integrity import translate, unique_violation
+from payrec.storage.integrity import meant_by_worker, translate
 
 TOLD_BY_A_WORKER = (
     'duplicate key value violates unique constraint "incoming_transaction_external_id_unique_102044"\n'
@@ -13,11 +15,22 @@ TOLD_BY_A_WORKER = (
 )
 
 
-def test_what_a_worker_refuses_in_words_alone_is_the_error_that_it_means() -> None:
-    meant = unique_violation(errors.InternalError_(TOLD_BY_A_WORKER))
-    assert meant is not None
+@pytest.mark.parametrize("kind", [errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled])
+def test_what_a_worker_says_in_words_alone_is_the_error_that_it_means(kind: type[psycopg.Error]) -> None:
+    words = {
+        errors.DeadlockDetected: "deadlock detected\nDETAIL:  Process 31130 waits for ShareLock on transaction 8476",
+        errors.LockNotAvailable: "canceling statement due to lock timeout",
+        errors.QueryCanceled: "canceling statement due to statement timeout",
+    }
+    assert type(meant_by_worker(errors.InternalError_(words[kind]))) is kind
+
+
+def test_a_row_that_a_worker_refuses_is_what_the_interface_says_of_it() -> None:
+    meant = meant_by_worker(errors.InternalError_(TOLD_BY_A_WORKER))
+    assert isinstance(meant, errors.UniqueViolation)
     assert isinstance(translate(meant), DuplicateExternalIdError)
 
 
-def test_what_else_goes_wrong_inside_is_no_refusal() -> None:
-    assert unique_violation(errors.InternalError_("connection to the remote node failed")) is None
+def test_what_else_goes_wrong_inside_stays_what_it_is() -> None:
+    error = errors.InternalError_("connection to the remote node failed")
+    assert meant_by_worker(error) is error
