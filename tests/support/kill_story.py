@@ -13,6 +13,7 @@ import pytest
 
 from payrec.domain.business_days import is_weekday
 from payrec.services import erasures
+from support.ages import aged
 from support.attempts import DUE, LAPSE, queue
 from support.file_servers import SftpServer
 from support.matching_world import World
@@ -142,7 +143,7 @@ class Story:
 
     async def backtest(self) -> None:
         """Have yesterday decided once more."""
-        await self.world.sql("UPDATE history_span SET begun_at = begun_at - interval '3 days' RETURNING begun_at")
+        await self.world.sql(aged("history_span", "3 days", "begun_at") + " RETURNING begun_at")
         day = str((datetime.now(UTC) - timedelta(days=1)).date())
         await self._job("backtest", **{"from": day, "to": day})
 

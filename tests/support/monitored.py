@@ -22,6 +22,7 @@ from payrec.jobs.worker import run_worker
 from payrec.metrics import Metrics
 from payrec_operator.metrics import OperatorMetrics, TenantFacts
 from payrec_operator.runner import Runner
+from support.ages import aged
 from support.file_servers import FileServer, file_server
 from support.operator_world import OperatorWorld, make_spec
 from support.receivers import receiving
@@ -127,7 +128,7 @@ class Scene:
         for source in sources:
             await self._done(tenant, await tenant.post(f"/data-sources/{source['id']}/sync"))
             # What is looked at for the first time may still be written.
-            query = "UPDATE data_source_object SET created_at = created_at - interval '2 minutes'"
+            query = aged("data_source_object", "2 minutes")
             await self._sql(tenant, query)
             await self._done(tenant, await tenant.post(f"/data-sources/{source['id']}/sync"))
 

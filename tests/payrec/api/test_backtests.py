@@ -12,6 +12,7 @@ import pytest
 from payrec.models.tenants import Settings
 from payrec.services.backtest_days import Day, decided
 from payrec.services.matching_rules import rules_of
+from support.ages import aged
 from support.history import Month
 from support.matching_world import TABLES, WORKER_LEAVES, World, matching_world
 from support.service import Service, Tenant
@@ -33,8 +34,8 @@ async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator
 async def age(world: World, days: int = 1) -> None:
     """Let all that has happened so far have happened so many days before."""
     async with world.service.factory.context.database.tenant(world.scope) as connection:
-        for statement in ("UPDATE change SET at = at - %s", "UPDATE history_span SET begun_at = begun_at - %s"):
-            await connection.execute(statement, (timedelta(days=days),))
+        for table, column in (("change", "at"), ("history_span", "begun_at")):
+            await connection.execute(aged(table, f"{days} days", column).encode())
 
 
 def ago(days: int) -> date:

@@ -22,6 +22,7 @@ from payrec.services.blob_collection import BlobCollector
 from payrec.services.blobs import ChunkBlobs
 from payrec.services.imports import INLINE_BYTES_MAX
 from payrec.services.work import Work
+from support.ages import aged
 from support.blobs import KINDS, Shelf, shelf
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
@@ -175,7 +176,7 @@ async def test_a_file_whose_row_may_have_been_committed_stays_until_the_rows_wer
 async def test_a_file_goes_when_its_time_is_over(kept: Kept) -> None:
     made = await kept.upload(FILE)
     job = await kept.export()
-    await rows(kept.service, kept.tenant, "UPDATE import SET created_at = created_at - interval '401 days'")
+    await rows(kept.service, kept.tenant, aged("import", "401 days"))
     await rows(kept.service, kept.tenant, "UPDATE export SET expires_at = now()")
     report = await kept.service.factory.upkeep.create_retention_service().drop_expired()
     assert (report.of("files").count, report.of("exports").count) == (1, 1)
@@ -241,7 +242,7 @@ async def test_what_was_stored_in_the_database_before_is_read_from_there(
         patch.setattr(work, "blobs", in_database)
         for url, status in {**urls, f"/imports/{after['id']}/content": 503}.items():
             assert (await kept.tenant.get(url)).status_code == status
-    await rows(kept.service, kept.tenant, "UPDATE import SET created_at = created_at - interval '401 days'")
+    await rows(kept.service, kept.tenant, aged("import", "401 days"))
     assert (await kept.service.factory.upkeep.create_retention_service().drop_expired()).of("files").count == 2
     assert kept.place.names() == []
     assert await count(kept.service, kept.tenant, "blob_chunk") == 1
@@ -249,7 +250,7 @@ async def test_what_was_stored_in_the_database_before_is_read_from_there(
 
 async def test_files_that_cannot_be_deleted_are_collected_later(kept: Kept) -> None:
     await kept.upload(FILE)
-    await rows(kept.service, kept.tenant, "UPDATE import SET created_at = created_at - interval '401 days'")
+    await rows(kept.service, kept.tenant, aged("import", "401 days"))
     kept.place.fail(fails=True)
     try:
         report = await kept.service.factory.upkeep.create_retention_service().drop_expired()

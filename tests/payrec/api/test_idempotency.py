@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase
+from support.ages import aged
 from support.service import PEPPER, Service, Tenant, make_config, running
 from support.wire import add_key, add_user, ask, code, count, in_control, rows
 
@@ -315,11 +316,11 @@ async def test_a_key_is_forgotten_after_a_day(service: Service) -> None:
     tenant = await service.tenant("idempotency-of-yesterday")
     headers = key()
     first = await tenant.post(PATH, BODY, headers=headers)
-    await rows(service, tenant, "UPDATE idempotency SET created_at = created_at - interval '25 hours'")
+    await rows(service, tenant, aged("idempotency", "25 hours"))
     other = await tenant.post(PATH, {**BODY, "amountMinor": 7}, headers=headers)
     assert (other.status_code, "idempotency-replayed" in other.headers) == (201, False)
     assert other.json()["id"] != first.json()["id"]
     await tenant.post(PATH, BODY, headers=key())
-    await rows(service, tenant, "UPDATE idempotency SET created_at = created_at - interval '25 hours'")
+    await rows(service, tenant, aged("idempotency", "25 hours"))
     await tenant.post(PATH, BODY, headers=key())
     assert await count(service, tenant, "idempotency") == 1

@@ -16,6 +16,7 @@ from payrec.jobs.app import DROPPED_AT, QUEUE, create_app
 from payrec.services.imports import INLINE_BYTES_MAX
 from payrec.storage.blobs import CHUNK_BYTES, BlobStore
 from payrec.storage.imports import ImportStore
+from support.ages import aged
 from support.service import Service, Tenant, direct_url
 from support.statements import camt, message
 from support.wire import add_key, ask, code, count, in_control, rows, until
@@ -41,11 +42,11 @@ async def uploaded(tenant: Tenant, content: bytes, environment: str = "productio
     return dict(answer.json())
 
 
-async def aged(
+async def older(
     service: Service, tenant: Tenant, made: dict[str, Any], days: int, environment: str = "production"
 ) -> None:
     """Make an import older than it is."""
-    query = f"UPDATE import SET created_at = created_at - interval '{days} days' WHERE id = '{made['id']}'"  # noqa: S608
+    query = aged("import", f"{days} days") + f" WHERE id = '{made['id']}'"
     await rows(service, tenant, query, environment)
 
 
@@ -147,9 +148,9 @@ async def test_nothing_is_kept_of_a_file_that_failed(service: Service, tenant: T
 async def test_a_file_goes_when_its_time_is_over_and_what_was_read_stays(service: Service, tenant: Tenant) -> None:
     old, young = await uploaded(tenant, FILE), await uploaded(tenant, FILE + b"\n")
     elsewhere = await uploaded(tenant, FILE, "test")
-    await aged(service, tenant, old, 400)
-    await aged(service, tenant, young, 399)
-    await aged(service, tenant, elsewhere, 401, "test")
+    await older(service, tenant, old, 400)
+    await older(service, tenant, young, 399)
+    await older(service, tenant, elsewhere, 401, "test")
     assert await dropped(service) == 2
     assert await dropped(service) == 0
     after = (await tenant.get(f"/imports/{old['id']}")).json()
@@ -174,7 +175,7 @@ async def test_each_tenant_says_for_how_long(service: Service, tenant: Tenant, g
     assert answer.status_code == 200
     mine, theirs = await uploaded(tenant, FILE), await uploaded(globex, FILE + b"   ")
     for owner, made in ((tenant, mine), (globex, theirs)):
-        await aged(service, owner, made, 11)
+        await older(service, owner, made, 11)
     assert await dropped(service) == 1
     assert (await globex.get(theirs["contentUrl"])).status_code == 200
 
@@ -184,7 +185,7 @@ async def test_any_number_of_files_goes_and_suspended_ones_as_well(
 ) -> None:
     monkeypatch.setattr("payrec.services.retention.FILES_DROPPED_AT_ONCE", 2)
     for n in range(5):
-        await aged(service, tenant, await uploaded(tenant, FILE + b"\n" * n), 500)
+        await older(service, tenant, await uploaded(tenant, FILE + b"\n" * n), 500)
     await in_control(service, "UPDATE tenant SET status = 'suspended' WHERE id = %s", tenant.id)
     assert await dropped(service) == 5
     assert await count(service, tenant, "blob_chunk") == 0
@@ -194,7 +195,7 @@ async def test_one_environment_that_fails_keeps_no_other_s_files(
     service: Service, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for environment in ("production", "test"):
-        await aged(service, tenant, await uploaded(tenant, FILE, environment), 500, environment)
+        await older(service, tenant, await uploaded(tenant, FILE, environment), 500, environment)
     looks, calls = ImportStore.has_files, 0
 
     async def once_broken(store: ImportStore, **given: Any) -> bool:
@@ -240,7 +241,7 @@ async def test_the_worker_does_it_every_day(service: Service, tenant: Tenant) ->
     assert (TASK, DROPPED_AT) in {(p.task.name, p.cron) for p in app.periodic_registry.periodic_tasks.values()}
     assert app.tasks[TASK].queue == QUEUE
     made = await uploaded(tenant, FILE)
-    await aged(service, tenant, made, 500)
+    await older(service, tenant, made, 500)
     async with app.open_async():
         await app.tasks[TASK].defer_async(timestamp=0)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from payrec.services.match_verification import Verification
+from support.ages import aged
 from support.matching_world import World, matching_world
 from support.postings import played, posted
 from support.service import Service, Tenant
@@ -119,10 +120,7 @@ async def test_what_is_quoted_by_another_credit_note_too_is_not_the_whole(world:
     await world.run()
     late = {"direction": "debit", "counterpartyName": "Bolt GmbH", "reference": "CN-2026-1", "externalId": "late"}
     await world.expect("1.00", **late)
-    await world.sql(
-        "UPDATE expected_transaction SET created_at = created_at - interval '1 day'"
-        " WHERE external_id = 'late' RETURNING id"
-    )
+    await world.sql(aged("expected_transaction", "1 day") + " WHERE external_id = 'late' RETURNING id")
     [match] = [match for match in await world.matches() if match["amountMinor"] == 10_000]
     assert [check.name for check in (await verified(world, match)).checks if not check.holds] == ["search"]
 

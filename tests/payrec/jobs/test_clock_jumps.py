@@ -18,6 +18,7 @@ from payrec.jobs.runner import JobRunner
 from payrec.services.matching import MatchingService
 from payrec.services.statement_notices import StatementNoticeService
 from payrec.storage.jobs import LEASE, JobStore
+from support.ages import aged
 from support.file_servers import SftpServer
 from support.matching_world import World
 from support.outgoing import Place, here, hurry, idle
@@ -108,7 +109,7 @@ async def test_a_file_that_is_still_written_is_left_until_it_is_whole(
     await runner.drain(world.scope.environment_id, "sync")
     assert await brought(world) == []
     # A minute goes by.
-    await world.sql("UPDATE data_source_object SET created_at = created_at - interval '61 seconds'")
+    await world.sql(aged("data_source_object", "61 seconds"))
     await world.tenant.post(f"/data-sources/{source['id']}/sync")
     await runner.drain(world.scope.environment_id, "sync")
     assert await brought(world) == [1]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from payrec.constants.fx_rates import ECB_DAILY_URL
+from support.ages import aged
 from support.ecb_files import table, xml, zipped
 from support.file_servers import FileServer, SftpServer, file_server
 from support.matching_world import World
@@ -33,7 +34,7 @@ async def rates(world: World) -> dict[tuple[str, str], str]:
 async def pulled(world: World, source: dict[str, Any]) -> tuple[int, int]:
     """Sync when everything has stopped changing, and return how many files were read and how many failed."""
     await synced(world, source)
-    await world.sql("UPDATE data_source_object SET created_at = created_at - interval '2 minutes'")
+    await world.sql(aged("data_source_object", "2 minutes"))
     result = await synced(world, source)
     return result["imported"], result["failed"]
 

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from payrec.storage.data_sources import DataSourceStore
+from support.ages import aged
 from support.attempts import Pause, drain
 from support.file_servers import PASSWORD, SftpServer, file_server
 from support.matching_world import World
@@ -137,13 +138,13 @@ async def test_an_address_is_pulled_and_its_content_tells_what_its_server_does_n
         config = {"urls": [f"{server.url}/day.csv"]}
         source = (await world.tenant.post(PATH, {"name": "web", "kind": "http", "config": config})).json()
         assert (await synced(world, source))["waiting"] == 1
-        await world.sql("UPDATE data_source_object SET created_at = created_at - interval '2 minutes'")
+        await world.sql(aged("data_source_object", "2 minutes"))
         assert [(await synced(world, source))["imported"] for _ in range(3)] == [1, 0, 0]
         server.files["day.csv"] = statement(1, 2)
         assert (await synced(world, source))["imported"] == 1
         server.tags = True
         await synced(world, source)
-        await world.sql("UPDATE data_source_object SET created_at = created_at - interval '2 minutes'")
+        await world.sql(aged("data_source_object", "2 minutes"))
         await synced(world, source)
         assert await brought(world) == [1, 2]
         reads = [r for r in server.requests if r[0] == "GET"]

@@ -13,6 +13,7 @@ from payrec.constants.sources import OBJECT_ATTEMPTS_MAX
 from payrec.services.imports import ImportService
 from payrec.services.source_sync import SourceSyncer, _Sync
 from payrec.storage.data_source_objects import DataSourceObjectStore
+from support.ages import aged
 from support.attempts import DUE, LAPSE, drain
 from support.file_servers import PASSWORD, SftpServer
 from support.matching_world import World
@@ -70,7 +71,7 @@ async def test_a_file_that_is_still_written_waits_until_it_has_stopped_changing(
     sftp.put("a.csv", whole, age=FRESH)
     assert (await synced(world, source))["waiting"] == 1
     # It was first seen as it is now long ago.
-    await world.sql("UPDATE data_source_object SET created_at = created_at - interval '2 minutes'")
+    await world.sql(aged("data_source_object", "2 minutes"))
     assert (await synced(world, source))["imported"] == 1
     assert await brought(world) == [1, 2]
     # The server's word that it is old is enough too, at the first look.
