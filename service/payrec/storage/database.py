@@ -290,7 +290,7 @@ class Database:
             try:
                 if connection.dropped_at_commit:
                     names = sql.SQL(", ").join(map(sql.Identifier, connection.dropped_at_commit))
-                    await connection.execute(sql.SQL("DROP TABLE {}").format(names), prepare=False)
+                    await connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(names), prepare=False)
                 cursor = await connection.execute("COMMIT", prepare=False)
             except psycopg.IntegrityError as error:
                 raise translate(error) or error from error
