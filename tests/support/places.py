@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from payrec.domain.scope import TenantScope, role_name, schema_name
+from payrec.storage.ddl import statements_of
 
 DEADLINE_SECONDS = 20.0
 
@@ -36,9 +37,15 @@ def new_scope(slug: str, environment: str = "production") -> TenantScope:
 
 
 async def look(url: str, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-    """Return the rows of a query over a connection of its own; ``url`` says as whom."""
+    """Return the rows of a query over a connection of its own; ``url`` says as whom.
+
+    Of several statements, each by itself, the rows of the last.
+    """
+    *before, last = statements_of(query)
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        cursor = await connection.execute(query.encode(), parameters or None)
+        for statement in before:
+            await connection.execute(statement.encode())
+        cursor = await connection.execute(last.encode(), parameters or None)
         return await cursor.fetchall() if cursor.description else []
 
 

@@ -20,7 +20,7 @@ from payrec.storage.binary_reading import decoded
 from payrec.storage.database import Connection
 from payrec.storage.rows import copy_in, copy_out_rows, fetch_all
 from support.copied import HEADER, TRAILER
-from support.postgres import TEMPLATE
+from support.postgres import cloned
 
 pytestmark = pytest.mark.anyio
 
@@ -115,13 +115,14 @@ async def round_trip(connection: Connection, rows: list[dict[str, Any]]) -> tupl
 
 @pytest.fixture(scope="module")
 async def connection(postgres: EmbeddedPostgres) -> Any:
-    made = await psycopg.AsyncConnection.connect(
-        postgres.database(TEMPLATE).superuser_url, autocommit=True, row_factory=psycopg.rows.dict_row
-    )
-    await made.execute("SET timezone = 'UTC'")
-    await made.execute(CREATE)
-    yield made
-    await made.close()
+    with cloned(postgres) as database:
+        made = await psycopg.AsyncConnection.connect(
+            database.superuser_url, autocommit=True, row_factory=psycopg.rows.dict_row
+        )
+        await made.execute("SET timezone = 'UTC'")
+        await made.execute(CREATE)
+        yield made
+        await made.close()
 
 
 @given(ROWS)
