@@ -124,6 +124,7 @@ async def test_it_is_what_comparing_with_everything_gives(
         assert found > 100, "the rows have something in common"
 
 
+@pytest.mark.not_on_citus("a plan is the worker's there, and told in another form")
 async def test_items_are_looked_up_and_lines_read_once(
     opened: Database, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
