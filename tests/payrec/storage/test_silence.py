@@ -105,6 +105,7 @@ def test_the_bounds_end_before_a_proxy_does() -> None:
     os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("unshare") is None,
     reason="no network that can be silenced: run as root, with apt-get install iproute2",
 )
+@pytest.mark.not_on_citus("the cluster is on the loopback of this machine, which a network of its own does not have")
 def test_nobody_waits_longer_for_a_network_that_swallows_everything(database: EmbeddedDatabase) -> None:
     story = subprocess.run(  # noqa: S603 - our own
         ["unshare", "--net", "--kill-child", sys.executable, "-m", "support.silent_database", database.url],  # noqa: S607
