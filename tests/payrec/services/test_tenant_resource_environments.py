@@ -51,7 +51,6 @@ def schema_of(slug: str, environment: str = "test") -> str:
         pytest.param(
             "DROP SCHEMA {schema} CASCADE; DROP ROLE {role}",
             ("role", "schema"),
-            marks=pytest.mark.not_on_citus("a connection to a worker that is kept stays that of the role that is gone"),
         ),
         ("REVOKE {role} FROM {login} GRANTED BY {admin}", ("membership",)),
         ("REVOKE payrec_tenant FROM {role} GRANTED BY {admin}", ("membership",)),
