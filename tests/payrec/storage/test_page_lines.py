@@ -51,6 +51,7 @@ async def test_a_line_keeps_its_number_and_numbers_have_no_gap(
     assert await look(addresses.superuser_url, f'SELECT 1 FROM "{places.b.schema_name}".page_line') == []  # noqa: S608
 
 
+@pytest.mark.not_on_citus("who waits there waits on a worker, where this test does not look")
 @pytest.mark.parametrize("is_kept", [True, False])
 async def test_who_asks_meanwhile_waits_and_counts_on_from_there(
     addresses: EmbeddedDatabase,
