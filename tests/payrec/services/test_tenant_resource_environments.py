@@ -48,10 +48,7 @@ def schema_of(slug: str, environment: str = "test") -> str:
     ("damage", "corrected"),
     [
         ("DROP SCHEMA {schema} CASCADE", ("schema",)),
-        pytest.param(
-            "DROP SCHEMA {schema} CASCADE; DROP ROLE {role}",
-            ("role", "schema"),
-        ),
+        ("DROP SCHEMA {schema} CASCADE; DROP ROLE {role}", ("role", "schema")),
         ("REVOKE {role} FROM {login} GRANTED BY {admin}", ("membership",)),
         ("REVOKE payrec_tenant FROM {role} GRANTED BY {admin}", ("membership",)),
         ("REVOKE {role} FROM {login}, {admin} GRANTED BY {admin}", ("membership",)),
