@@ -38,7 +38,7 @@ class Pooled:
     def settings(self, database: EmbeddedDatabase) -> dict[str, str]:
         """Return the settings of a service on a database: those of the pooler, unless it is of another server."""
         address = urlsplit(database.url)
-        if self._address is None or parse_qs(address.query)["host"] != [self._socket]:
+        if self._address is None or parse_qs(address.query).get("host") != [self._socket]:
             return {"database_url": database.url}
         return {
             "database_url": self._address + address.path,
