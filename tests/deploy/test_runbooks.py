@@ -16,7 +16,7 @@ from payrec.cli import _parser
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.gate.routes import ROUTES
 from payrec.storage import migrations
-from payrec.storage.ddl import tenant_script
+from payrec.storage.ddl import statements_of, tenant_script
 from support.monitoring import ALERTS, PLACED, exposed
 from support.postgres import cloned
 
@@ -102,7 +102,7 @@ def database(postgres: EmbeddedPostgres) -> Iterator[EmbeddedDatabase]:
 def test_the_sql_runs(page: Path, database: EmbeddedDatabase) -> None:
     for block in fenced(page.read_text(), "sql"):
         with psycopg.connect(database.superuser_url) as connection:
-            for statement in filter(None, map(str.strip, block.split(";"))):
+            for statement in statements_of(block):
                 connection.execute(statement.encode())
             connection.rollback()
 

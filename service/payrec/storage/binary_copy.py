@@ -24,7 +24,7 @@ from payrec.storage.binary_rows import (
     UUID,
     written_rows,
 )
-from payrec.storage.copy_format import HEADER, ID_BYTES, LENGTH_BYTES, NULL, ROW_BYTES, TRAILER
+from payrec.storage.copy_format import ID_BYTES, LENGTH_BYTES, NULL, ROW_BYTES, written
 
 _ROWS_AT_ONCE: Final = 16_384
 """Rows that are written together: their bytes stay in the processor's cache from column to column."""
@@ -93,7 +93,7 @@ def encoded(frame: pl.DataFrame, *, json: Collection[str] = ()) -> bytes:
         _encoded(parts, np.arange(start, min(start + _ROWS_AT_ONCE, frame.height)), frame.width)
         for start in range(0, frame.height, _ROWS_AT_ONCE)
     ]
-    return b"".join([HEADER, *(block.data for block in blocks), TRAILER])
+    return written(block.data for block in blocks)
 
 
 def ids_from(first: int, count: int) -> pl.Series:

@@ -40,7 +40,7 @@ def decoded(rows: CopiedRows, schema: Mapping[str, Any]) -> pl.DataFrame:
     if count < 1:
         return pl.DataFrame(schema=dict(schema))
     if count <= ROWS_FEW:
-        return read_rows(rows.data, count, schema)
+        return read_rows(rows.data, schema)
     data = np.frombuffer(rows.data, np.uint8)
     place = np.zeros(count, np.int64)
     np.cumsum(np.asarray(rows.sizes, np.int64)[: count - 1], out=place[1:])

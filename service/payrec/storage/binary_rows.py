@@ -6,7 +6,6 @@ Each operation on a column has its price, however few rows there are; a value in
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from itertools import islice
 from typing import Any, Final
 
 import polars as pl
@@ -35,11 +34,11 @@ INTEGER_BYTES: Final[Mapping[Any, int]] = {pl.Int8(): 2, pl.Int16(): 2, pl.Int32
 """Bytes on the wire, where the database has smallints for the engine's bytes."""
 
 
-def read_rows(data: bytes | bytearray, count: int, schema: Mapping[str, Any]) -> pl.DataFrame:
-    """Return so many rows in columns of these types."""
+def read_rows(data: bytes | bytearray, schema: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the rows in columns of these types."""
     columns: list[list[Any]] = [[] for _ in schema]
     readers = [(column, _reader(kind)) for column, kind in zip(columns, schema.values(), strict=True)]
-    for row in islice(read_values(data), count):
+    for row in read_values(data):
         for (column, read), value in zip(readers, row, strict=True):
             column.append(None if value is None else read(value))
     return pl.DataFrame(

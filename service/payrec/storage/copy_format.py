@@ -44,6 +44,6 @@ def sized(value: bytes | None) -> bytes:
     return _NULL if value is None else len(value).to_bytes(LENGTH_BYTES, "big") + value
 
 
-def written(rows: Iterable[bytes]) -> bytes:
-    """Return rows, of ``row_of``, as ``COPY … FROM STDIN (FORMAT BINARY)`` takes them."""
+def written(rows: Iterable[bytes | memoryview]) -> bytes:
+    """Return rows, each as ``row_of`` makes it, as ``COPY … FROM STDIN (FORMAT BINARY)`` takes them."""
     return b"".join([HEADER, *rows, TRAILER])

@@ -54,6 +54,7 @@ _WORDS: Final[dict[str, type[psycopg.Error]]] = {
     "due to lock timeout": errors.LockNotAvailable,
     "due to statement timeout": errors.QueryCanceled,
 }
+"""What PostgreSQL's messages say, and the kind of error whose messages say it."""
 
 
 def meant_by_worker(error: errors.InternalError_) -> psycopg.Error:

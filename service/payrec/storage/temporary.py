@@ -11,20 +11,18 @@ import re
 from typing import Final
 
 from payrec.storage.database import Connection
+from payrec.storage.ddl import statements_of
 
 _CREATE: Final = re.compile(r"\bCREATE TEMPORARY TABLE (\w+)")
 _END: Final = " ON COMMIT DROP"
 
 
 async def make_temporary(connection: Connection, script: str) -> None:
-    """Run a script that makes tables with ``CREATE TEMPORARY TABLE name … ON COMMIT DROP``.
-
-    A semicolon in it divides statements, and nothing else.
-    """
+    """Run a script that makes tables with ``CREATE TEMPORARY TABLE name … ON COMMIT DROP``."""
     if not connection.is_distributed:
         await connection.execute(script.encode(), prepare=False)
         return
     connection.dropped_at_commit += _CREATE.findall(script)
     # A worker takes one statement at a time.
-    for statement in _CREATE.sub(r"CREATE UNLOGGED TABLE \1", script).replace(_END, "").split(";"):
+    for statement in statements_of(_CREATE.sub(r"CREATE UNLOGGED TABLE \1", script).replace(_END, "")):
         await connection.execute(statement.encode(), prepare=False)
