@@ -75,6 +75,8 @@ class CitusServer:
         self._template = f"{TEMPLATE}_{os.getpid()}"
         self._url = url
         with self.nodes[0].connect(self._home) as connection:
+            # Each process of tests makes them unless they are there.
+            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (ADMIN_ROLE,))
             for role, options in ((ADMIN_ROLE, ADMIN_OPTIONS), (LOGIN_ROLE, LOGIN_OPTIONS)):
                 if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone():
                     connection.execute(sql.SQL("CREATE ROLE {} " + options).format(sql.Identifier(role)))
