@@ -125,11 +125,9 @@ async def release_tenant(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **
 
 @kopf.on.event(*TENANTS)
 async def hear_of_tenant(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:  # noqa: A002 - kopf's
-    """Note a list that begins, and a Tenant that is gone."""
+    """Note a Tenant that is gone."""
     operator: Operator = memo.operator
-    if type is None:
-        operator.cache.listed(PLURAL, body)
-    elif type == "DELETED":
+    if type == "DELETED":
         operator.cache.forget_tenant(body["metadata"]["uid"])
         operator.runner.forget(body["metadata"]["uid"])
         _cancel(memo, body["metadata"]["uid"])
@@ -143,8 +141,6 @@ async def hear_of_secret(type: str | None, body: kopf.Body, memo: kopf.Memo, **_
     workers it waits for ever once there are more objects than workers (seen with kopf 1.45.2).
     """
     operator: Operator = memo.operator
-    if type is None:
-        operator.cache.listed("secrets", body)
     if type == "DELETED":
         operator.cache.forget(body)
     else:

@@ -6,16 +6,16 @@ controls (its ``ownerReference`` with ``controller: true``) are changed or delet
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import contextlib
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from payrec.domain.tenant_resources import ResourceOwner
 from payrec_operator.api_server import ApiServer, NotThereError
-from payrec_operator.errors import SecretConflictError
+from payrec_operator.errors import SecretConflictError, SecretForbiddenError, SecretsUnavailableError
 from payrec_operator.ports import KeySecret
 
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
@@ -28,8 +28,14 @@ OWNER_LABEL: Final = "payrec.dev/tenant-uid"
 SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER}"
 """What the watch of Secrets asks for."""
 
-SURE_SECONDS_MAX: Final = 3600.0
-"""How long a Tenant's Secrets count without having been asked for again: a bound for whatever a watch may miss."""
+PAGE_SIZE: Final = 500
+"""Secrets that are read at once where all are."""
+
+SURE_SECONDS_MAX: Final = 60.0
+"""How long the watch is believed without a look at all Secrets: a bound for whatever it may miss."""
+
+Place = tuple[str, str]
+"""Namespace and name."""
 
 
 def controlled_by(metadata: Mapping[str, Any]) -> str | None:
@@ -71,30 +77,17 @@ def key_secret(body: Mapping[str, Any], *, uid: str | None) -> KeySecret:
 
 
 class SecretCache:
-    """What the watch has said of our Secrets. It may be behind, and knows when it may have missed something.
+    """What the watch has said of our Secrets. A Tenant's count once they have been asked for.
 
-    A watch begins with a list, at the start and after it broke for long, and what was deleted before is simply not in
-    it. So every list begins an epoch, and in each a Tenant's Secrets count once they have been asked for. A list is a
-    new one when it tells of an object of which the one before has told already.
+    It may be behind. After a break the watch may begin with a list, and what was deleted before is simply not in it:
+    that it begins anew is told to nobody where the list is empty. So it is compared with all Secrets now and then.
     """
 
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._secrets: dict[str, dict[tuple[str, str], KeySecret]] = {}
-        self._owners: dict[tuple[str, str], str] = {}
-        self._ours: dict[tuple[str, str], str] = {}
-        self._asked: dict[str, tuple[int, float]] = {}
-        self._epoch = 0
-        self._listed: dict[str, set[str]] = {}
-
-    def listed(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Note that an object of this kind came in a list; the watch of Tenants breaks with that of Secrets."""
-        uid = str(body["metadata"]["uid"])
-        told = self._listed.setdefault(kind, set())
-        if not told or uid in told:
-            self._epoch += 1
-            told.clear()
-        told.add(uid)
+    def __init__(self) -> None:
+        self._secrets: dict[str, dict[Place, KeySecret]] = {}
+        self._owners: dict[Place, str] = {}
+        self._ours: dict[Place, str] = {}
+        self._asked: set[str] = set()
 
     def is_ours(self, body: Mapping[str, Any], *, gone: bool) -> bool:
         """Tell whether a change that the watch tells of is one that we made."""
@@ -137,20 +130,41 @@ class SecretCache:
             self._drop(place)
         for body in bodies:
             self.put(body)
-        self._asked[uid] = (self._epoch, self._monotonic() + SURE_SECONDS_MAX * _share(uid))
+        self._asked.add(uid)
+
+    def compare(self, bodies: Iterable[Mapping[str, Any]], *, namespace: str | None = None) -> None:
+        """Doubt each Tenant of whose Secrets this list of all, or all of a namespace, says other than the watch.
+
+        Which of both is the older does not matter: who is doubted is asked for, and nothing else comes of it.
+        """
+        told = {
+            (place, secret.resource_version): uid
+            for uid, secrets in self._secrets.items()
+            for place, secret in secrets.items()
+            if namespace in {None, place[0]}
+        }
+        there = {
+            ((metadata["namespace"], metadata["name"]), metadata["resourceVersion"]): uid
+            for metadata in (body["metadata"] for body in bodies)
+            if (uid := controlled_by(metadata)) is not None
+        }
+        for place, _ in told.keys() - there.keys():
+            self._drop(place)
+        self._asked -= {uid for _, uid in told.items() ^ there.items()}
 
     def of(self, uid: str) -> list[KeySecret] | None:
-        """Return the Secrets of a Tenant, or None where some of that may be outdated."""
-        epoch, until = self._asked.get(uid, (None, 0.0))
-        if epoch != self._epoch or self._monotonic() > until:
-            return None
-        return list(self._secrets.get(uid, {}).values())
+        """Return the Secrets of a Tenant, or None where they have not been asked for since there was a doubt."""
+        return list(self._secrets.get(uid, {}).values()) if uid in self._asked else None
+
+    def namespaces(self) -> list[str]:
+        """Return where Secrets of ours are."""
+        return sorted({namespace for namespace, _ in self._owners})
 
     def forget_tenant(self, uid: str) -> None:
         """Forget a Tenant that is gone; its Secrets follow by themselves."""
-        self._asked.pop(uid, None)
+        self._asked.discard(uid)
 
-    def _drop(self, place: tuple[str, str]) -> None:
+    def _drop(self, place: Place) -> None:
         uid = self._owners.pop(place, None)
         if uid is not None:
             self._secrets[uid].pop(place)
@@ -158,17 +172,19 @@ class SecretCache:
                 del self._secrets[uid]
 
 
-def _share(uid: str) -> float:
-    """Return a Tenant's own number from a half to one, so that those of one list are not asked for at once."""
-    return 0.5 + zlib.crc32(uid.encode()) / 2**33
-
-
 class KubernetesSecrets:
-    """The port ``Secrets`` over the API server."""
+    """The port ``Secrets`` over the API server. ``sure_seconds`` is how long the watch is believed."""
 
-    def __init__(self, api: ApiServer, cache: SecretCache) -> None:
+    def __init__(
+        self, api: ApiServer, cache: SecretCache, *, monotonic: Callable[[], float], sure_seconds: float
+    ) -> None:
         self._api = api
         self._cache = cache
+        self._monotonic = monotonic
+        self._sure_seconds = sure_seconds
+        self._sure_until = monotonic() + sure_seconds
+        self._comparing = asyncio.Lock()
+        self._sees_all = True
 
     async def read(self, owner: ResourceOwner, name: str) -> KeySecret | None:
         """Return a Secret as the API server has it now, whoever controls it."""
@@ -177,9 +193,11 @@ class KubernetesSecrets:
 
     async def owned(self, owner: ResourceOwner, *, fresh: bool = False) -> Sequence[KeySecret]:
         """Return the Secrets that the Tenant controls: from the watch cache, or ``fresh`` from the API server."""
-        cached = None if fresh else self._cache.of(owner.uid)
-        if cached is not None:
-            return cached
+        if not fresh:
+            await self._compare_when_due()
+            cached = self._cache.of(owner.uid)
+            if cached is not None:
+                return cached
         answer = await self._api.ask(
             f"list the Secrets of Tenant {owner.name}",
             "GET",
@@ -190,6 +208,38 @@ class KubernetesSecrets:
         self._cache.replace(owner.uid, bodies)
         found = [key_secret(body, uid=owner.uid) for body in bodies]
         return [secret for secret in found if secret.owned]
+
+    async def _compare_when_due(self) -> None:
+        """Look at all Secrets where the last look was long ago; one pass does so for all, and these wait for it."""
+        async with self._comparing:
+            if self._monotonic() < self._sure_until:
+                return
+            if self._sees_all:
+                try:
+                    await self._compare(None)
+                except SecretForbiddenError:
+                    self._sees_all = False
+            if not self._sees_all:
+                for namespace in self._cache.namespaces():
+                    with contextlib.suppress(SecretForbiddenError):
+                        await self._compare(namespace)
+            self._sure_until = self._monotonic() + self._sure_seconds
+
+    async def _compare(self, namespace: str | None) -> None:
+        path = "/api/v1/secrets" if namespace is None else _collection(namespace)
+        # An API server that does not answer is no reason to doubt what was heard; the next look may find it.
+        with contextlib.suppress(SecretsUnavailableError):
+            self._cache.compare(await self._pages(path), namespace=namespace)
+
+    async def _pages(self, path: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        query = {"labelSelector": SELECTOR, "limit": str(PAGE_SIZE)}
+        while True:
+            answer = await self._api.ask("list the Secrets of all Tenants", "GET", path, query=query)
+            found += answer["items"]
+            query["continue"] = answer["metadata"].get("continue") or ""
+            if not query["continue"]:
+                return found
 
     async def write(self, owner: ResourceOwner, name: str, data: Mapping[str, str], *, seen: str | None) -> str:
         """Create (``seen`` None) or replace a Secret of the resource version ``seen``; return the new version."""
@@ -247,8 +297,12 @@ class KubernetesSecrets:
 
 
 def _path(owner: ResourceOwner, name: str | None = None) -> str:
-    collection = f"/api/v1/namespaces/{owner.namespace}/secrets"
+    collection = _collection(owner.namespace)
     return collection if name is None else f"{collection}/{name}"
+
+
+def _collection(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/secrets"
 
 
 def _labels(owner: ResourceOwner) -> dict[str, str]:

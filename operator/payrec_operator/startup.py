@@ -25,7 +25,7 @@ from payrec_operator.errors import OperatorError
 from payrec_operator.metrics import OperatorMetrics
 from payrec_operator.ports import World
 from payrec_operator.runner import Runner
-from payrec_operator.secrets import SELECTOR, KubernetesSecrets, SecretCache
+from payrec_operator.secrets import SELECTOR, SURE_SECONDS_MAX, KubernetesSecrets, SecretCache
 from payrec_operator.settings import OperatorSettings, load_operator_settings
 from payrec_operator.statuses import StatusWriter
 
@@ -123,11 +123,16 @@ async def start() -> Operator:
         await stack.enter_async_context(opened(factory))
         await check_start(factory)
         clock = factory.context.clock
-        cache = SecretCache(monotonic=clock.monotonic)
+        cache = SecretCache()
         metrics = OperatorMetrics(factory.context.metrics.registry, resync_seconds=settings.resync_interval)
         world = World(
             registry=factory.create_tenant_resource_service(),
-            secrets=KubernetesSecrets(api, cache),
+            secrets=KubernetesSecrets(
+                api,
+                cache,
+                monotonic=clock.monotonic,
+                sure_seconds=min(SURE_SECONDS_MAX, settings.resync_interval / 2),
+            ),
             base_url=config.base_url,
         )
         runner = Runner(

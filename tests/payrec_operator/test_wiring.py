@@ -8,7 +8,7 @@ import itertools
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final, cast
 
 import kopf
 import pytest
@@ -18,9 +18,11 @@ from kopf._cogs.structs.diffs import diff  # what kopf itself compares with has 
 
 from payrec.domain.tenant_resources import ResourceOwner
 from payrec_operator import startup
+from payrec_operator.api_server import ApiServer
 from payrec_operator.constants import FINALIZER
+from payrec_operator.errors import SecretForbiddenError, SecretsUnavailableError
 from payrec_operator.handlers import STUCK_SECONDS, end_passes, is_asked, reach_database
-from payrec_operator.secrets import SURE_SECONDS_MAX, SecretCache, controlled_by, key_secret
+from payrec_operator.secrets import KubernetesSecrets, SecretCache, controlled_by, key_secret
 from payrec_operator.startup import configure
 
 _IMPORT = """
@@ -161,6 +163,7 @@ def test_an_annotation_of_ours_is_told_whatever_else_the_resource_has(
 
 
 OWNER = ResourceOwner(uid="u1", namespace="shop", name="acme")
+OF_SHOP: Final = "/api/v1/namespaces/shop/secrets"
 
 
 def _secret(name: str, uid: str | None = "u1", version: str = "1", **data: str) -> dict[str, Any]:
@@ -171,16 +174,8 @@ def _secret(name: str, uid: str | None = "u1", version: str = "1", **data: str) 
     return {"metadata": metadata, "data": data}
 
 
-class _Time:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_the_cache_knows_the_secrets_of_each_tenant_that_were_asked_for() -> None:
-    cache = SecretCache(monotonic=_Time())
-    cache.listed("secrets", _secret("a"))
+    cache = SecretCache()
     cache.put(_secret("a"))
     assert cache.of("u1") is None, "there may be others, of which the list has not told yet"
     cache.replace("u1", [_secret("a")])
@@ -198,38 +193,87 @@ def test_the_cache_knows_the_secrets_of_each_tenant_that_were_asked_for() -> Non
     assert cache.of("u2") is None
 
 
-@pytest.mark.parametrize("kind", ["secrets", "tenants"])
-def test_after_a_new_list_everything_is_asked_for_once_more(kind: str) -> None:
-    cache = SecretCache(monotonic=_Time())
-    cache.listed(kind, _secret("a"))
-    cache.replace("u1", [_secret("a"), _secret("b")])
-    cache.listed(kind, _secret("b"))
-    assert len(cache.of("u1") or ()) == 2, "the same list goes on"
-    for first, second in ("ab", "ba"):
-        cache.listed(kind, _secret(first))
-        assert cache.of("u1") is None, "one may have been deleted while nobody watched"
-        cache.replace("u1", [_secret("a")])
-        cache.listed(kind, _secret(second))
-        assert [s.name for s in cache.of("u1") or ()] == ["a"], "and this one goes on too"
+_SECRETS = st.dictionaries(
+    st.sampled_from("abcd"), st.tuples(st.sampled_from(["u1", "u2", None]), st.sampled_from("12"))
+)
 
 
-def test_what_a_watch_may_have_missed_is_asked_for_in_the_end_and_not_at_once_for_all() -> None:
-    time = _Time()
-    cache = SecretCache(monotonic=time)
-    tenants = [f"u{number}" for number in range(100)]
-    for uid in tenants:
+@given(heard=_SECRETS, there=_SECRETS)
+def test_who_has_other_secrets_than_was_heard_is_asked_for_and_nobody_else(
+    heard: dict[str, tuple[str | None, str]], there: dict[str, tuple[str | None, str]]
+) -> None:
+    cache = SecretCache()
+    for uid in ("u1", "u2"):
         cache.replace(uid, [])
-    sure = []
-    for _ in range(12):
-        sure.append(sum(cache.of(uid) is not None for uid in tenants))
-        time.now += SURE_SECONDS_MAX / 10
-    assert sure[:5] == [100] * 5
-    assert all(before - after < 40 for before, after in itertools.pairwise(sure))
-    assert sure[-1] == 0
+    for name, (uid, version) in heard.items():
+        cache.put(_secret(name, uid, version))
+
+    cache.compare([_secret(name, uid, version) for name, (uid, version) in there.items()])
+    for asked in ("u1", "u2"):
+        before, now = (
+            {name: version for name, (uid, version) in known.items() if uid == asked} for known in (heard, there)
+        )
+        known = cache.of(asked)
+        assert (known is None) is (before != now)
+        if known is not None:
+            assert {s.name: s.resource_version for s in known} == now
+
+
+class _Lists:
+    """An API server that lists Secrets, a few at once, where the account may see them."""
+
+    def __init__(self, *, everywhere: bool) -> None:
+        self.secrets = [_secret(name) for name in "abc"]
+        self.everywhere = everywhere
+        self.answers = True
+        self.asked: list[str] = []
+
+    async def ask(self, _what: str, _method: str, path: str, *, query: dict[str, str]) -> dict[str, Any]:
+        self.asked.append(path + query.get("continue", ""))
+        if not self.answers:
+            raise SecretsUnavailableError
+        if path == "/api/v1/secrets" and not self.everywhere:
+            raise SecretForbiddenError
+        first = int(query.get("continue") or 0)
+        items, rest = self.secrets[first : first + 2], self.secrets[first + 2 :]
+        if "payrec.dev" in query["labelSelector"]:
+            return {"items": self.secrets, "metadata": {}}
+        return {"items": items, "metadata": {"continue": str(first + 2)} if rest else {}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("everywhere", "path"), [(True, "/api/v1/secrets"), (False, OF_SHOP)])
+async def test_what_the_watch_does_not_tell_is_seen_before_long(path: str, *, everywhere: bool) -> None:
+    now = 100.0
+    api = _Lists(everywhere=everywhere)
+    secrets = KubernetesSecrets(cast("ApiServer", api), SecretCache(), monotonic=lambda: now, sure_seconds=60)
+
+    async def names() -> list[str]:
+        api.asked.clear()
+        return [s.name for s in await secrets.owned(OWNER)]
+
+    assert await names() == ["a", "b", "c"]
+    assert api.asked == [OF_SHOP]
+    assert (await names(), api.asked) == (["a", "b", "c"], [])
+    now += 61
+    assert await names() == ["a", "b", "c"]
+    assert api.asked[-2:] == [path, f"{path}2"], "all was as it was heard"
+    assert (await names(), api.asked) == (["a", "b", "c"], [])
+    del api.secrets[1]
+    now += 30
+    assert await names() == ["a", "b", "c"], "nobody has looked yet"
+    now += 31
+    api.answers = False
+    assert await names() == ["a", "b", "c"], "and an API server that does not answer says nothing of them"
+    assert api.asked == [path]
+    now += 61
+    api.answers = True
+    assert await names() == ["a", "c"]
+    assert api.asked == [path, OF_SHOP]
 
 
 def test_our_own_writes_are_told_from_others() -> None:
-    cache = SecretCache(monotonic=_Time())
+    cache = SecretCache()
     cache.wrote(_secret("a", version="7"))
     assert cache.is_ours(_secret("a", version="7"), gone=False)
     assert not cache.is_ours(_secret("a", version="8"), gone=False)

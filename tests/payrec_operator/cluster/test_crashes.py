@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import psycopg
@@ -176,6 +177,33 @@ def test_the_api_server_goes_and_comes_back(plane: ControlPlane, operators: Oper
         tenants.api.delete(f"/api/v1/namespaces/{tenants.namespace}/secrets/ledger-key")
         again = tenants.wait_secret("ledger-key", other_than=after["api-key"])
         assert ask(again).status_code == 200
+
+
+@pytest.mark.usefixtures("_restarted")
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_deletion_that_no_watch_tells_of_is_noticed(
+    plane: ControlPlane, operators: Operators, tenants: Tenants, *, narrow: bool
+) -> None:
+    first, second = (f"{name}-{narrow}".lower() for name in ("before", "unheard"))
+    tenants.create(first, apiKeys=[key(secretName="before-key")])
+    with operators.started(namespaces=[tenants.namespace] if narrow else []) as running:
+        # What the first lists tell of is gone when the second ones come: these are empty, or have others in them.
+        tenants.wait_for(first, "Reconciled")
+        tenants.delete(first)
+        tenants.wait_gone(first)
+        tenants.api.delete(f"/api/v1/namespaces/{tenants.namespace}/secrets/before-key")
+        tenants.create(second, apiKeys=[key()])
+        tenants.wait_for(second, "Reconciled")
+        before = tenants.wait_secret("ledger-key")
+        running.process.send_signal(signal.SIGSTOP)
+        plane.kill_api_server()
+        plane.start_api_server()
+        tenants.api.delete(f"/api/v1/namespaces/{tenants.namespace}/secrets/ledger-key")
+        # One that starts after the deletion does not know what was before: who watched has to begin with a list.
+        plane.kill_api_server()
+        plane.start_api_server()
+        running.process.send_signal(signal.SIGCONT)
+        assert ask(tenants.wait_secret("ledger-key", other_than=before["api-key"])).status_code == 200
 
 
 def test_a_secret_that_is_deleted_while_nobody_looks_is_back_at_the_start(
