@@ -78,9 +78,19 @@ class Line:
         return _quoted(self.remittance, self.structured_reference)
 
     @cached_property
-    def parties(self) -> tuple[int | None, int | None, int | None]:
-        """Keys of the counterparty's account and name and of the own account."""
-        return account_key(self.counterparty_account), name_key(self.counterparty_name), account_key(self.account)
+    def own(self) -> int | None:
+        """Key of the own account."""
+        return account_key(self.account)
+
+    @cached_property
+    def party_account(self) -> int | None:
+        """Key of the counterparty's account."""
+        return account_key(self.counterparty_account)
+
+    @cached_property
+    def party_name(self) -> int | None:
+        """Key of the counterparty's name. Making it takes most of the time that looking at a payment does."""
+        return name_key(self.counterparty_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +111,17 @@ def naming(given: Line, payment: Line) -> Naming:
         return Naming.NONE
     if not 0 <= given.booking_day - payment.booking_day <= RETURN_DAYS_MAX:
         return Naming.NONE
-    (account, name, own), (its_account, its_name, its_own) = given.parties, payment.parties
-    if own is not None and its_own is not None and own != its_own:
+    if given.own is not None and payment.own is not None and given.own != payment.own:
         return Naming.NONE
     if payment.ids & (given.ids | given.quoted):
         return Naming.ID
     if given.amount_minor != payment.amount_minor:
         return Naming.NONE
-    both = account is not None and its_account is not None
-    if both:
-        same, differ = account == its_account, account != its_account
-    else:
-        same = name is not None and name == its_name
-        differ = name is not None and its_name is not None and not same
+    one, other = given.party_account, payment.party_account
+    if one is None or other is None:
+        one, other = given.party_name, payment.party_name
+    same = one is not None and one == other
+    differ = one is not None and other is not None and not same
     if not differ and given.quoted & payment.quoted:
         return Naming.REFERENCE
     mandate = given.mandate_id is not None and given.mandate_id == payment.mandate_id
