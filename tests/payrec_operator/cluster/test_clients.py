@@ -94,20 +94,20 @@ def test_no_call_fails_through_rotations_kills_and_a_restart_of_the_database(
         def held() -> list[str]:
             return [tenants.wait_secret(f"{name}-key")["api-key-id"] for name in KEYS]
 
-        with operators.started():
-            tenants.create("steady", apiKeys=[key(name, rotation=rotation) for name in KEYS])
-            tenants.wait_for("steady", "Reconciled")
+        running = stack.enter_context(operators.started())
+        tenants.create("steady", apiKeys=[key(name, rotation=rotation) for name in KEYS])
+        tenants.wait_for("steady", "Reconciled")
         before = held()
         clients = stack.enter_context(calling(tenants))
         for number in range(ROUNDS):
-            with operators.started():
-                if number == ROUNDS // 2:
-                    asyncio.run(crash(seconds=1.0))
-                tenants.annotate("steady", rotate=str(number))
-                wait_until("a new key", lambda old=before: held() != old, seconds=90)
-                # Killed as soon as one key has been replaced; the next operator does the others.
-            with operators.started():
-                wait_until("all keys", lambda old=before: not set(old) & set(held()), seconds=90)
+            if number == ROUNDS // 2:
+                asyncio.run(crash(seconds=1.0))
+            tenants.annotate("steady", rotate=str(number))
+            wait_until("a new key", lambda old=before: held() != old, seconds=90)
+            # Killed as soon as one key has been replaced; the next operator does the others.
+            running.process.kill()
+            running = stack.enter_context(operators.started())
+            wait_until("all keys", lambda old=before: not set(old) & set(held()), seconds=90)
             before = held()
         wait_until("the last keys", lambda: all(k in c.keys for c, k in zip(clients, before, strict=True)))
     assert [failure for client in clients for failure in client.failures] == []
