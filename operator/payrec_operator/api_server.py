@@ -29,6 +29,9 @@ from payrec_operator.errors import (
 REQUEST_SECONDS_MAX: Final = 30
 """How long one request to the API server may take."""
 
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""What to accept of a list where nothing that its objects hold is needed."""
+
 TOKEN_SECONDS: Final = 60.0
 """After which the token is read again."""
 
@@ -93,6 +96,7 @@ class ApiServer:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> dict[str, Any]:
         """Send a request and return the object that is answered. ``what`` says in an error what was attempted.
 
@@ -102,7 +106,7 @@ class ApiServer:
             There is no such object.
         SecretsUnavailableError, NamespaceTerminatingError, SecretForbiddenError, SecretConflictError
         """
-        headers = {**await self._authorization(), "Content-Type": content_type, "Accept": "application/json"}
+        headers = {**await self._authorization(), "Content-Type": content_type, "Accept": accept}
         data = None if body is None else json.dumps(body).encode()
         try:
             async with self._session.request(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from payrec.domain.tenant_resources import ResourceOwner
-from payrec_operator.api_server import ApiServer, NotThereError
+from payrec_operator.api_server import METADATA_ONLY, ApiServer, NotThereError
 from payrec_operator.errors import SecretConflictError, SecretForbiddenError, SecretsUnavailableError
 from payrec_operator.ports import KeySecret
 
@@ -36,6 +36,9 @@ SURE_SECONDS_MAX: Final = 60.0
 
 Place = tuple[str, str]
 """Namespace and name."""
+
+Version = tuple[Place, str]
+"""A Secret as it is at one time: where it is, and its resource version."""
 
 
 def controlled_by(metadata: Mapping[str, Any]) -> str | None:
@@ -74,6 +77,15 @@ def key_secret(body: Mapping[str, Any], *, uid: str | None) -> KeySecret:
         resource_version=metadata["resourceVersion"],
         data=_decoded(body.get("data")),
     )
+
+
+def versions_of(bodies: Iterable[Mapping[str, Any]]) -> dict[Version, str]:
+    """Return which Secrets there are, with the UID of the Tenant that controls each; no others."""
+    return {
+        ((metadata["namespace"], metadata["name"]), metadata["resourceVersion"]): uid
+        for metadata in (body["metadata"] for body in bodies)
+        if (uid := controlled_by(metadata)) is not None
+    }
 
 
 class SecretCache:
@@ -132,8 +144,8 @@ class SecretCache:
             self.put(body)
         self._asked.add(uid)
 
-    def compare(self, bodies: Iterable[Mapping[str, Any]], *, namespace: str | None = None) -> None:
-        """Doubt each Tenant of whose Secrets this list of all, or all of a namespace, says other than the watch.
+    def compare(self, there: Mapping[Version, str], *, namespace: str | None = None) -> None:
+        """Doubt each Tenant of whose Secrets the watch has not said what is there, or what is in one namespace.
 
         Which of both is the older does not matter: who is doubted is asked for, and nothing else comes of it.
         """
@@ -142,11 +154,6 @@ class SecretCache:
             for uid, secrets in self._secrets.items()
             for place, secret in secrets.items()
             if namespace in {None, place[0]}
-        }
-        there = {
-            ((metadata["namespace"], metadata["name"]), metadata["resourceVersion"]): uid
-            for metadata in (body["metadata"] for body in bodies)
-            if (uid := controlled_by(metadata)) is not None
         }
         for place, _ in told.keys() - there.keys():
             self._drop(place)
@@ -229,14 +236,15 @@ class KubernetesSecrets:
         path = "/api/v1/secrets" if namespace is None else _collection(namespace)
         # An API server that does not answer is no reason to doubt what was heard; the next look may find it.
         with contextlib.suppress(SecretsUnavailableError):
-            self._cache.compare(await self._pages(path), namespace=namespace)
+            self._cache.compare(await self._versions(path), namespace=namespace)
 
-    async def _pages(self, path: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+    async def _versions(self, path: str) -> dict[Version, str]:
+        found: dict[Version, str] = {}
         query = {"labelSelector": SELECTOR, "limit": str(PAGE_SIZE)}
         while True:
-            answer = await self._api.ask("list the Secrets of all Tenants", "GET", path, query=query)
-            found += answer["items"]
+            answer = await self._api.ask("list all Secrets of Tenants", "GET", path, query=query, accept=METADATA_ONLY)
+            # Where there are none, a list of metadata has null.
+            found |= versions_of(answer["items"] or ())
             query["continue"] = answer["metadata"].get("continue") or ""
             if not query["continue"]:
                 return found

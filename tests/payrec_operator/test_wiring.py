@@ -18,11 +18,11 @@ from kopf._cogs.structs.diffs import diff  # what kopf itself compares with has 
 
 from payrec.domain.tenant_resources import ResourceOwner
 from payrec_operator import startup
-from payrec_operator.api_server import ApiServer
+from payrec_operator.api_server import METADATA_ONLY, ApiServer
 from payrec_operator.constants import FINALIZER
 from payrec_operator.errors import SecretForbiddenError, SecretsUnavailableError
 from payrec_operator.handlers import STUCK_SECONDS, end_passes, is_asked, reach_database
-from payrec_operator.secrets import KubernetesSecrets, SecretCache, controlled_by, key_secret
+from payrec_operator.secrets import KubernetesSecrets, SecretCache, controlled_by, key_secret, versions_of
 from payrec_operator.startup import configure
 
 _IMPORT = """
@@ -203,12 +203,12 @@ def test_who_has_other_secrets_than_was_heard_is_asked_for_and_nobody_else(
     heard: dict[str, tuple[str | None, str]], there: dict[str, tuple[str | None, str]]
 ) -> None:
     cache = SecretCache()
-    for uid in ("u1", "u2"):
-        cache.replace(uid, [])
+    for asked in ("u1", "u2"):
+        cache.replace(asked, [])
     for name, (uid, version) in heard.items():
         cache.put(_secret(name, uid, version))
 
-    cache.compare([_secret(name, uid, version) for name, (uid, version) in there.items()])
+    cache.compare(versions_of(_secret(name, uid, version) for name, (uid, version) in there.items()))
     for asked in ("u1", "u2"):
         before, now = (
             {name: version for name, (uid, version) in known.items() if uid == asked} for known in (heard, there)
@@ -228,7 +228,10 @@ class _Lists:
         self.answers = True
         self.asked: list[str] = []
 
-    async def ask(self, _what: str, _method: str, path: str, *, query: dict[str, str]) -> dict[str, Any]:
+    async def ask(
+        self, _what: str, _method: str, path: str, *, query: dict[str, str], accept: str = "application/json"
+    ) -> dict[str, Any]:
+        assert (accept == METADATA_ONLY) is ("limit" in query)
         self.asked.append(path + query.get("continue", ""))
         if not self.answers:
             raise SecretsUnavailableError
@@ -238,7 +241,7 @@ class _Lists:
         items, rest = self.secrets[first : first + 2], self.secrets[first + 2 :]
         if "payrec.dev" in query["labelSelector"]:
             return {"items": self.secrets, "metadata": {}}
-        return {"items": items, "metadata": {"continue": str(first + 2)} if rest else {}}
+        return {"items": items or None, "metadata": {"continue": str(first + 2)} if rest else {}}
 
 
 @pytest.mark.anyio
@@ -270,6 +273,9 @@ async def test_what_the_watch_does_not_tell_is_seen_before_long(path: str, *, ev
     api.answers = True
     assert await names() == ["a", "c"]
     assert api.asked == [path, OF_SHOP]
+    api.secrets.clear()
+    now += 61
+    assert await names() == []
 
 
 def test_our_own_writes_are_told_from_others() -> None:
