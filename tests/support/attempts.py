@@ -16,10 +16,10 @@ from payrec.storage.jobs import JobStore
 from support.events import TOLD
 from support.matching_world import World
 
-LAPSE = "UPDATE job SET lease_until = clock_timestamp() - interval '1 second' WHERE status = 'running'"
+LAPSE = "UPDATE job SET lease_until = statement_timestamp() - interval '1 second' WHERE status = 'running'"
 """Ends the leases of all running jobs, as if their workers had died."""
 
-DUE = "UPDATE job SET next_attempt_at = clock_timestamp() WHERE status = 'queued'"
+DUE = "UPDATE job SET next_attempt_at = statement_timestamp() WHERE status = 'queued'"
 """Lets whatever has failed be tried again now."""
 
 

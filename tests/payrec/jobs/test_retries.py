@@ -56,7 +56,7 @@ async def test_what_has_failed_waits_says_until_when_and_is_done_then(
         )
         [wake_up] = await cursor.fetchall()
     assert abs(wake_up["at"] - due) < timedelta(seconds=5)
-    await world.sql("UPDATE job SET next_attempt_at = clock_timestamp() + interval '1 hour'")
+    await world.sql("UPDATE job SET next_attempt_at = statement_timestamp() + interval '1 hour'")
     await drain(world)
     assert (await world.job(job_id))["attempts"] == 1
     # It is still the one run of the environment.
