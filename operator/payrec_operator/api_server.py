@@ -32,6 +32,9 @@ REQUEST_SECONDS_MAX: Final = 30
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """What to accept of a list where nothing that its objects hold is needed."""
 
+PAGE_SIZE: Final = 500
+"""Objects of a list that are read at once."""
+
 TOKEN_SECONDS: Final = 60.0
 """After which the token is read again."""
 
@@ -141,6 +144,29 @@ class ApiServer:
             with suppress(ConfigurationError):
                 self._headers = (await asyncio.to_thread(credentials)).as_http_headers()
         return self._headers
+
+
+async def objects(
+    api: ApiServer, what: str, path: str, *, selector: str | None = None, accept: str = "application/json"
+) -> AsyncIterator[dict[str, Any]]:
+    """Read a list, however long, ``PAGE_SIZE`` at once.
+
+    Raises
+    ------
+    As ``ApiServer.ask``.
+    """
+    query = {"limit": str(PAGE_SIZE)} | ({"labelSelector": selector} if selector is not None else {})
+    following = ""
+    while True:
+        page = await api.ask(
+            what, "GET", path, query=query | ({"continue": following} if following else {}), accept=accept
+        )
+        # Where there are none, a list of metadata has null.
+        for found in page["items"] or ():
+            yield found
+        following = page["metadata"].get("continue") or ""
+        if not following:
+            return
 
 
 class NotThereError(SecretConflictError):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from payrec.domain.tenant_resources import ResourceOwner
-from payrec_operator.api_server import METADATA_ONLY, ApiServer, NotThereError
+from payrec_operator.api_server import METADATA_ONLY, ApiServer, NotThereError, objects
 from payrec_operator.errors import SecretConflictError, SecretForbiddenError, SecretsUnavailableError
 from payrec_operator.ports import KeySecret
 
@@ -27,9 +27,6 @@ OWNER_LABEL: Final = "payrec.dev/tenant-uid"
 
 SELECTOR: Final = f"{MANAGED_BY_LABEL}={MANAGER}"
 """What the watch of Secrets asks for."""
-
-PAGE_SIZE: Final = 500
-"""Secrets that are read at once where all are."""
 
 SURE_SECONDS_MAX: Final = 60.0
 """How long the watch is believed without a look at all Secrets: a bound for whatever it may miss."""
@@ -236,18 +233,11 @@ class KubernetesSecrets:
         path = "/api/v1/secrets" if namespace is None else _collection(namespace)
         # An API server that does not answer is no reason to doubt what was heard; the next look may find it.
         with contextlib.suppress(SecretsUnavailableError):
-            self._cache.compare(await self._versions(path), namespace=namespace)
-
-    async def _versions(self, path: str) -> dict[Version, str]:
-        found: dict[Version, str] = {}
-        query = {"labelSelector": SELECTOR, "limit": str(PAGE_SIZE)}
-        while True:
-            answer = await self._api.ask("list all Secrets of Tenants", "GET", path, query=query, accept=METADATA_ONLY)
-            # Where there are none, a list of metadata has null.
-            found |= versions_of(answer["items"] or ())
-            query["continue"] = answer["metadata"].get("continue") or ""
-            if not query["continue"]:
-                return found
+            found = objects(self._api, "list all Secrets of Tenants", path, selector=SELECTOR, accept=METADATA_ONLY)
+            there: dict[Version, str] = {}
+            async for body in found:
+                there |= versions_of([body])
+            self._cache.compare(there, namespace=namespace)
 
     async def write(self, owner: ResourceOwner, name: str, data: Mapping[str, str], *, seen: str | None) -> str:
         """Create (``seen`` None) or replace a Secret of the resource version ``seen``; return the new version."""

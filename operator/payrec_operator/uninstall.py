@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from payrec.errors import PayrecError
-from payrec_operator.api_server import ApiServer, NotThereError, api_server
+from payrec_operator.api_server import ApiServer, NotThereError, api_server, objects
 from payrec_operator.constants import FINALIZER
 from payrec_operator.errors import OperatorError, SecretConflictError, SecretForbiddenError
 
@@ -23,9 +23,6 @@ SECONDS_MAX: Final = 180.0
 
 PAUSE_SECONDS: Final = 0.5
 """Between two looks at what is to end."""
-
-PAGE_SIZE: Final = 500
-"""Tenants that are read at once."""
 
 ROUNDS_MAX: Final = 5
 """Rounds over all Tenants, of which the last one has to find nothing: others may change one at the same moment."""
@@ -98,7 +95,8 @@ class Uninstallation:
         count = 0
         try:
             for _ in range(ROUNDS_MAX):
-                held = [tenant async for tenant in self._tenants(namespace) if _held(tenant)]
+                path = f"{_RESOURCES}/namespaces/{namespace}/tenants" if namespace else f"{_RESOURCES}/tenants"
+                held = [tenant async for tenant in objects(self._api, "list Tenants", path) if _held(tenant)]
                 if not held:
                     self._say(f"{count} Tenants released in {namespace or 'all namespaces'}")
                     return
@@ -131,18 +129,6 @@ class Uninstallation:
         # One that has ended is kept for its log.
         running = [pod for pod in pods["items"] if pod.get("status", {}).get("phase") not in {"Succeeded", "Failed"}]
         return f"the pod {running[0]['metadata']['name']}" if running else None
-
-    async def _tenants(self, namespace: str | None) -> AsyncIterator[dict[str, Any]]:
-        path = f"{_RESOURCES}/namespaces/{namespace}/tenants" if namespace else f"{_RESOURCES}/tenants"
-        query = {"limit": str(PAGE_SIZE)}
-        while True:
-            page = await self._api.ask("list Tenants", "GET", path, query=query)
-            for tenant in page["items"]:
-                yield tenant
-            following = page["metadata"].get("continue")
-            if not following:
-                return
-            query = {"limit": str(PAGE_SIZE), "continue": following}
 
     async def _release(self, tenant: dict[str, Any]) -> int:
         """Take the finalizer off one Tenant; return 0 where it has changed meanwhile, for the next round to look at."""

@@ -47,8 +47,10 @@ class Cluster:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> dict[str, Any]:
         assert what
+        assert accept == "application/json", "whole objects"
         self.asked.append((method, path))
         if path == PODS:
             assert query == {"labelSelector": "component=operator"}
