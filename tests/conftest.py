@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from typing import cast
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -29,6 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell failures at once, and take skips for failures where no skip is allowed."""
     tiers.register(config)
     failures.register(config)
+    # The system's certificates take 50 ms to read, and every client reads them; hardly one uses them.
+    pytest.MonkeyPatch().setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,7 +16,6 @@ from psycopg import sql
 
 from payrec.domain.scope import TenantScope
 from payrec.domain.tenant_resources import ResourceOwner
-from payrec.embedded.passwords import PasswordHasher
 from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.factory import Factory, create_context
 from payrec.jobs.outgoing import Outgoing
@@ -34,7 +33,7 @@ from support.matching_world import TABLES
 from support.operator_faults import Faults
 from support.operator_secrets import MemorySecrets
 from support.operator_world import make_key, make_spec
-from support.service import make_config
+from support.service import cheap_passwords, make_config
 
 START: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST_ID: Final = int(START.timestamp() * 1000) << 80 | 7 << 76 | 2 << 62
@@ -258,7 +257,7 @@ class Estate:
 @asynccontextmanager
 async def estate(database: EmbeddedDatabase) -> AsyncIterator[Estate]:
     """Make the tenants in a database that is migrated."""
-    context = create_context(make_config(database, webhook_allowed_cidrs="127.0.0.0/8"), passwords=PasswordHasher())
+    context = create_context(make_config(database, webhook_allowed_cidrs="127.0.0.0/8"), passwords=cheap_passwords())
     context.database = SteppedDatabase(
         url=database.url, admin_url=database.admin_url, pool_size_max=CONNECTIONS_MAX, prepared=True
     )

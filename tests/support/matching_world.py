@@ -75,6 +75,7 @@ TABLES = (
     "webhook",
     "webhook_delivery",
 )
+FILLED = " UNION ALL ".join(f"SELECT '{table}' AS name WHERE EXISTS (SELECT FROM {table})" for table in TABLES)  # noqa: S608
 WORKER_LEAVES = frozenset(
     {
         "outbox",
@@ -218,7 +219,12 @@ class World:
     async def _emptied(self, scope: TenantScope) -> None:
         for left in reversed(range(CLEANED_AT_MOST)):
             try:
-                await self._sql(scope, f"TRUNCATE {', '.join(TABLES)}")
+                async with self.service.factory.context.database.tenant(scope) as connection:
+                    # All of them, and nobody comes between; but a table that is empty already costs as much as another.
+                    await connection.execute(f"LOCK {', '.join(TABLES)}".encode())
+                    filled = [row["name"] for row in await fetch_all(connection, FILLED)]
+                    if filled:
+                        await connection.execute(f"TRUNCATE {', '.join(filled)} CASCADE".encode())
             except UnavailableError:
                 # Whoever numbers what the test before has decided holds one of the tables and waits for another.
                 if not left:

@@ -20,7 +20,6 @@ from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.principal import Principal
 from payrec.domain.scope import TenantScope
-from payrec.embedded.passwords import PasswordHasher
 from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.errors import UnavailableError
 from payrec.factory import Factory, create_context
@@ -32,7 +31,7 @@ from support.places import look
 from support.ports import free_port
 from support.postgres import Outages
 from support.receivers import Received
-from support.service import RATE_LIMITS, Service, Tenant, make_config
+from support.service import RATE_LIMITS, Service, Tenant, cheap_passwords, make_config
 from support.worker_process import worker_process
 
 QUICK = {"lease": 1.5, "heartbeat_seconds": 0.3, "stalled_seconds": 1.0, "polling_seconds": 0.3, "grace_seconds": 5.0}
@@ -105,7 +104,7 @@ class Installation:
 async def installed(database: EmbeddedDatabase, crash: Outages, folder: Path) -> AsyncIterator[Installation]:
     """Start a service and a worker on a database that may crash."""
     config = make_config(database, port=free_port())
-    context = create_context(config, passwords=PasswordHasher())
+    context = create_context(config, passwords=cheap_passwords())
     await context.database.open()
     async with httpx2.AsyncClient(timeout=30.0) as http:
         service = Service(base_url=f"http://127.0.0.1:{config.port}", factory=Factory(context), http=http)

@@ -16,12 +16,11 @@ from joserfc.jwk import RSAKey
 from payrec.domain.principal import ENVIRONMENTS
 from payrec.embedded.identity import DatabaseIdentityStore
 from payrec.embedded.idp_keys import SigningKeys
-from payrec.embedded.passwords import PasswordHasher
 from payrec.services.users import NewUser
 from support.forwarder import Forwarder, forwarding
 from support.idp import rsa_key, sign
 from support.keycloak import Keycloak, Realm, administered
-from support.service import Service
+from support.service import Service, cheap_passwords
 from support.wire import COMMAND_LINE, in_control
 
 PASSWORD = "correct-hörse-battery"
@@ -116,7 +115,7 @@ class EmbeddedProvider(Provider):
 
     def __init__(self) -> None:
         self.settings = {}
-        self._passwords = PasswordHasher()
+        self._passwords = cheap_passwords()
 
     async def attach(self, service: Service) -> None:
         """Get to know the service, and read its keys through its own store."""

@@ -38,6 +38,11 @@ RATE_LIMITS = (
 """The settings that 0 switches off."""
 
 
+def cheap_passwords() -> PasswordHasher:
+    """Return what hashes passwords at hardly any cost: users of a test keep no secret."""
+    return PasswordHasher(log2_n=4)
+
+
 def make_config(database: EmbeddedDatabase, **settings: Any) -> Config:
     """Return the settings of a development service on a free port, without rate limits unless they are given."""
     given: dict[str, Any] = {
@@ -154,7 +159,7 @@ def _keep_audit_logs_unsealed(patch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Service]:
     """Run the service, and its worker unless told otherwise, until the context ends."""
-    factory = Factory(create_context(config, passwords=PasswordHasher()))
+    factory = Factory(create_context(config, passwords=cheap_passwords()))
     server = uvicorn.Server(
         uvicorn.Config(
             create_app(factory),

@@ -35,18 +35,24 @@ HASH_BYTES: Final = 32
 """Bytes of a derived hash."""
 
 _SCRYPT_BYTES_MAX: Final = 64 * 1024 * 1024
-_PARAMETERS: Final = f"ln={SCRYPT_LOG2_N},r={SCRYPT_R},p={SCRYPT_P}"
 
 
 class PasswordHasher:
-    """Makes and checks hashes of the form ``$scrypt$ln=14,r=8,p=1$<salt>$<hash>`` (the PHC string format)."""
+    """Makes and checks hashes of the form ``$scrypt$ln=14,r=8,p=1$<salt>$<hash>`` (the PHC string format).
 
-    def __init__(self, token_bytes: Callable[[int], bytes] = secrets.token_bytes) -> None:
+    Another cost makes other hashes, and takes none of these.
+    """
+
+    def __init__(
+        self, token_bytes: Callable[[int], bytes] = secrets.token_bytes, *, log2_n: int = SCRYPT_LOG2_N
+    ) -> None:
         self._token_bytes = token_bytes
+        self._n = 2**log2_n
+        self._parameters = f"ln={log2_n},r={SCRYPT_R},p={SCRYPT_P}"
         self._turn = asyncio.Semaphore(PASSWORD_HASHES_AT_ONCE)
         self._waiting = 0
         # No password has this hash: nobody knows one that does, and it is made anew with each process.
-        self._nobody = _encode(token_bytes(SALT_BYTES), token_bytes(HASH_BYTES))
+        self._nobody = self._encode(token_bytes(SALT_BYTES), token_bytes(HASH_BYTES))
 
     async def hash(self, password: str) -> str:
         """Return the hash of a password under a new salt.
@@ -58,7 +64,7 @@ class PasswordHasher:
         if secret is None:
             raise ValueError(f"a password has 1 to {PASSWORD_LENGTH_MAX} characters")
         salt = self._token_bytes(SALT_BYTES)
-        return _encode(salt, await self._derive(secret, salt))
+        return self._encode(salt, await self._derive(secret, salt))
 
     async def verify(self, password: str, encoded: str | None) -> bool:
         """Tell whether a password has this hash; None, for a user that does not exist, costs the same and is False.
@@ -68,7 +74,7 @@ class PasswordHasher:
         secret = _secret(password)
         if secret is None:
             return False
-        salt, expected = _decode(encoded if encoded is not None else self._nobody)
+        salt, expected = self._decode(encoded if encoded is not None else self._nobody)
         derived = await self._derive(secret, salt)
         return hmac.compare_digest(derived, expected) and encoded is not None
 
@@ -78,15 +84,33 @@ class PasswordHasher:
         self._waiting += 1
         try:
             async with self._turn:
-                return await asyncio.to_thread(_scrypt, secret, salt)
+                return await asyncio.to_thread(_scrypt, secret, salt, self._n)
         finally:
             self._waiting -= 1
 
+    def _encode(self, salt: bytes, derived: bytes) -> str:
+        texts = (base64.b64encode(part).rstrip(b"=").decode("ascii") for part in (salt, derived))
+        return "$".join(("", "scrypt", self._parameters, *texts))
 
-def _scrypt(secret: bytes, salt: bytes) -> bytes:
-    return hashlib.scrypt(
-        secret, salt=salt, n=2**SCRYPT_LOG2_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=_SCRYPT_BYTES_MAX, dklen=HASH_BYTES
-    )
+    def _decode(self, encoded: str) -> tuple[bytes, bytes]:
+        """Return salt and hash.
+
+        :raises ValueError: when the hash was made otherwise
+        """
+        parts = encoded.split("$")
+        if len(parts) != 5 or parts[:3] != ["", "scrypt", self._parameters]:
+            raise ValueError("not a hash of this provider")
+        try:
+            salt, derived = (base64.b64decode(part + "=" * (-len(part) % 4), validate=True) for part in parts[3:])
+        except binascii.Error:
+            raise ValueError("not a hash of this provider") from None
+        if (len(salt), len(derived)) != (SALT_BYTES, HASH_BYTES):
+            raise ValueError("not a hash of this provider")
+        return salt, derived
+
+
+def _scrypt(secret: bytes, salt: bytes, n: int) -> bytes:
+    return hashlib.scrypt(secret, salt=salt, n=n, r=SCRYPT_R, p=SCRYPT_P, maxmem=_SCRYPT_BYTES_MAX, dklen=HASH_BYTES)
 
 
 def _secret(password: str) -> bytes | None:
@@ -97,25 +121,3 @@ def _secret(password: str) -> bytes | None:
         return unicodedata.normalize("NFC", password).encode()
     except UnicodeEncodeError:  # half a surrogate pair
         return None
-
-
-def _encode(salt: bytes, derived: bytes) -> str:
-    texts = (base64.b64encode(part).rstrip(b"=").decode("ascii") for part in (salt, derived))
-    return "$".join(("", "scrypt", _PARAMETERS, *texts))
-
-
-def _decode(encoded: str) -> tuple[bytes, bytes]:
-    """Return salt and hash.
-
-    :raises ValueError: when the hash was made otherwise
-    """
-    parts = encoded.split("$")
-    if len(parts) != 5 or parts[:3] != ["", "scrypt", _PARAMETERS]:
-        raise ValueError("not a hash of this provider")
-    try:
-        salt, derived = (base64.b64decode(part + "=" * (-len(part) % 4), validate=True) for part in parts[3:])
-    except binascii.Error:
-        raise ValueError("not a hash of this provider") from None
-    if (len(salt), len(derived)) != (SALT_BYTES, HASH_BYTES):
-        raise ValueError("not a hash of this provider")
-    return salt, derived

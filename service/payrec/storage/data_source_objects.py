@@ -31,17 +31,19 @@ _READ: Final = """
         updated_at = %(at)s
     WHERE source_id = %(source_id)s AND object_key = %(key)s
 """
-_SETTLE_IMPORTS: Final = """
-    UPDATE data_source_object o SET updated_at = %(at)s,
-        state = CASE i.status WHEN 'completed' THEN 'imported' ELSE 'failed' END,
-        error = CASE i.status WHEN 'failed' THEN
-            jsonb_strip_nulls(jsonb_build_object(
-                'importId', i.id, 'code', i.error->'code', 'reason', i.error->'reason', 'detail', i.error->'detail'
-            )) END
-    FROM import i
-    WHERE o.source_id = %(source_id)s AND o.state = 'importing' AND i.id = o.import_id
-        AND i.status IN ('completed', 'failed')
+_ENDED_IMPORTS: Final = """
+    SELECT o.object_key, i.id, i.status, i.error
+    FROM data_source_object o JOIN import i ON i.id = o.import_id
+    WHERE o.source_id = %s AND o.state = 'importing' AND i.status IN ('completed', 'failed')
 """
+# Told apart from what is read: Citus takes no function over columns in an UPDATE that is not immutable, and those that
+# make JSON are not.
+_SETTLE: Final = """
+    UPDATE data_source_object o SET updated_at = %(at)s, state = v.state, error = v.error
+    FROM unnest(%(keys)s::bytea[], %(states)s::text[], %(errors)s::jsonb[]) AS v (object_key, state, error)
+    WHERE o.source_id = %(source_id)s AND o.object_key = v.object_key AND o.state = 'importing'
+"""
+_TOLD_OF_AN_IMPORT: Final = ("code", "reason", "detail")
 
 
 class DataSourceObjectStore:
@@ -118,7 +120,27 @@ class DataSourceObjectStore:
 
     async def settle_imports(self, *, at: datetime) -> None:
         """Note the imports that have ended since; those of jobs of their own."""
-        await self._connection.execute(_SETTLE_IMPORTS, {"source_id": self._source_id, "at": at})
+        ended = await fetch_all(self._connection, _ENDED_IMPORTS, (self._source_id,))
+        if ended:
+            await self._connection.execute(
+                _SETTLE,
+                {
+                    "source_id": self._source_id,
+                    "keys": [row["object_key"] for row in ended],
+                    "states": ["imported" if row["status"] == "completed" else "failed" for row in ended],
+                    "errors": [_error(row) for row in ended],
+                    "at": at,
+                },
+            )
+
+
+def _error(ended: dict[str, Any]) -> Jsonb | None:
+    """Return what an object tells of the import that it has become, if that has failed."""
+    if ended["status"] != "failed":
+        return None
+    error: dict[str, Any] = ended["error"] or {}
+    told = {name: error[name] for name in _TOLD_OF_AN_IMPORT if error.get(name) is not None}
+    return Jsonb({"importId": str(ended["id"])} | told)
 
 
 def object_key(name: str, version: str) -> bytes:
