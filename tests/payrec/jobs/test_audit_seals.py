@@ -168,11 +168,15 @@ FORGED_RECORD = """
     INSERT INTO audit_record (change_id, ordinal, actor, action, request_id)
     VALUES (%(one)s, 2, 'user:1', 'match.accepted', 'r')
 """
+FORGED_INSTANT = """
+    UPDATE change c SET at = v.at FROM (SELECT id, at + interval '1 microsecond' AS at FROM change OFFSET 0) v
+    WHERE c.id = v.id AND c.id = %(one)s
+"""
 FORGERIES = [
     ("UPDATE audit_record SET actor = 'user:other' WHERE change_id = %(one)s", [("record_changed", 2)]),
     ("UPDATE audit_record SET after = '{}' WHERE change_id = %(one)s", [("record_changed", 2)]),
     ("UPDATE audit_record SET reason = '' WHERE change_id = %(one)s", [("record_changed", 2)]),
-    ("UPDATE change SET at = at + interval '1 microsecond' WHERE id = %(one)s", [("record_changed", 2)]),
+    (FORGED_INSTANT, [("record_changed", 2)]),
     ("DELETE FROM audit_record WHERE change_id = %(one)s", [("record_missing", 2)]),
     (
         "UPDATE audit_record SET ordinal = 9 WHERE change_id = %(one)s",
