@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from payrec.domain.business_days import is_weekday
 from payrec.services import erasures
@@ -65,7 +66,8 @@ class Story:
                 "INSERT INTO jobs.procrastinate_jobs (queue_name, task_name, args, queueing_lock)"
                 " VALUES ('payrec', %s, '{\"timestamp\": 0}', %s) ON CONFLICT DO NOTHING"
             )
-            await look(f"{self.superuser}&options=-csearch_path%3Djobs", query, task, task)
+            superuser = make_conninfo(self.superuser, options="-csearch_path=jobs")
+            await look(superuser, query, task, task)
 
     async def upload(self, rows: int = 1) -> None:
         """Upload a file that a worker reads."""

@@ -53,6 +53,7 @@ _WORDS: Final[dict[str, type[psycopg.Error]]] = {
     "deadlock detected": errors.DeadlockDetected,
     "due to lock timeout": errors.LockNotAvailable,
     "due to statement timeout": errors.QueryCanceled,
+    "No space left on device": errors.DiskFull,
 }
 """What PostgreSQL's messages say, and the kind of error whose messages say it."""
 

@@ -158,7 +158,8 @@ async def full_database(world: World, table: str) -> AsyncIterator[None]:
     """Let the database have no room for rows of a table."""
     superuser = superuser_url(world.service.factory.context.config)
     schema = world.scope.schema_name
-    body = "BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END"
+    said = "could not extend file: No space left on device"
+    body = f"BEGIN RAISE EXCEPTION '{said}' USING ERRCODE = 'disk_full'; END"
     await look(superuser, f"CREATE FUNCTION {schema}.full_disk() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
     await look(
         superuser,

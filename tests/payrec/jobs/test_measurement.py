@@ -182,7 +182,8 @@ async def test_the_census_adds_up_what_is_open_everywhere(service: Service, work
     await there.hook("http://127.0.0.1:65535/hook")
     for place in (here, there):
         await place.sql("INSERT INTO event_feed (id, position) VALUES (1, 7) ON CONFLICT DO NOTHING")
-        await place.sql("UPDATE webhook SET position = 3, failing_since = CASE WHEN url LIKE '%hook' THEN now() END")
+        await place.sql("UPDATE webhook SET position = 3, failing_since = NULL")
+        await place.sql("UPDATE webhook SET failing_since = now() WHERE url LIKE '%hook'")
     await here.tenant.post("/matches/match", {"wait": 0})
     await there.tenant.post(
         "/data-sources", {"name": "Web", "kind": "http", "config": {"urls": ["https://a.example/b"]}}

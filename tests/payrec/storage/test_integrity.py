@@ -15,12 +15,15 @@ TOLD_BY_A_WORKER = (
 )
 
 
-@pytest.mark.parametrize("kind", [errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled])
+@pytest.mark.parametrize(
+    "kind", [errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled, errors.DiskFull]
+)
 def test_what_a_worker_says_in_words_alone_is_the_error_that_it_means(kind: type[psycopg.Error]) -> None:
     words = {
         errors.DeadlockDetected: "deadlock detected\nDETAIL:  Process 31130 waits for ShareLock on transaction 8476",
         errors.LockNotAvailable: "canceling statement due to lock timeout",
         errors.QueryCanceled: "canceling statement due to statement timeout",
+        errors.DiskFull: 'could not extend file "base/16384/16410": No space left on device',
     }
     assert type(meant_by_worker(errors.InternalError_(words[kind]))) is kind
 
