@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
+import ssl
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
-from typing import cast
+from typing import Any, cast
 
 import httpcore2
 import pytest
@@ -31,8 +33,22 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell failures at once, and take skips for failures where no skip is allowed."""
     tiers.register(config)
     failures.register(config)
-    # The system's certificates take 50 ms to read, and every client reads them; hardly one uses them.
-    pytest.MonkeyPatch().setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
+    _read_certificates_once()
+
+
+def _read_certificates_once() -> None:
+    """Keep what clients trust: it takes 50 ms to read, each of them reads it, and hardly one uses it."""
+    read = httpcore2.default_ssl_context
+
+    @functools.cache
+    def kept(**given: Any) -> ssl.SSLContext:
+        return read(_trust_env=given["trust_env"])
+
+    def default_ssl_context(*, _trust_env: bool = True) -> ssl.SSLContext:
+        named = {name: os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+        return kept(trust_env=_trust_env, **named)
+
+    pytest.MonkeyPatch().setattr(httpcore2, "default_ssl_context", default_ssl_context)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -157,9 +157,11 @@ def _keep_audit_logs_unsealed(patch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running(config: Config, *, worker: bool = True) -> AsyncIterator[Service]:
+async def running(
+    config: Config, *, worker: bool = True, passwords: PasswordHasher | None = None
+) -> AsyncIterator[Service]:
     """Run the service, and its worker unless told otherwise, until the context ends."""
-    factory = Factory(create_context(config, passwords=cheap_passwords()))
+    factory = Factory(create_context(config, passwords=passwords or cheap_passwords()))
     server = uvicorn.Server(
         uvicorn.Config(
             create_app(factory),

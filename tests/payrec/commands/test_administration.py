@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from payrec.cli import _parser, main
+from payrec.embedded.passwords import PasswordHasher
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from support.commands import environment
 from support.postgres import cloned
@@ -31,7 +32,8 @@ def shared(postgres: EmbeddedPostgres) -> Iterator[EmbeddedDatabase]:
 
 @pytest.fixture(scope="module")
 async def api(shared: EmbeddedDatabase) -> AsyncIterator[Service]:
-    async with running(make_config(shared), worker=False) as started:
+    # It checks passwords that the command has hashed.
+    async with running(make_config(shared), worker=False, passwords=PasswordHasher()) as started:
         yield started
 
 
