@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
@@ -163,11 +163,9 @@ def create_api(factory: Factory) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    for router in ROUTERS:
-        app.include_router(router)
-    app.include_router(docs.router)
     app.state.pages = Pages(factory.context.config)
-    for router in CONSOLE_ROUTERS:
+    routers: tuple[APIRouter, ...] = (*ROUTERS, docs.router, *CONSOLE_ROUTERS)
+    for router in routers:
         app.include_router(router)
     if factory.context.config.embeds_identity_provider:
         app.include_router(_embedded_identity_provider(factory))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -25,7 +25,7 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.accounts import (
     AccountCreate,
     AccountPublic,
@@ -38,7 +38,7 @@ from payrec.models.common import Page
 
 AccountList = Annotated[AccountQuery, Depends(query_of(AccountQuery))]
 
-router = APIRouter(tags=["accounts"], route_class=GatedRoute)
+router = GatedRouter(tags=["accounts"])
 
 
 @router.post(

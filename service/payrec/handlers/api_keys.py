@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import ConflictError, InvalidCursorError, NotFoundError, ValidationFailedError
 from payrec.handlers.context import Context, ResourceId, problems, query_of, query_parameters, respond, respond_page
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyPublic, ApiKeyQuery
 from payrec.models.common import Page
 
 ApiKeyList = Annotated[ApiKeyQuery, Depends(query_of(ApiKeyQuery))]
 
-router = APIRouter(tags=["auth"], route_class=GatedRoute)
+router = GatedRouter(tags=["auth"])
 
 
 @router.post(

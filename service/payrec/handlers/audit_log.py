@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import InvalidCursorError, ValidationFailedError
 from payrec.handlers.context import Context, problems, query_of, query_parameters, respond_page
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.audit_log import AuditLogQuery, AuditRecordPublic
 from payrec.models.common import Page
 
 AuditLogList = Annotated[AuditLogQuery, Depends(query_of(AuditLogQuery))]
 
-router = APIRouter(tags=["audit log"], route_class=GatedRoute)
+router = GatedRouter(tags=["audit log"])
 
 
 @router.get(

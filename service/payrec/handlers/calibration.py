@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from payrec.handlers.context import Context, respond
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.calibration import CalibrationPublic
 
-router = APIRouter(tags=["matching"], route_class=GatedRoute)
+router = GatedRouter(tags=["matching"])
 
 
 @router.get("/matching/calibration", summary="Get what decisions have taught", response_model=CalibrationPublic)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -25,14 +25,14 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.data_sources import DataSourceCreate, DataSourcePublic, DataSourceQuery, DataSourceUpdate
 from payrec.models.jobs import JobPublic
 
 DataSourceList = Annotated[DataSourceQuery, Depends(query_of(DataSourceQuery))]
 
-router = APIRouter(tags=["data sources"], route_class=GatedRoute)
+router = GatedRouter(tags=["data sources"])
 
 
 @router.post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -23,13 +23,13 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.erasures import ErasureCreate, ErasurePublic, ErasureQuery
 
 ErasureList = Annotated[ErasureQuery, Depends(query_of(ErasureQuery))]
 
-router = APIRouter(tags=["privacy"], route_class=GatedRoute)
+router = GatedRouter(tags=["privacy"])
 
 
 @router.post(

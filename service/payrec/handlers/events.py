@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import InvalidCursorError, NotFoundError, ValidationFailedError
 from payrec.handlers.context import Context, ResourceId, problems, query_of, query_parameters, respond, respond_page
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.events import EventPublic, EventQuery
 
 EventList = Annotated[EventQuery, Depends(query_of(EventQuery))]
 
-router = APIRouter(tags=["events"], route_class=GatedRoute)
+router = GatedRouter(tags=["events"])
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -31,7 +31,7 @@ from payrec.handlers.context import (
     respond_import,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import AsOfQuery, BulkResults, Page
 from payrec.models.expected_transactions import (
     ExpectedTransactionCreate,
@@ -47,7 +47,7 @@ from payrec.models.imports import ImportPublic
 ExpectedTransactionList = Annotated[ExpectedTransactionQuery, Depends(query_of(ExpectedTransactionQuery))]
 AsOf = Annotated[AsOfQuery, Depends(query_of(AsOfQuery))]
 
-router = APIRouter(tags=["expected transactions"], route_class=GatedRoute)
+router = GatedRouter(tags=["expected transactions"])
 
 
 @router.post(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 
 from payrec.errors import NotFoundError
 from payrec.handlers.context import Context, ResourceId, problems
 from payrec.handlers.downloads import FILE_MEDIA_TYPE, digest_headers, respond_download
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 
-router = APIRouter(tags=["exports"], route_class=GatedRoute)
+router = GatedRouter(tags=["exports"])
 
 
 @router.get(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import InvalidCursorError, PayloadTooLargeError, UnreadableFileError, ValidationFailedError
 from payrec.handlers.bodies import received, upload_body
 from payrec.handlers.context import Context, problems, query_of, query_parameters, respond, respond_page
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import BulkResults, Page
 from payrec.models.fx_rates import FxRateFileOptions, FxRatePublic, FxRateQuery, FxRatesPut, FxRatesUploaded
 
 FxRateList = Annotated[FxRateQuery, Depends(query_of(FxRateQuery))]
 
-router = APIRouter(tags=["exchange rates"], route_class=GatedRoute)
+router = GatedRouter(tags=["exchange rates"])
 
 
 @router.put(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
 from payrec import __version__
 from payrec.errors import UnavailableError
 from payrec.handlers.context import Context, problems
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.health import Health
 
-router = APIRouter(tags=["health"], route_class=GatedRoute)
+router = GatedRouter(tags=["health"])
 
 
 @router.get("/api/health", summary="Health check", response_model=Health, responses=problems(UnavailableError))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response, StreamingResponse
 
 from payrec.errors import InvalidCursorError, NotFoundError, ValidationFailedError
 from payrec.handlers.context import Context, ResourceId, problems, query_of, query_parameters, respond, respond_page
 from payrec.handlers.downloads import FILE_MEDIA_TYPE, VARIES, digest_headers, prefers_csv, respond_download
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.imports import ImportPublic, ImportQuery, RecordProblem, RecordProblemQuery
 from payrec.services.csv_text import CSV_MEDIA_TYPE
@@ -18,7 +18,7 @@ from payrec.services.csv_text import CSV_MEDIA_TYPE
 ImportList = Annotated[ImportQuery, Depends(query_of(ImportQuery))]
 RecordProblemList = Annotated[RecordProblemQuery, Depends(query_of(RecordProblemQuery))]
 
-router = APIRouter(tags=["imports"], route_class=GatedRoute)
+router = GatedRouter(tags=["imports"])
 
 
 @router.get(

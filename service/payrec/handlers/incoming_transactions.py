@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import Body, Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -32,7 +32,7 @@ from payrec.handlers.context import (
     respond_import,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import AsOfQuery, BulkResults, Page
 from payrec.models.imports import ImportPublic, UploadOptions
 from payrec.models.incoming_transactions import (
@@ -51,7 +51,7 @@ UPLOAD_BODY = upload_body(UploadOptions)
 IncomingTransactionList = Annotated[IncomingTransactionQuery, Depends(query_of(IncomingTransactionQuery))]
 AsOf = Annotated[AsOfQuery, Depends(query_of(AsOfQuery))]
 
-router = APIRouter(tags=["incoming transactions"], route_class=GatedRoute)
+router = GatedRouter(tags=["incoming transactions"])
 
 
 @router.post(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -27,13 +27,13 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.jobs import JobCreate, JobPublic, JobQuery
 
 JobList = Annotated[JobQuery, Depends(query_of(JobQuery))]
 
-router = APIRouter(tags=["jobs"], route_class=GatedRoute)
+router = GatedRouter(tags=["jobs"])
 
 
 @router.post(

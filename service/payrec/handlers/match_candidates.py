@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from payrec.errors import NotFoundError
 from payrec.handlers.context import Context, ResourceId, problems, respond, while_asked
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.match_candidates import MatchCandidateList
 
-router = APIRouter(tags=["matches"], route_class=GatedRoute)
+router = GatedRouter(tags=["matches"])
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import Body
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -19,7 +19,7 @@ from payrec.errors import (
     VersionMismatchError,
 )
 from payrec.handlers.context import Context, IfMatch, ResourceId, problems, respond
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import BulkResults
 from payrec.models.match_decisions import (
     MatchAccept,
@@ -32,7 +32,7 @@ from payrec.models.match_decisions import (
 )
 from payrec.models.matches import MatchPublic
 
-router = APIRouter(tags=["matches"], route_class=GatedRoute)
+router = GatedRouter(tags=["matches"])
 
 
 @router.post(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from payrec.errors import PayloadTooLargeError, UnreadableFileError, ValidationFailedError
 from payrec.handlers.bodies import received, upload_body
 from payrec.handlers.context import Context, problems, respond_import
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.imports import ImportPublic
 from payrec.models.match_imports import MatchImportOptions
 
-router = APIRouter(tags=["matches"], route_class=GatedRoute)
+router = GatedRouter(tags=["matches"])
 
 
 @router.post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import InvalidCursorError, NotFoundError, ValidationFailedError
@@ -16,13 +16,13 @@ from payrec.handlers.context import (
     query_parameters,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.match_rejections import MatchRejectionPublic, MatchRejectionQuery
 
 RejectionList = Annotated[MatchRejectionQuery, Depends(query_of(MatchRejectionQuery))]
 
-router = APIRouter(tags=["matching"], route_class=GatedRoute)
+router = GatedRouter(tags=["matching"])
 
 
 @router.get(

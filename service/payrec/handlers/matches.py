@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import Body, Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -23,14 +23,14 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import AsOfQuery, Page
 from payrec.models.matches import MatchPublic, MatchQuery, MatchRunCreate, MatchRunPublic
 
 MatchList = Annotated[MatchQuery, Depends(query_of(MatchQuery))]
 AsOf = Annotated[AsOfQuery, Depends(query_of(AsOfQuery))]
 
-router = APIRouter(tags=["matches"], route_class=GatedRoute)
+router = GatedRouter(tags=["matches"])
 
 
 @router.post(

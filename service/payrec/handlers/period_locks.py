@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -26,13 +26,13 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.period_locks import PeriodLockCreate, PeriodLockPublic, PeriodLockQuery, PeriodLockReopen
 
 PeriodLockList = Annotated[PeriodLockQuery, Depends(query_of(PeriodLockQuery))]
 
-router = APIRouter(tags=["period-locks"], route_class=GatedRoute)
+router = GatedRouter(tags=["period-locks"])
 
 
 @router.post(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import ConflictError, InvalidCursorError, ValidationFailedError
 from payrec.handlers.context import Context, problems, query_of, query_parameters, respond, respond_page
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.postings import (
     PostingAcknowledge,
@@ -23,7 +23,7 @@ from payrec.services.paging import link_header
 PostingList = Annotated[PostingQuery, Depends(query_of(PostingQuery))]
 AcknowledgementList = Annotated[PostingAcknowledgementQuery, Depends(query_of(PostingAcknowledgementQuery))]
 
-router = APIRouter(tags=["postings"], route_class=GatedRoute)
+router = GatedRouter(tags=["postings"])
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import AsOfOutOfRangeError, InvalidCursorError, NotFoundError, ValidationFailedError
@@ -17,7 +17,7 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.reconciliations import (
     ReconciliationLine,
@@ -29,7 +29,7 @@ from payrec.models.reconciliations import (
 Statement = Annotated[ReconciliationQuery, Depends(query_of(ReconciliationQuery))]
 LineList = Annotated[ReconciliationLineQuery, Depends(query_of(ReconciliationLineQuery))]
 
-router = APIRouter(tags=["accounts"], route_class=GatedRoute)
+router = GatedRouter(tags=["accounts"])
 
 
 @router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import InvalidCursorError, NotFoundError, ValidationFailedError
@@ -17,7 +17,7 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.remittance_advices import (
     RemittanceAdviceCreate,
@@ -28,7 +28,7 @@ from payrec.models.remittance_advices import (
 
 RemittanceAdviceList = Annotated[RemittanceAdviceQuery, Depends(query_of(RemittanceAdviceQuery))]
 
-router = APIRouter(tags=["remittance advices"], route_class=GatedRoute)
+router = GatedRouter(tags=["remittance advices"])
 
 
 @router.post(

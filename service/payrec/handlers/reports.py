@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import AsOfOutOfRangeError, InvalidCursorError, ValidationFailedError
 from payrec.handlers.context import Context, problems, query_of, query_parameters, respond, respond_page
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.reports import (
     AgeingQuery,
     AgeingReport,
@@ -24,7 +24,7 @@ Report = Annotated[ReportQuery, Depends(query_of(ReportQuery))]
 Ageing = Annotated[AgeingQuery, Depends(query_of(AgeingQuery))]
 OpenBalances = Annotated[OpenBalancesQuery, Depends(query_of(OpenBalancesQuery))]
 
-router = APIRouter(tags=["reports"], route_class=GatedRoute)
+router = GatedRouter(tags=["reports"])
 
 
 @router.get(

@@ -1,15 +1,43 @@
-"""The route class of all handlers: the gate has read and parsed the body, and FastAPI takes it from there."""
+"""The routers and routes of all handlers: the gate has read and parsed the body, and FastAPI takes it from there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from enum import Enum
+from functools import cached_property
 from typing import Any
 
-from fastapi import Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
 
 from payrec.errors import FieldError, ValidationFailedError
+
+
+class GatedRouter(APIRouter):
+    """Routes of one noun; its requests are told by the first segment of their paths.
+
+    FastAPI asks each route of each router in turn, which took a tenth of a request's processor time.
+    """
+
+    def __init__(self, *, tags: list[str | Enum]) -> None:
+        super().__init__(tags=tags, route_class=GatedRoute)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Tell whether a route takes the request."""
+        if _first_segment(scope["path"]) not in self._first_segments:
+            return Match.NONE, {}
+        return super().matches(scope)
+
+    @cached_property
+    def _first_segments(self) -> frozenset[str]:
+        return frozenset(_first_segment(route.path) for route in self.routes if isinstance(route, APIRoute))
+
+
+def _first_segment(path: str) -> str:
+    return path.removeprefix("/").partition("/")[0]
 
 
 class GatedRoute(APIRoute):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -29,7 +29,7 @@ from payrec.handlers.context import (
     respond_page,
 )
 from payrec.handlers.downloads import VARIES, prefers_csv, respond_download
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.snapshots import Difference, DifferenceQuery, SnapshotOptions, SnapshotPublic, SnapshotQuery
 from payrec.services.csv_text import CSV_MEDIA_TYPE
@@ -37,7 +37,7 @@ from payrec.services.csv_text import CSV_MEDIA_TYPE
 SnapshotList = Annotated[SnapshotQuery, Depends(query_of(SnapshotQuery))]
 DifferenceList = Annotated[DifferenceQuery, Depends(query_of(DifferenceQuery))]
 
-router = APIRouter(tags=["expected transactions"], route_class=GatedRoute)
+router = GatedRouter(tags=["expected transactions"])
 
 
 @router.post(

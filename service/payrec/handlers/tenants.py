@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import Body, Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -27,13 +27,13 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.tenants import Settings, TenantCreate, TenantPatch, TenantPublic, TenantQuery
 
 TenantList = Annotated[TenantQuery, Depends(query_of(TenantQuery))]
 
-router = APIRouter(tags=["tenants"], route_class=GatedRoute)
+router = GatedRouter(tags=["tenants"])
 
 
 @router.post(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -13,11 +12,11 @@ from payrec.errors import (
 )
 from payrec.handlers.bodies import form_or_json
 from payrec.handlers.context import Context, problems, respond
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.tokens import TokenPublic, TokenRequest
 from payrec.services.validation import validated
 
-router = APIRouter(tags=["auth"], route_class=GatedRoute)
+router = GatedRouter(tags=["auth"])
 
 
 @router.post(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -15,10 +14,10 @@ from payrec.errors import (
 from payrec.handlers.bodies import uploaded
 from payrec.handlers.context import Context, problems
 from payrec.handlers.incoming_transactions import UPLOAD_BODY
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.upload_previews import UploadPreview
 
-router = APIRouter(tags=["incoming transactions"], route_class=GatedRoute)
+router = GatedRouter(tags=["incoming transactions"])
 
 
 @router.post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
@@ -25,7 +25,7 @@ from payrec.handlers.context import (
     respond,
     respond_page,
 )
-from payrec.handlers.routing import GatedRoute
+from payrec.handlers.routing import GatedRouter
 from payrec.models.common import Page
 from payrec.models.webhooks import (
     WebhookCreate,
@@ -43,7 +43,7 @@ from payrec.models.webhooks import (
 WebhookList = Annotated[WebhookQuery, Depends(query_of(WebhookQuery))]
 DeliveryList = Annotated[WebhookDeliveryQuery, Depends(query_of(WebhookDeliveryQuery))]
 
-router = APIRouter(tags=["webhooks"], route_class=GatedRoute)
+router = GatedRouter(tags=["webhooks"])
 
 
 @router.post(
