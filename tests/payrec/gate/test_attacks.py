@@ -22,9 +22,9 @@ async def test_a_login_costs_the_same_whoever_is_named(world: World, monkeypatch
     hashed: list[bytes] = []
     scrypt = passwords._scrypt
 
-    def counted(secret: bytes, salt: bytes) -> bytes:
+    def counted(secret: bytes, salt: bytes, n: int) -> bytes:
         hashed.append(secret)
-        return scrypt(secret, salt)
+        return scrypt(secret, salt, n)
 
     monkeypatch.setattr(passwords, "_scrypt", counted)
     somebody = await world.person("viewer")
