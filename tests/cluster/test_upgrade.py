@@ -18,6 +18,8 @@ from support.kube_release import Release
 require_cluster()
 
 RATE = 200
+REQUESTS_MIN = 1_000
+"""How many that are all answered say something; two cores that bear a node and two versions besides may be slow."""
 NEXT_VERSION = "99.0.0"
 """Of the chart and of the image that tests/cluster/next makes."""
 
@@ -57,7 +59,7 @@ def assert_unnoticed(load: Load, what: str, seconds: float) -> None:
     FIGURES.add(f"{what}: slowest answer", found["slowest"], "s")
     assert found["failed"] == 0, found
     assert set(found["statuses"]) == {"200", "201"}
-    assert rate > RATE / 4, "the machine is too slow for this to prove anything"
+    assert found["requests"] >= REQUESTS_MIN, "the machine is too slow for this to prove anything"
     load.assert_nothing_lost()
 
 
