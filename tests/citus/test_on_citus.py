@@ -12,7 +12,7 @@ import pytest
 from support.charts import ROOT
 from support.citus import VARIABLE, cluster_url
 
-FOLDERS: Final = ("api", "jobs", "services", "storage")
+FOLDERS: Final = ("api", "services", "storage")
 """Below ``tests/payrec``: what passes there, but for what is marked ``not_on_citus``, and for ``NOT_SEEN``."""
 
 NOT_SEEN: Final = (
@@ -23,8 +23,6 @@ NOT_SEEN: Final = (
     "api/test_openapi.py",
     "api/test_posting_storm.py",
     "api/test_schemathesis.py",
-    "jobs/test_kill_points.py",
-    "jobs/test_outages.py",
 )
 """What has not been run there."""
 
