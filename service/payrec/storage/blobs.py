@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 from uuid import UUID
 
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_all
+from payrec.storage.rows import copying_in, fetch_all
 
 CHUNK_BYTES: Final = 1024 * 1024
 """Bytes of one chunk."""
@@ -27,10 +27,8 @@ class BlobStore:
     async def put(self, blob_id: UUID, stream: BinaryIO) -> None:
         """Store a file from the stream's start; it is there when the transaction commits."""
         stream.seek(0)
-        async with (
-            self._connection.cursor() as cursor,
-            cursor.copy("COPY blob_chunk (blob_id, ordinal, data) FROM STDIN (FORMAT BINARY)") as copy,
-        ):
+        query = "COPY blob_chunk (blob_id, ordinal, data) FROM STDIN (FORMAT BINARY)"
+        async with copying_in(self._connection, query) as copy:
             copy.set_types(["uuid", "int8", "bytea"])
             ordinal = 0
             while chunk := stream.read(CHUNK_BYTES):

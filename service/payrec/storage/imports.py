@@ -16,7 +16,7 @@ from payrec.storage.blobs import CHUNK_BYTES
 from payrec.storage.database import Connection
 from payrec.storage.filters import equalities, ranges
 from payrec.storage.listing import PageRequest, Selection, select_page
-from payrec.storage.rows import adapt, columns_of, fetch_all, fetch_one, insert_statement
+from payrec.storage.rows import adapt, columns_of, copying_in, fetch_all, fetch_one, insert_statement
 from payrec.tables.imports import Import
 
 _COLUMNS: Final = columns_of(Import)
@@ -135,13 +135,8 @@ class ImportStore:
 
     async def add_problems(self, spool: IO[bytes]) -> None:
         """Add problems that were rendered as COPY text, in the columns of ``PROBLEM_COLUMNS``."""
-        async with (
-            self._connection.cursor() as cursor,
-            cursor.copy(
-                "COPY import_problem (import_id, ordinal, line, statement_index, rejects, severity, code, detail)"
-                " FROM STDIN"
-            ) as copy,
-        ):
+        columns = "import_id, ordinal, line, statement_index, rejects, severity, code, detail"
+        async with copying_in(self._connection, f"COPY import_problem ({columns}) FROM STDIN") as copy:
             while chunk := spool.read(CHUNK_BYTES):
                 await copy.write(chunk)
 

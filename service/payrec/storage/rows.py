@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from psycopg import errors, sql
+from psycopg import AsyncCopy, errors, sql
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn
@@ -175,14 +176,21 @@ def _drained(server: PGconn, rows: bytearray, sizes: array[int]) -> Generator[Wa
         raise error_from_result(failed)
 
 
+@asynccontextmanager
+async def copying_in(connection: Connection, query: str) -> AsyncIterator[AsyncCopy]:
+    """Begin a ``COPY … FROM STDIN``, which ends with the context; what a worker of Citus refuses has its kind."""
+    try:
+        async with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
+            yield copy
+    except errors.InternalError_ as error:
+        raise meant_by_worker(error) from None
+
+
 async def copy_in(connection: Connection, query: str, data: bytes) -> None:
     """Give rows to a ``COPY … FROM STDIN``; without any, nothing is done."""
     if not data:
         return
     view = memoryview(data)
-    try:
-        async with connection.cursor() as cursor, cursor.copy(query.encode()) as copy:
-            for place in range(0, len(data), COPY_BYTES):
-                await copy.write(view[place : place + COPY_BYTES])
-    except errors.InternalError_ as error:
-        raise meant_by_worker(error) from None
+    async with copying_in(connection, query) as copy:
+        for place in range(0, len(data), COPY_BYTES):
+            await copy.write(view[place : place + COPY_BYTES])
