@@ -104,6 +104,16 @@ def test_an_ipv4_address_has_one_spelling(host: str) -> None:
         assert refusal(destinations, f"https://{host}/hook") == "host_malformed"
 
 
+@pytest.mark.parametrize("host", ["127.1.", "2130706433.", "0x7f000001.", "127.0.0.1."])
+def test_a_dot_at_the_end_makes_no_name_of_a_number(host: str) -> None:
+    """Of a server that is named by its host alone, nothing else has been looked at."""
+    with pytest.raises(UrlRefusedError) as refused:
+        literal_address(host)
+    assert refused.value.code == "host_malformed"
+    assert str(refused.value) == refused.value.detail
+    assert literal_address("example.com.") is None
+
+
 @pytest.mark.parametrize(
     ("url", "code"),
     [
