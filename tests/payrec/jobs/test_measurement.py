@@ -191,7 +191,9 @@ async def test_the_census_adds_up_what_is_open_everywhere(service: Service, work
     for place, every in ((here, "day"), (there, None)):
         body = {"identifier": "till", "currency": "EUR", "statementEvery": every}
         assert (await place.tenant.post("/accounts", body)).status_code == 201
-        await place.sql("INSERT INTO statement_notice SELECT id, now(), current_date FROM account")
+        await place.sql(
+            "INSERT INTO statement_notice SELECT id, clock_timestamp(), clock_timestamp()::date FROM account"
+        )
     await here.sql("INSERT INTO open_reason SELECT transaction_id, 2, 2 FROM incoming_open LIMIT 1")
     await there.sql("INSERT INTO open_reason SELECT transaction_id, 1, 1 FROM expected_open LIMIT 1")
     assert await worker.upkeep.measurement.take_census() == 2

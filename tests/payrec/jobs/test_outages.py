@@ -24,7 +24,10 @@ from support.service import Tenant
 from support.tenant_data import scope_of_tenant
 from support.wire import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.not_on_citus("it crashes a server that it has started itself, and none of the cluster's"),
+]
 
 RESOURCES = [UUID(int=n) for n in range(1, 6)]
 CHANGES = 40
