@@ -12,7 +12,7 @@ import pytest
 from support.charts import ROOT
 from support.citus import VARIABLE, cluster_url
 
-FOLDERS: Final = ("api", "services", "storage")
+FOLDERS: Final = ("api", "jobs", "services", "storage")
 """Below ``tests/payrec``: what passes there, but for what is marked ``not_on_citus``, and for ``NOT_SEEN``."""
 
 NOT_SEEN: Final = (
