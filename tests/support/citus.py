@@ -30,6 +30,7 @@ HOW: Final = (
 )
 
 DROP_SECONDS_MAX: Final = 30.0
+JOIN_SECONDS_MAX: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,20 @@ class CitusServer:
             coordinator = self.nodes[0]
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (coordinator.host, coordinator.port))
             for node in self.nodes[1:]:
+                self._add(connection, node)
+
+    def _add(self, connection: psycopg.Connection[Any], node: Node) -> None:
+        """Add a worker; it is given every role there is, which fails while somebody else gives or takes one there."""
+        until = time.monotonic() + JOIN_SECONDS_MAX
+        while True:
+            try:
                 connection.execute("SELECT citus_add_node(%s, %s)", (node.host, node.port))
+            except errors.InternalError_:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
 
     def _address(self, role: str, database: str) -> str:
         node = self.nodes[0]
