@@ -1,59 +1,100 @@
-"""Changes modules one small change at a time and runs the tests of the domain: what no test notices is told.
+"""Changes modules one small change at a time and runs the tests that reach it: what no test notices is told.
 
-    python tests/mutation/run.py --work /tmp/mutation domain/money domain/keys
+    python tests/mutation/run.py --work /tmp/mutation domain/money domain/pages
+    python tests/mutation/run.py --work /tmp/mutation gate/gate gate/streams --tests tests/payrec/gate
 
-Needs mutmut (``pip install mutmut==3.8.1``), and makes the folder that it works in from this checkout.
+Needs mutmut (``pip install mutmut==3.8.1``), which makes the changes, and makes the folder that it works in from this
+checkout. All mutants are run in one process, by ``warm.py``; one that takes it along is counted, and another process
+goes on behind it. What is already in ``results.jsonl`` of the folder is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+
+from mutmut.configuration import config
+from mutmut.mutation.file_mutation import mutate_file_contents
 
 ROOT = Path(__file__).parents[2]
 TESTS = "tests/payrec/domain"
-"""Tests without a database; those of matching, in a folder below, are left out."""
+"""Unless others are named: those without a database; those of matching, in a folder below, are left out."""
+
+RESULTS = "results.jsonl"
+MUTANTS = "mutants.json"
 
 
 def main() -> int:
-    """Make the folder, and run the mutants of the modules in it."""
+    """Make the folder, run the mutants of the modules in it, and tell who survived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="folder to work in; must not exist")
+    parser.add_argument("--work", type=Path, required=True, help="folder to work in; one that is there is gone on with")
+    parser.add_argument("--tests", nargs="+", help=f"files or folders of tests; the files in {TESTS}")
     parser.add_argument("modules", nargs="+", help="modules of payrec, such as domain/money")
     given = parser.parse_args()
     missing = [module for module in given.modules if not (ROOT / "service" / "payrec" / f"{module}.py").is_file()]
     if missing:
         parser.error(f"no such module: {', '.join(missing)}")
-    work: Path = given.work
-    work.mkdir(parents=True)
-    left_out = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "service" / "payrec", work / "src" / "payrec", ignore=left_out)
-    shutil.copytree(ROOT / "tests", work / "tests", ignore=left_out)
-    (work / "service").mkdir()
-    for page in (ROOT / "service").glob("*.md"):
-        shutil.copy(page, work / "service")
-    shutil.copy(ROOT / "pyproject.toml", work)
-    tests = sorted(str(path.relative_to(ROOT)) for path in (ROOT / TESTS).glob("test_*.py"))
-    (work / "setup.cfg").write_text(_settings(given.modules, tests), encoding="utf-8")
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "1"]
-    return subprocess.run(command, cwd=work, check=False).returncode  # noqa: S603 - our own
+    tests = given.tests or sorted(str(path.relative_to(ROOT)) for path in (ROOT / TESTS).glob("test_*.py"))
+    work: Path = given.work.resolve()
+    if not work.exists():
+        _make(work, given.modules)
+    while True:
+        before = len(_results(work))
+        code = _run(work, tests)
+        done = _results(work)
+        lost = [line for line in done if line["outcome"] == "began"]
+        if code == 0 or (not lost and len(done) == before):
+            break
+    _tell(work)
+    return code
 
 
-def _settings(modules: list[str], tests: list[str]) -> str:
-    """Return what mutmut reads."""
-    lists = {
-        "only_mutate": [f"src/payrec/{module}.py" for module in modules],
-        "also_copy": ["service"],
-        "pytest_add_cli_args_test_selection": tests,
-        "pytest_add_cli_args": ["-p", "no:cacheprovider"],
-    }
-    lines = ["[mutmut]", "source_paths = src", "use_git_change_detection = false"]
-    for name, values in lists.items():
-        lines += [f"{name} =", *(f"    {value}" for value in values)]
-    return "\n".join(lines) + "\n"
+def _make(work: Path, modules: list[str]) -> None:
+    """Copy the checkout, and put the mutants of the modules into the copy."""
+    left_out = shutil.ignore_patterns("__pycache__", ".*", "build", "*.egg-info")
+    shutil.copytree(ROOT, work, ignore=left_out)
+    os.chdir(work)
+    (work / "setup.cfg").write_text("[mutmut]\nsource_paths = service\n", encoding="utf-8")
+    config()
+    names = []
+    for module in modules:
+        path = work / "service" / "payrec" / f"{module}.py"
+        mutated = mutate_file_contents(str(path), path.read_text(encoding="utf-8"), None, None)
+        path.write_text(mutated.code, encoding="utf-8")
+        names += [f"payrec.{module.replace('/', '.')}.{name}" for name in mutated.mutant_names]
+    (work / MUTANTS).write_text(json.dumps(names), encoding="utf-8")
+    os.chdir(ROOT)
+
+
+def _run(work: Path, tests: list[str]) -> int:
+    """Run what is left in a process of its own."""
+    folders = os.pathsep.join(str(work / name) for name in ("tests/mutation", "service", "operator"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "warm", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += ["--tb=no", "-o", "timeout=60", "-o", "timeout_method=signal", *tests]
+    return subprocess.run(command, cwd=work, check=False, env={**os.environ, "PYTHONPATH": folders}).returncode  # noqa: S603 - our own
+
+
+def _results(work: Path) -> list[dict[str, str]]:
+    """Return what the results say last of each mutant."""
+    path = work / RESULTS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return list({line["mutant"]: line for line in map(json.loads, lines)}.values())
+
+
+def _tell(work: Path) -> None:
+    """Print how many ended how, and who was noticed by no test."""
+    results = _results(work)
+    # One with which a process ended has not come to its end.
+    counts = Counter("lost" if line["outcome"] == "began" else line["outcome"] for line in results)
+    counts["not reached"] = len(set(json.loads((work / MUTANTS).read_text(encoding="utf-8")))) - len(results)
+    sys.stdout.write("".join(f"{outcome}: {count}\n" for outcome, count in sorted(counts.items())))
+    sys.stdout.write("".join(f"{line['mutant']}\n" for line in results if line["outcome"] == "survived"))
 
 
 if __name__ == "__main__":
