@@ -44,15 +44,14 @@ def main() -> int:
     work: Path = given.work.resolve()
     if not work.exists():
         _make(work, given.modules)
-    while True:
-        before = len(_results(work))
-        code = _run(work, tests)
-        done = _results(work)
-        lost = [line for line in done if line["outcome"] == "began"]
-        if code == 0 or (not lost and len(done) == before):
-            break
+    before = _lines(work)
+    while (code := _run(work, tests)) != 0:
+        if _lines(work) == before:
+            # It has not come to any mutant: what pytest has told is about the tests.
+            return code
+        before = _lines(work)
     _tell(work)
-    return code
+    return 0
 
 
 def _make(work: Path, modules: list[str]) -> None:
@@ -80,18 +79,20 @@ def _run(work: Path, tests: list[str]) -> int:
     return subprocess.run(command, cwd=work, check=False, env={**os.environ, "PYTHONPATH": folders}).returncode  # noqa: S603 - our own
 
 
+def _lines(work: Path) -> list[str]:
+    path = work / RESULTS
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
 def _results(work: Path) -> list[dict[str, str]]:
     """Return what the results say last of each mutant."""
-    path = work / RESULTS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return list({line["mutant"]: line for line in map(json.loads, lines)}.values())
+    return list({line["mutant"]: line for line in map(json.loads, _lines(work))}.values())
 
 
 def _tell(work: Path) -> None:
     """Print how many ended how, and who was noticed by no test."""
     results = _results(work)
-    # One with which a process ended has not come to its end.
-    counts = Counter("lost" if line["outcome"] == "began" else line["outcome"] for line in results)
+    counts = Counter(line["outcome"] for line in results)
     counts["not reached"] = len(set(json.loads((work / MUTANTS).read_text(encoding="utf-8")))) - len(results)
     sys.stdout.write("".join(f"{outcome}: {count}\n" for outcome, count in sorted(counts.items())))
     sys.stdout.write("".join(f"{line['mutant']}\n" for line in results if line["outcome"] == "survived"))

@@ -99,7 +99,7 @@ class _File:
 
     def run(self, by_function: dict[str, list[str]]) -> None:
         """Run the mutants that the tests reach."""
-        name = self._items[0].path.name
+        name = self._items[0].nodeid.partition("::")[0]
         before = _outcomes()
         self._look(name)
         usable = sorted((item for item in self._items if self._reaches[item]), key=lambda item: self._seconds[item])
@@ -107,12 +107,11 @@ class _File:
             tests = [item for item in usable if function in self._reaches[item]]
             for mutant in by_function.get(function, ()):
                 known = before.get(mutant, {})
-                if known.get("outcome") in {"killed", "lost"} or name in known.get("seen", ()):
-                    continue
                 if known.get("outcome") == "began":
-                    _write(mutant, "lost", seen=[name])
-                    continue
-                self._try(mutant, tests, usable, [*known.get("seen", ()), name])
+                    # The process before this one ended with it.
+                    _write(mutant, "lost")
+                elif known.get("outcome") not in {"killed", "lost"} and name not in known.get("seen", ()):
+                    self._try(mutant, tests, usable, [*known.get("seen", ()), name])
         runtestprotocol(usable[0] if usable else self._items[0], log=False, nextitem=None)
 
     def _look(self, name: str) -> None:
