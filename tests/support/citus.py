@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import psycopg
@@ -126,15 +127,8 @@ class CitusServer:
         drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         for node in self.nodes:
             with node.connect(self._home) as connection:
-                while True:
-                    try:
-                        connection.execute(drop)
-                        break
-                    except errors.ObjectInUse:
-                        # Citus's own process of the database has just begun anew.
-                        if time.monotonic() > until:
-                            raise
-                        time.sleep(0.1)
+                # Citus's own process of the database may just have begun anew.
+                _once_let(partial(connection.execute, drop), refused=errors.ObjectInUse, until=until)
 
     def _leave(self, connection: psycopg.Connection[Any], name: str) -> None:
         connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,))
@@ -148,24 +142,27 @@ class CitusServer:
             coordinator = self.nodes[0]
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (coordinator.host, coordinator.port))
             for node in self.nodes[1:]:
-                self._add(connection, node)
-
-    def _add(self, connection: psycopg.Connection[Any], node: Node) -> None:
-        """Add a worker; it is given every role there is, which fails while somebody else gives or takes one there."""
-        until = time.monotonic() + JOIN_SECONDS_MAX
-        while True:
-            try:
-                connection.execute("SELECT citus_add_node(%s, %s)", (node.host, node.port))
-            except errors.InternalError_:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
+                # It is given every role there is, which fails while somebody else gives or takes one there.
+                until = time.monotonic() + JOIN_SECONDS_MAX
+                add = partial(connection.execute, "SELECT citus_add_node(%s, %s)", (node.host, node.port))
+                _once_let(add, refused=errors.InternalError_, until=until)
 
     def _address(self, role: str, database: str) -> str:
         node = self.nodes[0]
         return f"postgresql://{role}@{node.host}:{node.port}/{database}"
+
+
+def _once_let(do: Callable[[], object], *, refused: type[psycopg.Error], until: float) -> None:
+    """Do what is refused as long as somebody is in the way; raise the refusal when that has lasted too long."""
+    while True:
+        try:
+            do()
+        except refused:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return
 
 
 @contextmanager
