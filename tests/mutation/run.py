@@ -11,7 +11,6 @@ goes on behind it. What is already in ``results.jsonl`` of the folder is not run
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -21,13 +20,11 @@ from pathlib import Path
 
 from mutmut.configuration import config
 from mutmut.mutation.file_mutation import mutate_file_contents
+from results import mutants, outcomes, write_mutants
 
 ROOT = Path(__file__).parents[2]
 TESTS = "tests/payrec/domain"
 """Unless others are named: those without a database; those of matching, in a folder below, are left out."""
-
-RESULTS = "results.jsonl"
-MUTANTS = "mutants.json"
 
 
 def main() -> int:
@@ -44,12 +41,12 @@ def main() -> int:
     work: Path = given.work.resolve()
     if not work.exists():
         _make(work, given.modules)
-    before = _lines(work)
+    before = outcomes(work)
     while (code := _run(work, tests)) != 0:
-        if _lines(work) == before:
+        if outcomes(work) == before:
             # It has not come to any mutant: what pytest has told is about the tests.
             return code
-        before = _lines(work)
+        before = outcomes(work)
     _tell(work)
     return 0
 
@@ -67,7 +64,7 @@ def _make(work: Path, modules: list[str]) -> None:
         mutated = mutate_file_contents(str(path), path.read_text(encoding="utf-8"), None, None)
         path.write_text(mutated.code, encoding="utf-8")
         names += [f"payrec.{module.replace('/', '.')}.{name}" for name in mutated.mutant_names]
-    (work / MUTANTS).write_text(json.dumps(names), encoding="utf-8")
+    write_mutants(work, names)
     os.chdir(ROOT)
 
 
@@ -79,21 +76,11 @@ def _run(work: Path, tests: list[str]) -> int:
     return subprocess.run(command, cwd=work, check=False, env={**os.environ, "PYTHONPATH": folders}).returncode  # noqa: S603 - our own
 
 
-def _lines(work: Path) -> list[str]:
-    path = work / RESULTS
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-
-
-def _results(work: Path) -> list[dict[str, str]]:
-    """Return what the results say last of each mutant."""
-    return list({line["mutant"]: line for line in map(json.loads, _lines(work))}.values())
-
-
 def _tell(work: Path) -> None:
     """Print how many ended how, and who was noticed by no test."""
-    results = _results(work)
+    results = outcomes(work).values()
     counts = Counter(line["outcome"] for line in results)
-    counts["not reached"] = len(set(json.loads((work / MUTANTS).read_text(encoding="utf-8")))) - len(results)
+    counts["not reached"] = len(mutants(work)) - len(results)
     sys.stdout.write("".join(f"{outcome}: {count}\n" for outcome, count in sorted(counts.items())))
     sys.stdout.write("".join(f"{line['mutant']}\n" for line in results if line["outcome"] == "survived"))
 

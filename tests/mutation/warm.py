@@ -13,20 +13,19 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import uvicorn
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, Phase, settings
 from mutmut.mutation import trampoline
+from results import add, mutants, outcomes
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-RESULTS: Final = Path("results.jsonl")
-MUTANTS: Final = Path("mutants.json")
+FOLDER: Final = Path()
 ACTIVE: Final = "MUTANT_UNDER_TEST"
 REACH: Final = Path("reach.json")
 """What each test reaches and takes, so that a process that goes on need not ask again."""
@@ -70,23 +69,12 @@ class _Application:
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
     """Run the tests file by file, and in each the mutants that it reaches and that nobody has noticed yet."""
-    mutants: list[str] = json.loads(MUTANTS.read_text(encoding="utf-8"))
     by_function: dict[str, list[str]] = defaultdict(list)
-    for name in mutants:
+    for name in mutants(FOLDER):
         by_function[name.rpartition("__mutmut_")[0]].append(name)
     for _, items in groupby(session.items, key=lambda item: item.path):
         _File(list(items)).run(by_function)
     return True
-
-
-def _outcomes() -> dict[str, dict[str, Any]]:
-    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
-    return {line["mutant"]: line for line in map(json.loads, lines)}
-
-
-def _write(mutant: str, outcome: str, **more: Any) -> None:
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"mutant": mutant, "outcome": outcome, **more}) + "\n")
 
 
 class _File:
@@ -100,7 +88,7 @@ class _File:
     def run(self, by_function: dict[str, list[str]]) -> None:
         """Run the mutants that the tests reach."""
         name = self._items[0].nodeid.partition("::")[0]
-        before = _outcomes()
+        before = outcomes(FOLDER)
         self._look(name)
         usable = sorted((item for item in self._items if self._reaches[item]), key=lambda item: self._seconds[item])
         for function in sorted({function for item in usable for function in self._reaches[item]}):
@@ -109,7 +97,7 @@ class _File:
                 known = before.get(mutant, {})
                 if known.get("outcome") == "began":
                     # The process before this one ended with it.
-                    _write(mutant, "lost")
+                    add(FOLDER, mutant, "lost")
                 elif known.get("outcome") not in {"killed", "lost"} and name not in known.get("seen", ()):
                     self._try(mutant, tests, usable, [*known.get("seen", ()), name])
         runtestprotocol(usable[0] if usable else self._items[0], log=False, nextitem=None)
@@ -135,15 +123,15 @@ class _File:
             self._reaches[item] = set(found)
 
     def _try(self, mutant: str, tests: list[pytest.Item], usable: list[pytest.Item], seen: list[str]) -> None:
-        _write(mutant, "began", seen=seen)
+        add(FOLDER, mutant, "began", seen=seen)
         signal.setitimer(signal.ITIMER_PROF, SECONDS_FREE + TIMES_MAX * sum(self._seconds[item] for item in tests))
         killer = next((item for item in tests if not self._passes(item, mutant)), None)
         signal.setitimer(signal.ITIMER_PROF, 0)
         _forget()
         if killer is None:
-            _write(mutant, "survived", seen=seen)
+            add(FOLDER, mutant, "survived", seen=seen)
             return
-        _write(mutant, "killed", by=killer.nodeid)
+        add(FOLDER, mutant, "killed", by=killer.nodeid)
         # What it has left behind may fail all that follow.
         if not self._passes(usable[0], "") or not self._passes(killer, ""):
             os._exit(LOST)
@@ -165,11 +153,6 @@ class _File:
 
 def _forget() -> None:
     """Empty what functions remember: it may be a mutant's."""
-    for cached in _caches():
-        cached.cache_clear()
-
-
-def _caches() -> Iterator[Any]:
     for found in gc.get_objects():
         if isinstance(found, functools._lru_cache_wrapper) and found.__module__.startswith("payrec"):
-            yield found
+            found.cache_clear()
