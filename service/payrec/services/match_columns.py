@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
@@ -46,13 +46,20 @@ class Snapshot:
     horizon: int = 0
     """As ``MatchRunStore.horizon`` has it."""
     known: Known | None = None
-    """What is known of everything else, where only what the lines may reach was read."""
+    """The names that earlier runs have kept, and what is known of everything else where only a part was read."""
+    kept_names: pl.Series | None = None
+    """Keys of all names that were kept, where everything was read."""
     items_open: int | None = None
     """And how many items are open in all."""
     new_names: pl.DataFrame | None = None
-    """And the names among them that are not kept yet, as ``CounterpartyNameStore`` keeps them."""
+    """And the names among them that are not kept yet, as ``CounterpartyNameStore`` keeps them; None without any."""
     advices: pl.DataFrame | None = None
     """What payers have listed of payments that may be among the lines, as ADVICES_SCHEMA."""
+
+    @property
+    def is_part(self) -> bool:
+        """Tell whether only what the lines may reach was read."""
+        return self.known is not None and self.known.similar is not None
 
 
 def expected_frame(rows: CopiedRows) -> pl.DataFrame:
@@ -121,6 +128,17 @@ def snapshot_of(left: pl.DataFrame, right: pl.DataFrame, names: Sequence[pl.Data
         names=pl.concat([pl.DataFrame(schema=NAMES_SCHEMA), *names]),
         horizon=horizon,
     )
+
+
+def whole_snapshot(
+    left: pl.DataFrame, right: pl.DataFrame, kept: pl.DataFrame, names: Sequence[pl.DataFrame], horizon: int
+) -> Snapshot:
+    """Return what is open with the names that are ``kept``, and the texts of the others."""
+    keys = pl.concat([left["name_key"], right["name_key"]]).drop_nulls().unique()
+    here = kept.filter(pl.col("key").is_in(keys.implode()))
+    found = snapshot_of(left, right, [here.select("key", "text"), *names], horizon)
+    known = Known(names=here.select("key", "normal").sort("normal", "key"))
+    return replace(found, known=known, kept_names=kept["key"])
 
 
 def ids_at(snapshot: Snapshot, places: pl.Series, end: str) -> pl.Series:

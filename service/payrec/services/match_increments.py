@@ -25,7 +25,6 @@ from payrec.services.match_columns import (
     Snapshot,
     advices_frame,
     array_of,
-    frame_of,
     incoming_frame,
     named,
     names_of,
@@ -34,6 +33,7 @@ from payrec.services.match_columns import (
     texts_of,
     unnumbered_frame,
 )
+from payrec.services.match_names import kept_of
 from payrec.services.match_runs import filters_of
 from payrec.services.meanwhile import FEW, aside, is_few
 from payrec.storage.allocations import Side
@@ -46,16 +46,13 @@ from payrec.storage.match_names import MatchNameStore
 from payrec.storage.match_runs import MatchRunStore
 from payrec.storage.remittance_advices import RemittanceAdviceStore
 
-ITEMS_PER_LINE_LOOKED_UP: Final = 20
+ITEMS_PER_LINE_LOOKED_UP: Final = 30
 """Open items for each line from which on looking up what a line may reach costs less than reading all of them."""
 
 ITEMS_COUNTED_MAX: Final = 10_000
 """Open items that a run with few lines counts; how many more there are it tells as the planner does."""
 
 Asking = Generator[Wanted, pl.DataFrame, pl.DataFrame]
-
-_KEY: Final = {"key": pl.Int64()}
-_NAMES_READ: Final = {**NAMES_SCHEMA, "normal": pl.String()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +120,12 @@ class MatchIncrements:
 
     async def keep_names(self, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> None:
         """Keep the names that a run has made, so that the next one finds them."""
-        new = snapshot.new_names
+        new = snapshot.new_names if snapshot.is_part else _not_kept(snapshot, proposals)
         if new is None:
-            new = await self._missing(scope, snapshot, proposals)
-        if new is None or (snapshot.known is not None and new.is_empty()):
             return
         data = await asyncio.to_thread(lambda: new.select(NAME_COLUMNS).write_csv(include_header=False).encode())
         async with self._database.tenant(scope) as connection:
             await CounterpartyNameStore(connection).keep(data)
-
-    async def _missing(self, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> pl.DataFrame | None:
-        """Return the names of open items that are not kept yet; None where just these are kept."""
-        keys = snapshot.expected["name_key"].drop_nulls().unique()
-        async with self._database.tenant(scope, readonly=True) as connection:
-            kept = frame_of(await CounterpartyNameStore(connection).keys(), _KEY)["key"]
-        missing = keys.filter(~keys.is_in(kept.implode()))
-        if missing.is_empty() and kept.len() == keys.len():
-            return None
-        names = snapshot.names.unique("key").join(proposals.names, on="key")
-        return names.filter(pl.col("key").is_in(missing.implode()))
 
 
 class _Increment:
@@ -182,7 +166,7 @@ class _Increment:
         numbered = items.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
         # What was read is compared row by row when it is written, so no horizon is asked for.
         found = snapshot_of(numbered, lines, [here.select("key", "text")], 0)
-        return replace(found, known=known, new_names=names.new)
+        return replace(found, known=known, new_names=None if names.new.is_empty() else names.new)
 
     async def _meant(self, lines: pl.DataFrame) -> tuple[Names | None, pl.DataFrame]:
         """Return whom those names of the lines mean that no open item has, and the names of everybody if need be."""
@@ -240,10 +224,21 @@ def _nothing() -> pl.DataFrame:
 
 def _names_of(of_items: bytes, of_lines: pl.DataFrame) -> Names:
     """Return names of items that ``CounterpartyNameStore`` has read, and texts of names of lines."""
-    items = frame_of(of_items, _NAMES_READ).drop_nulls("text")
+    items = kept_of(of_items).drop_nulls("text")
     new = items.filter(pl.col("normal").is_null()).select("key", "text")
     made = normalised(pl.concat([new, of_lines]))
     return Names(items.drop_nulls("normal"), new.join(made, on="key"), of_lines.join(made, on="key"))
+
+
+def _not_kept(snapshot: Snapshot, proposals: Proposals) -> pl.DataFrame | None:
+    """Return the names of open items that were not kept when everything was read; None where just these were."""
+    keys = snapshot.expected["name_key"].drop_nulls().unique()
+    kept = snapshot.kept_names if snapshot.kept_names is not None else keys.clear()
+    missing = keys.filter(~keys.is_in(kept.implode()))
+    if missing.is_empty() and kept.len() == keys.len():
+        return None
+    names = snapshot.names.unique("key").join(proposals.names, on="key")
+    return names.filter(pl.col("key").is_in(missing.implode()))
 
 
 def _resolved(

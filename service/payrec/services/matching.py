@@ -38,12 +38,12 @@ from payrec.services.match_columns import (
     incoming_frame,
     named,
     rates_frame,
-    snapshot_of,
+    whole_snapshot,
 )
 from payrec.services.match_commit import MatchCommit, Written, own_partitions
 from payrec.services.match_dry_runs import PROPOSALS_FILE, first_proposals, write_proposals
 from payrec.services.match_increments import MatchIncrements
-from payrec.services.match_names import names_read
+from payrec.services.match_names import kept_names, names_read
 from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
@@ -193,13 +193,15 @@ class MatchingService:
                 horizon = await MatchRunStore(connection).horizon()
                 expected = await asyncio.to_thread(expected_frame, data)
                 del data
-                names = [await names_read(connection, Side.EXPECTED, named(expected))]
+                kept = await kept_names(connection)
+                names = [await names_read(connection, Side.EXPECTED, named(expected, kept["key"]))]
             finally:
                 await asyncio.wait([reading])
             incoming, rates = reading.result()
             advices = advices_frame(await RemittanceAdviceStore(other).read_open())
-            names.append(await names_read(other, Side.INCOMING, named(incoming, expected["name_key"])))
-        snapshot = await asyncio.to_thread(snapshot_of, expected, incoming, names, horizon)
+            others = pl.concat([expected["name_key"], kept["key"]])
+            names.append(await names_read(other, Side.INCOMING, named(incoming, others)))
+        snapshot = await asyncio.to_thread(whole_snapshot, expected, incoming, kept, names, horizon)
         return replace(snapshot, advices=advices), rates
 
     async def _read_incoming(
@@ -231,9 +233,7 @@ class MatchingService:
         own = await own_partitions(self._work, scope, draft)
         progress.reach(progress.done + 1)
         # What few lines have is found by indexes, whatever it is.
-        async with self._work.tenant(
-            caller, scope, resumed=True, planned_once=few and snapshot.known is not None
-        ) as unit:
+        async with self._work.tenant(caller, scope, resumed=True, planned_once=few and snapshot.is_part) as unit:
             commit = MatchCommit(unit, proposals, snapshot, own=own, filtered=filtered)
             written = await self._write(unit, job, proposals, draft, commit, given)
             linked = await self._returns.link_seen(unit, returned.waiting)

@@ -32,6 +32,7 @@ _NAMES: Final = """
         ) m JOIN expected_transaction t ON t.id = m.transaction_id
     ) TO STDOUT (FORMAT CSV)
 """
+_KEPT: Final = "COPY (SELECT name_key, text, normal FROM counterparty_name) TO STDOUT (FORMAT CSV)"
 _STAGED: Final = "CREATE TEMPORARY TABLE new_name (name_key bigint, text text, normal text) ON COMMIT DROP"
 _KEEP: Final = b"""
     INSERT INTO counterparty_name (name_key, text, normal) SELECT name_key, text, normal FROM new_name n
@@ -58,9 +59,9 @@ class CounterpartyNameStore:
         """Return those of the names that open items have, as ``of_items`` does."""
         return await copy_out(self._connection, _NAMES.format(keys=_OF_KEYS), {"keys": array_text(keys)})
 
-    async def keys(self) -> bytes:
-        """Return the keys of the names that are kept as CSV without header."""
-        return await copy_out(self._connection, "COPY (SELECT name_key FROM counterparty_name) TO STDOUT (FORMAT CSV)")
+    async def kept(self) -> bytes:
+        """Return the names that are kept, of some of which there may be no open item any more, as ``of_items`` does."""
+        return await copy_out(self._connection, _KEPT)
 
     async def keep(self, names: bytes) -> None:
         """Keep names of open items, CSV without header in NAME_COLUMNS, and forget those that no open item has."""

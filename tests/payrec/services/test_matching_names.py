@@ -8,6 +8,9 @@ from datetime import date
 import polars as pl
 import pytest
 
+from payrec.domain.matching import columns
+from payrec.domain.matching.names import normalised
+from payrec.services import match_increments
 from payrec.services.match_columns import array_of, expected_frame, incoming_frame, named, names_of
 from payrec.storage.allocations import Side
 from payrec.storage.match_names import MatchNameStore
@@ -65,6 +68,27 @@ async def test_a_text_is_read_for_each_name_and_only_of_its_own_tenant(world: Wo
             ]
         texts.append(sorted(pl.concat(found)["text"]))
     assert texts == [["Albrador Log.", "Albrador Logistik", "Zoë"], ["Albrador Log.", "Albrador Logistik"]]
+
+
+async def test_a_run_over_everything_makes_no_name_anew_that_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def seen(texts: pl.DataFrame) -> pl.DataFrame:
+        made.extend(texts["text"])
+        return normalised(texts)
+
+    await world.expect("321.09", counterpartyName="Albrador Logistik GmbH")
+    await world.run()
+    monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", 1_000_000)
+    monkeypatch.setattr(columns, "normalised", seen)
+    await world.expect("1.00", counterpartyName="Zoë")
+    await world.receive("321.09", counterpartyName="ALBRADOR LOG.")
+    await world.run()
+    assert sorted(made) == ["ALBRADOR LOG.", "Zoë"]
+    match = await world.proposal()
+    assert "the name ALBRADOR LOG. resembles Albrador Logistik GmbH" in match["explanation"]
 
 
 async def test_a_near_amount_is_settled_with_a_fee(world: World) -> None:

@@ -127,7 +127,7 @@ class Known:
     """What is known beforehand of all that is open."""
 
     names: pl.DataFrame
-    """What the name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
+    """What name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
     similar: pl.DataFrame | None = None
     """Of what a run reads only the items that its lines may reach: which names the lines' names mean, among those of
     all open items, as ``payrec.domain.matching.names.resolved`` has it."""
@@ -295,7 +295,11 @@ def _named(
     expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame, aliases: Mapping[int, int], known: Known | None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return what ``normalised`` and ``resolved`` return."""
-    names = known.names if known is not None else normalised(texts)
+    if known is None:
+        names = normalised(texts)
+    else:
+        others = normalised(texts.join(known.names, on="key", how="anti"))
+        names = pl.concat([known.names, others]).sort("normal", "key")
     return names, resolved(expected, incoming, names, aliases)
 
 
@@ -311,8 +315,8 @@ def prepare(
 
     Of many items, those that share nothing with any line are left out, except those whose reference is ``listed``.
 
-    ``aliases`` are keys of names on statements, and of the counterparties' names that they were found to mean. What is
-    ``known`` takes the place of ``names``.
+    ``aliases`` are keys of names on statements, and of the counterparties' names that they were found to mean. Of
+    ``names``, those that are ``known`` are not looked at.
 
     Raises
     ------
@@ -324,6 +328,7 @@ def prepare(
     incoming = checked(incoming, INCOMING_SCHEMA)
     texts = checked(names if names is not None else pl.DataFrame(schema=dict(NAMES_SCHEMA)), NAMES_SCHEMA)
     own = pl.concat([frame["own_account_key"] for frame in (expected, incoming)])
+    is_part = known is not None and known.similar is not None
     if known is not None:
         own = pl.concat([own, known.own_accounts])
     keys = expected["name_key"], incoming["name_key"]
@@ -335,7 +340,7 @@ def prepare(
             # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
             naming = aside.submit(_named, *keys, texts, aliases or {}, known)
         # Of what few lines reach, next to nothing is apart.
-        few = known is not None and expected.height <= REACHED_ITEMS_FEW
+        few = is_part and expected.height <= REACHED_ITEMS_FEW
         leaves = not few and leaves_out(expected, incoming)
         near = shared(expected, incoming, naming.result()[1], listed) if leaves else expected
         parts = _parts(near, incoming)

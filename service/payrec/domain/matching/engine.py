@@ -279,8 +279,8 @@ def propose(
 
     ``expected`` and ``incoming`` have the columns of ``EXPECTED_SCHEMA`` and ``INCOMING_SCHEMA``, ``rejected`` pairs
     of ordinals never to propose again, ``names`` the texts of name keys (``NAMES_SCHEMA``), ``rates`` what currencies
-    were worth (``RATES_SCHEMA``), ``advices`` what payers list of payments (``ADVICES_SCHEMA``). What is ``known``
-    beforehand takes the place of ``names``. ``observe`` is called with the name of each stage when it ends.
+    were worth (``RATES_SCHEMA``), ``advices`` what payers list of payments (``ADVICES_SCHEMA``). Of ``names``, those
+    that are ``known`` are not looked at. ``observe`` is called with the name of each stage when it ends.
 
     Raises
     ------

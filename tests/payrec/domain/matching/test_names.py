@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.domain.matching.columns import Known, prepare
 from payrec.domain.matching.explain import ExpectedFacts, IncomingFacts, explanation
 from payrec.domain.matching.keys import name_key
 from payrec.domain.matching.names import NAMES_SCHEMA, explained, normalised, resolved
 from payrec.domain.matching.rules import AmountLevel, Confidence, MatchingRules, NameLevel
-from support.matching_frames import Item, Line, run
+from support.matching_frames import Item, Line, expected_frame, incoming_frame, names_frame, run
 
 AUTO_HIGH = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
 OTHERS = ["Nordwind Logistik AG", "Albrador Trading Ltd", "Peter K. Langini", "Brückner Möbel GmbH", "Zoë Acker"]
@@ -126,3 +127,20 @@ def test_the_sentence_names_both() -> None:
         incoming=IncomingFacts(**facts, counterparty_name="Albrador Log."),  # type: ignore[arg-type]
     )
     assert told == "The amount is equal, the name Albrador Log. resembles Albrador Logistik; no other open item fits."
+
+
+@PROPERTY
+@given(st.lists(st.sampled_from([*OTHERS, "Nordwind Log. AG", "Peter Langini"]), max_size=6), st.data())
+def test_which_names_are_known_beforehand_changes_nothing(called: list[str], data: st.DataObject) -> None:
+    items = [Item(f"e{at}", name=name) for at, name in enumerate(OTHERS)]
+    lines = [Line(f"i{at}", name=name) for at, name in enumerate(called)]
+    frames, texts = (expected_frame(items), incoming_frame(lines)), names_frame([*items, *lines])
+    known = normalised(texts).filter(
+        pl.Series(data.draw(st.lists(st.booleans(), min_size=(n := texts.height), max_size=n)))
+    )
+    unknown = texts.join(known, on="key", how="anti")
+    whole = prepare(*frames, texts)
+    for told in (texts, unknown):
+        found = prepare(*frames, told, known=Known(names=known))
+        assert found.names.equals(whole.names)
+        assert found.incoming.equals(whole.incoming)
