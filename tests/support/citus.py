@@ -7,13 +7,14 @@ template as on the embedded server.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 import pytest
@@ -76,7 +77,7 @@ class CitusServer:
         # Whoever else tests on the cluster has another one.
         self._template = f"{TEMPLATE}_{os.getpid()}"
         self._url = url
-        with self.nodes[0].connect(self._home) as connection:
+        with self.nodes[0].connect(self.home) as connection:
             # Each process of tests makes them unless they are there.
             connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (ADMIN_ROLE,))
             for role, options in ((ADMIN_ROLE, ADMIN_OPTIONS), (LOGIN_ROLE, LOGIN_OPTIONS)):
@@ -84,7 +85,7 @@ class CitusServer:
                     connection.execute(sql.SQL("CREATE ROLE {} " + options).format(sql.Identifier(role)))
 
     @property
-    def _home(self) -> str:
+    def home(self) -> str:
         return str(conninfo_to_dict(self._url)["dbname"])
 
     def database(self, name: str, *, template: str | None = None) -> EmbeddedDatabase:
@@ -92,7 +93,7 @@ class CitusServer:
         name, template = (self._named(one) for one in (name, template))
         create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(ADMIN_ROLE))
         for node in self.nodes:
-            with node.connect(self._home) as connection:
+            with node.connect(self.home) as connection:
                 if template is None:
                     connection.execute(create)
                     continue
@@ -100,7 +101,7 @@ class CitusServer:
                 connection.execute(create + sql.SQL(" TEMPLATE {}").format(sql.Identifier(template)))
         if template is None:
             self._join(name)
-        with self.nodes[0].connect(self._home) as connection:
+        with self.nodes[0].connect(self.home) as connection:
             spread = sql.SQL("ALTER DATABASE {} SET citus.enable_schema_based_sharding = on")
             connection.execute(spread.format(sql.Identifier(name)))
         return EmbeddedDatabase(
@@ -116,7 +117,7 @@ class CitusServer:
         """Let nobody connect to a database any more, so that it may be cloned: Citus keeps a process in each."""
         name = self._named(name)
         for node in self.nodes:
-            with node.connect(self._home) as connection:
+            with node.connect(self.home) as connection:
                 connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
                 self._leave(connection, name)
 
@@ -126,7 +127,7 @@ class CitusServer:
         until = time.monotonic() + DROP_SECONDS_MAX
         drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         for node in self.nodes:
-            with node.connect(self._home) as connection:
+            with node.connect(self.home) as connection:
                 # Citus's own process of the database may just have begun anew.
                 _once_let(partial(connection.execute, drop), refused=errors.ObjectInUse, until=until)
 
@@ -150,6 +151,54 @@ class CitusServer:
     def _address(self, role: str, database: str) -> str:
         node = self.nodes[0]
         return f"postgresql://{role}@{node.host}:{node.port}/{database}"
+
+
+class NodeOutages:
+    """Lets a node of the cluster go down without a warning, and come back.
+
+    The programs that do so are run by the nodes, so all of them have to be on one machine, with one system user.
+    """
+
+    def __init__(self, cluster: CitusServer, node: Node, *, helper: Node) -> None:
+        self._helper, self._home = helper, cluster.home
+        with node.connect(self._home) as connection:
+            self._folder = _one(connection, "SELECT current_setting('data_directory')")
+            self._programs = _one(connection, "SELECT setting FROM pg_config WHERE name = 'BINDIR'")
+            its = _said(connection, "head -n 1 postmaster.pid")
+        with helper.connect(self._home) as connection:
+            if _said(connection, f"head -n 1 {self._folder}/postmaster.pid || true") != its:
+                pytest.skip(f"{VARIABLE}: the nodes of the cluster are not on one machine, so none starts another")
+
+    async def __call__(self, *, seconds: float = 0.0) -> None:
+        """Be away for a time."""
+        await asyncio.to_thread(self.go_down)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(self.come_back)
+
+    def go_down(self) -> None:
+        """End at once, without anything being written that is not yet."""
+        self._control("-m immediate stop")
+
+    def come_back(self) -> None:
+        """Start, and replay the log."""
+        self._control(f"-l {self._folder}/log start")
+
+    def _control(self, arguments: str) -> None:
+        with self._helper.connect(self._home) as connection:
+            _said(connection, f"{self._programs}/pg_ctl -s -w -D {self._folder} {arguments}")
+
+
+def _said(connection: psycopg.Connection[Any], command: str) -> str:
+    """Have a node's shell run a command in the node's folder, and return the first line that it prints."""
+    connection.execute("CREATE TEMPORARY TABLE said (line text)")
+    connection.execute(sql.SQL("COPY said FROM PROGRAM {}").format(sql.Literal(command)))
+    return _one(connection, "SELECT coalesce(min(line), '') FROM said")
+
+
+def _one(connection: psycopg.Connection[Any], query: LiteralString) -> str:
+    row = connection.execute(query).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def _once_let(do: Callable[[], object], *, refused: type[psycopg.Error], until: float) -> None:

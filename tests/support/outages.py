@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import httpx2
@@ -29,7 +29,6 @@ from support.events import TOLD
 from support.outgoing import TYPE
 from support.places import look
 from support.ports import free_port
-from support.postgres import Outages
 from support.receivers import Received
 from support.service import RATE_LIMITS, Service, Tenant, cheap_passwords, make_config
 from support.worker_process import worker_process
@@ -44,13 +43,20 @@ TEMPORARY = frozenset({409, 500, 502, 503, 504})
 """Answers after which a client tries again; 409 is its own first try that has not ended."""
 
 
+class Crash(Protocol):
+    """Lets a server of the database go down without a warning, and come back."""
+
+    async def __call__(self, *, seconds: float = 0.0) -> None:
+        """Be away for a time."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Installation:
     """The processes, and ways to let each of them down."""
 
     config: Config
     database: EmbeddedDatabase
-    crash_database: Outages
+    crash_database: Crash
     folder: Path
     service: Service
     serving: Running | None = None
@@ -101,7 +107,7 @@ class Installation:
 
 
 @asynccontextmanager
-async def installed(database: EmbeddedDatabase, crash: Outages, folder: Path) -> AsyncIterator[Installation]:
+async def installed(database: EmbeddedDatabase, crash: Crash, folder: Path) -> AsyncIterator[Installation]:
     """Start a service and a worker on a database that may crash."""
     config = make_config(database, port=free_port())
     context = create_context(config, passwords=cheap_passwords())

@@ -25,6 +25,7 @@ from payrec.services.validation import check_amount_filters, identifier
 from payrec.services.work import Unit, Work
 from payrec.storage.duplicates import DuplicateStore
 from payrec.storage.incoming_transactions import SORTS, IncomingTransactionStore
+from payrec.storage.period_locks import PeriodLockStore
 
 COLLECTION: Final = "/incoming-transactions"
 
@@ -52,6 +53,7 @@ class IncomingTransactionService:
             store = IncomingTransactionStore(unit.connection)
             row, opened = rows_of(entry, transaction_id=transaction_id, identity=identity, unit=unit)
             await store.add(row, opened)
+            await PeriodLockStore(unit.connection).flag_late([transaction_id])
             await _compare(unit, entry, identity)
             stored = await store.get(transaction_id)
             public = public_of(stored or {})
@@ -121,8 +123,9 @@ async def _compare(unit: Unit, entry: Entry, identity: bytes) -> None:
     """Flag an entry that was just stored where its content is stored under another identity, or refuse it."""
     store = DuplicateStore(unit.connection)
     await store.hold([entry.fingerprint])
-    if unit.caller.tenant.reject_duplicates:
-        twins = await store.twins([entry.fingerprint], [identity])
-        if twins and repeats(entry, twins[0]):
-            raise DuplicateContentError(existingId=str(twins[0]["id"]))
+    twins = await store.twins([entry.fingerprint], [identity])
+    if not twins:
+        return
+    if unit.caller.tenant.reject_duplicates and repeats(entry, twins[0]):
+        raise DuplicateContentError(existingId=str(twins[0]["id"]))
     await store.flag([entry.fingerprint], change_id=unit.change_id, at=unit.now)

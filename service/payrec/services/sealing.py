@@ -47,9 +47,9 @@ class Sealer:
                 if batch is None:
                     return count
                 first = self._ids.block(batch.count) if batch.count else 0
-                types = await store.move(batch, [UUID(int=first + n) for n in range(batch.count)])
-                if types:
-                    await store.wake(scope.environment_id, types, all_events=ALL_EVENTS)
+                await store.move(batch, [UUID(int=first + n) for n in range(batch.count)])
+                if batch.types:
+                    await store.wake(scope.environment_id, batch.types, all_events=ALL_EVENTS)
             after, until, count = batch.sequences[-1], batch.until, count + batch.count
             self._metrics.events_sealed.inc(batch.count)
             if after >= until:

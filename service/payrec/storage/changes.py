@@ -14,16 +14,16 @@ from payrec.domain.changes import Record
 from payrec.storage.database import Connection
 from payrec.storage.rows import Ids, array_text, fetch_one
 
+# On Citus what an INSERT takes from another part of its statement goes to every worker, and with one of them away to
+# none: so no part that inserts does so here, nor in the other statements that nearly every request or batch makes.
 _FINISH: Final = """
-    WITH record AS (
-        SELECT (v->>'ordinal')::integer AS ordinal, v->>'action' AS action, (v->>'resource_id')::uuid AS resource_id,
-            v->>'reason' AS reason, nullif(v->'before', 'null') AS before, nullif(v->'after', 'null') AS after
-        FROM jsonb_array_elements(%(records)s) AS r (v)
-    ), audited AS (
+    WITH audited AS (
         INSERT INTO audit_record (change_id, ordinal, actor, action, resource_id, reason, before, after, request_id)
-        SELECT %(id)s, ordinal, %(actor)s, action, resource_id, reason, before, after, %(request_id)s FROM record
+        SELECT %(id)s, (v->>'ordinal')::integer, %(actor)s, v->>'action', (v->>'resource_id')::uuid, v->>'reason',
+            nullif(v->'before', 'null'), nullif(v->'after', 'null'), %(request_id)s
+        FROM jsonb_array_elements(%(records)s) AS r (v)
     ), unsealed AS (
-        INSERT INTO audit_unsealed (change_id) SELECT %(id)s WHERE EXISTS (SELECT 1 FROM record)
+        INSERT INTO audit_unsealed (change_id) SELECT %(id)s WHERE jsonb_array_length(%(records)s) > 0
     ), announced AS (
         INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
         SELECT %(id)s, ordinal, type, resource_ids::uuid[], data
@@ -84,17 +84,19 @@ EVENT_TYPES: Final = frozenset(
 """Actions that others are told about; the rest is audit alone. ``control_outbox`` has those of tenants and keys."""
 
 _TAKE_OVER: Final = """
-    WITH told AS (
-        SELECT * FROM unnest(
-            %(ordinals)s::integer[], %(ids)s::uuid[], %(resources)s::uuid[], %(instants)s::timestamptz[],
-            %(types)s::text[], %(data)s::jsonb[]
-        ) AS t (ordinal, id, resource_id, at, type, data)
-    ), changed AS (
+    WITH changed AS (
         -- Who takes over the same events at the same time is waited for.
-        INSERT INTO change (id, at) SELECT id, at FROM told ORDER BY ordinal ON CONFLICT DO NOTHING RETURNING id
+        INSERT INTO change (id, at)
+        SELECT id, at FROM unnest(%(ordinals)s::integer[], %(ids)s::uuid[], %(instants)s::timestamptz[])
+            AS t (ordinal, id, at)
+        ORDER BY ordinal ON CONFLICT DO NOTHING RETURNING id
     )
     INSERT INTO outbox (change_id, ordinal, type, resource_ids, data)
-    SELECT t.id, 1, t.type, ARRAY[t.resource_id], t.data FROM told t JOIN changed USING (id) ORDER BY t.ordinal
+    SELECT t.id, 1, t.type, ARRAY[t.resource_id], t.data
+    FROM unnest(
+        %(ordinals)s::integer[], %(ids)s::uuid[], %(resources)s::uuid[], %(types)s::text[], %(data)s::jsonb[]
+    ) AS t (ordinal, id, resource_id, type, data) JOIN changed USING (id)
+    ORDER BY t.ordinal
 """
 
 

@@ -15,7 +15,6 @@ from payrec.storage.filters import Condition, amount_range, created, equalities,
 from payrec.storage.history import HistoryStore
 from payrec.storage.history_relations import at_instant, had_status, is_open
 from payrec.storage.listing import BY_CREATION, PageRequest, Selection, SortKey, select_page
-from payrec.storage.period_locks import LAST_LOCKED
 from payrec.storage.reasons import reason_code
 from payrec.storage.rows import adapt, fetch_all, fetch_one, in_order, paired_insert
 from payrec.tables.allocations import RARE_STATUSES
@@ -67,18 +66,14 @@ SORTS: Final = {
 """The orders that the interface names, each with its index."""
 
 _INSERT: Final = """
-    WITH locked AS MATERIALIZED (SELECT {last_locked} AS last_on), stored AS (
-        INSERT INTO incoming_transaction ({columns}, late)
-        SELECT {values}, NOT %(pending)s AND coalesce(%(booking_on)s <= last_on, false) FROM locked
-        ON CONFLICT DO NOTHING RETURNING id
-    ), opened AS (
-        INSERT INTO incoming_open ({open_columns}) SELECT {open_values} FROM stored WHERE %(amount_minor)s > 0
-    ), ignored AS (
-        INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at, change_id)
-        SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(created_at)s, %(change_id)s
-        FROM stored WHERE %(amount_minor)s = 0
+    WITH stored AS (
+        INSERT INTO incoming_transaction ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING RETURNING id
     )
-    SELECT id FROM stored
+"""
+_OPEN: Final = "INSERT INTO incoming_open ({open_columns}) SELECT {open_values} FROM stored"
+_IGNORE: Final = """
+    INSERT INTO allocation (side, transaction_id, amount_minor, status, reason_code, version, updated_at, change_id)
+    SELECT 2, id, 0, 'ignored', 'zero_amount', 1, %(created_at)s, %(change_id)s FROM stored
 """
 
 
@@ -134,7 +129,7 @@ class IncomingTransactionStore:
         self._connection = connection
 
     async def add(self, row: dict[str, Any], open_row: dict[str, Any]) -> None:
-        """Store one incoming transaction; an amount of 0 is stored ``ignored``.
+        """Store one incoming transaction, which is to be flagged late afterwards; an amount of 0 is stored ``ignored``.
 
         Raises
         ------
@@ -142,8 +137,9 @@ class IncomingTransactionStore:
             With ``existingId``.
         """
         values = {**adapt(IncomingTransaction, row), **{f"o_{k}": v for k, v in open_row.items()}}
-        cursor = await self._connection.execute(_insert(tuple(row), tuple(open_row)), values)
-        if await cursor.fetchone() is None:
+        opens = row["amount_minor"] > 0
+        cursor = await self._connection.execute(_insert(tuple(row), tuple(open_row), opens=opens), values)
+        if cursor.rowcount == 0:
             found = await fetch_one(
                 self._connection,
                 "SELECT id FROM incoming_transaction WHERE external_id = %s OR identity = %s",
@@ -183,6 +179,6 @@ class IncomingTransactionStore:
 
 
 @lru_cache(maxsize=64)
-def _insert(names: tuple[str, ...], open_names: tuple[str, ...]) -> bytes:
-    template = _INSERT.replace("{last_locked}", LAST_LOCKED.format(account="%(account)s"))
+def _insert(names: tuple[str, ...], open_names: tuple[str, ...], *, opens: bool) -> bytes:
+    template = _INSERT + (_OPEN if opens else _IGNORE)
     return paired_insert(template, (IncomingTransaction, names), (IncomingOpen, open_names))

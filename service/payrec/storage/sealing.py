@@ -19,38 +19,35 @@ from payrec.storage.rows import array_text, fetch_all, fetch_one
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('event_feed'), hashtext(current_schema())) AS is_ours"
 _LOOK: Final = """
     WITH waiting AS (
-        SELECT sequence, cardinality(resource_ids) AS count FROM outbox
+        SELECT sequence, type, cardinality(resource_ids) AS count FROM outbox
         WHERE sequence > %(after)s AND sequence <= coalesce(%(until)s, sequence)
         ORDER BY sequence LIMIT %(events_max)s
     ), summed AS (
-        SELECT sequence, count, sum(count) OVER (ORDER BY sequence) AS total FROM waiting
+        SELECT sequence, type, count, sum(count) OVER (ORDER BY sequence) AS total FROM waiting
     )
     SELECT array_agg(sequence ORDER BY sequence) AS sequences, coalesce(sum(count), 0)::int AS count,
+        coalesce(array_agg(DISTINCT type) FILTER (WHERE count > 0), '{}') AS types,
         coalesce(%(until)s, (SELECT max(sequence) FROM outbox)) AS until
     FROM summed WHERE total - count < %(events_max)s
 """
-_MOVE: Final = """
-    WITH taken AS (
-        DELETE FROM outbox WHERE sequence = ANY(%(sequences)s)
-        RETURNING sequence, change_id, type, resource_ids, data
-    ), expanded AS (
+_ADVANCE: Final = """
+    INSERT INTO event_feed AS f (id, position) VALUES (1, %(count)s)
+    ON CONFLICT (id) DO UPDATE SET position = f.position + EXCLUDED.position RETURNING position
+"""
+_SEAL: Final = b"""
+    INSERT INTO event (position, id, resource_id, occurred_at, type, data)
+    SELECT %(before)s + e.number, i.id, e.resource_id, coalesce(c.at, clock_timestamp()), e.type, e.data
+    FROM (
         SELECT row_number() OVER (ORDER BY t.sequence, r.ordinal) AS number, t.resource_ids[r.ordinal] AS resource_id,
             t.change_id, t.type, t.data
-        FROM taken t CROSS JOIN LATERAL generate_subscripts(t.resource_ids, 1) AS r (ordinal)
-    ), feed AS (
-        INSERT INTO event_feed AS f (id, position) SELECT 1, count(*) FROM expanded
-        ON CONFLICT (id) DO UPDATE SET position = f.position + EXCLUDED.position RETURNING position
-    ), sealed AS (
-        INSERT INTO event (position, id, resource_id, occurred_at, type, data)
-        SELECT feed.position - %(count)s + e.number, i.id, e.resource_id, coalesce(c.at, clock_timestamp()), e.type,
-            e.data
-        FROM expanded e
-        JOIN unnest(%(ids)s::uuid[], %(numbers)s::bigint[]) AS i (id, number) ON i.number = e.number
-        LEFT JOIN change c ON c.id = e.change_id CROSS JOIN feed
-        ORDER BY e.number RETURNING type
-    )
-    SELECT array_agg(DISTINCT type) AS types, count(*) AS count FROM sealed
+        FROM outbox t CROSS JOIN LATERAL generate_subscripts(t.resource_ids, 1) AS r (ordinal)
+        WHERE t.sequence = ANY(%(sequences)s)
+    ) e
+    JOIN unnest(%(ids)s::uuid[], %(numbers)s::bigint[]) AS i (id, number) ON i.number = e.number
+    LEFT JOIN change c ON c.id = e.change_id
+    ORDER BY e.number
 """
+_DROP: Final = b"DELETE FROM outbox WHERE sequence = ANY(%s)"
 _WANTING: Final = """
     SELECT id FROM webhook WHERE status = 'active' AND (events && %(types)s OR %(all)s = ANY(events))
 """
@@ -67,6 +64,8 @@ class Batch:
     sequences: Sequence[int]
     count: int
     """Events that these rows stand for."""
+    types: Sequence[str]
+    """Of which types they are."""
     until: int
     """The drain that the batch is of takes no number beyond this."""
 
@@ -90,21 +89,24 @@ class SealingStore:
         row = await fetch_one(self._connection, _LOOK, {"after": after, "until": until, "events_max": events_max})
         if row is None or row["sequences"] is None:
             return None
-        return Batch(sequences=row["sequences"], count=row["count"], until=row["until"])
+        return Batch(sequences=row["sequences"], count=row["count"], types=row["types"], until=row["until"])
 
-    async def move(self, batch: Batch, ids: Sequence[UUID]) -> list[str]:
-        """Give the batch's events their ids and places; return which types they are of."""
+    async def move(self, batch: Batch, ids: Sequence[UUID]) -> None:
+        """Give the batch's events their ids and places."""
+        feed = await fetch_one(self._connection, _ADVANCE, {"count": batch.count})
+        assert feed is not None, "it was inserted or updated"
+        sequences = list(batch.sequences)
         numbers = array_text(range(1, len(ids) + 1))
         parameters = {
-            "sequences": list(batch.sequences),
-            "count": batch.count,
+            "before": feed["position"] - batch.count,
+            "sequences": sequences,
             "ids": list(ids),
             "numbers": numbers,
         }
-        row = await fetch_one(self._connection, _MOVE, parameters)
-        if row is None or row["count"] != batch.count or len(ids) != batch.count:
+        sealed = await self._connection.execute(_SEAL, parameters)
+        if not sealed.rowcount == len(ids) == batch.count:
             raise AssertionError("a batch was not sealed as it was looked at")
-        return row["types"] or []
+        await self._connection.execute(_DROP, (sequences,))
 
     async def wake(self, environment_id: UUID, types: Sequence[str], *, all_events: str) -> None:
         """Have the endpoints looked at that want any of the types, when this transaction commits."""
