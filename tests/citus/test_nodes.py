@@ -11,7 +11,7 @@ from psycopg import sql
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from support.causes import ended, everything_once, feed, table, uploaded
-from support.citus import CitusServer, Node, NodeOutages
+from support.citus import CitusServer, Node, NodeOutages, nodes_of
 from support.outages import Installation, installed, surely
 from support.postgres import DURABLE, cloned
 from support.service import Tenant
@@ -19,10 +19,6 @@ from support.tenant_data import scope_of_tenant
 
 pytestmark = pytest.mark.anyio
 
-HERE = """
-    SELECT DISTINCT nodename, nodeport FROM pg_dist_shard_placement p JOIN pg_dist_shard s USING (shardid)
-    JOIN pg_class c ON c.oid = s.logicalrelid WHERE c.relnamespace = %s::regnamespace
-"""
 ITEM = {"direction": "credit", "currency": "EUR", "amount": "1.00"}
 LINE = {**ITEM, "bookingDate": "2026-03-01", "account": "DE02120300000000202051"}
 
@@ -59,9 +55,8 @@ async def tenant_on(place: Installation, node: Node, slug: str) -> Tenant:
     """Make a tenant whose environments are on a node."""
     tenant = await place.service.tenant(slug)
     scope = await scope_of_tenant(place.service.factory, tenant)
-    with psycopg.connect(place.database.superuser_url, autocommit=True) as connection:
-        here = connection.execute(HERE, (scope.schema_name,)).fetchone()
-        if here != (node.host, node.port):
+    if nodes_of(place.database, scope.schema_name) != [(node.host, node.port)]:
+        with psycopg.connect(place.database.superuser_url, autocommit=True) as connection:
             connection.execute("SELECT citus_schema_move(%s, %s, %s)", (scope.schema_name, node.host, node.port))
     return tenant
 

@@ -13,17 +13,13 @@ from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostg
 from payrec.storage.database import Database
 from payrec.storage.provisioning import Provisioner
 from payrec.storage.temporary import make_temporary
-from support.citus import CitusServer
+from support.citus import CitusServer, nodes_of
 from support.places import Places, new_scope
 from support.postgres import cloned
 
 pytestmark = pytest.mark.anyio
 
 COUNT = "SELECT count(*) AS count FROM change"
-WHERE = """
-    SELECT DISTINCT nodename, nodeport FROM pg_dist_shard_placement p JOIN pg_dist_shard s USING (shardid)
-    JOIN pg_class c ON c.oid = s.logicalrelid WHERE c.relnamespace = %s::regnamespace
-"""
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +42,6 @@ async def places(opened: Database) -> Places:
     for scope in (found.a, found.b):
         await Provisioner(opened, login=LOGIN_ROLE).ensure(scope)
     return found
-
-
-def nodes_of(addresses: EmbeddedDatabase, schema: str) -> list[tuple[str, int]]:
-    with psycopg.connect(addresses.superuser_url, autocommit=True) as connection:
-        return connection.execute(WHERE, (schema,)).fetchall()
 
 
 async def count(database: Database, places: Places) -> int:

@@ -97,7 +97,9 @@ GUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no key of a request is claimed": lambda p: p.setattr(IdempotencyStore, "claim", _nothing),
     "no answer is kept": lambda p: p.setattr(Unit, "save_answer", _nothing),
     "events are sealed backwards": lambda p: p.setattr(
-        sealing, "_MOVE", sealing._MOVE.replace("ORDER BY t.sequence, r.ordinal", "ORDER BY t.sequence DESC, r.ordinal")
+        sealing,
+        "_SEAL",
+        sealing._SEAL.replace(b"ORDER BY t.sequence, r.ordinal", b"ORDER BY t.sequence DESC, r.ordinal"),
     ),
     "several seal at once": lambda p: p.setattr(sealing.SealingStore, "hold", _true),
     "who has lost a job finishes it": lambda p: p.setattr(JobStore, "finish", _true),

@@ -31,6 +31,11 @@ HOW: Final = (
     " (tests/citus/README.md)"
 )
 
+_PLACES: Final = """
+    SELECT DISTINCT nodename, nodeport FROM pg_dist_shard_placement p JOIN pg_dist_shard s USING (shardid)
+    JOIN pg_class c ON c.oid = s.logicalrelid WHERE c.relnamespace = %s::regnamespace
+"""
+
 DROP_SECONDS_MAX: Final = 30.0
 JOIN_SECONDS_MAX: Final = 60.0
 
@@ -151,6 +156,12 @@ class CitusServer:
     def _address(self, role: str, database: str) -> str:
         node = self.nodes[0]
         return f"postgresql://{role}@{node.host}:{node.port}/{database}"
+
+
+def nodes_of(database: EmbeddedDatabase, schema: str) -> list[tuple[str, int]]:
+    """Return host and port of the nodes that have the tables of a schema."""
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        return connection.execute(_PLACES, (schema,)).fetchall()
 
 
 class NodeOutages:
