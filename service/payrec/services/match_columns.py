@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import polars as pl
@@ -12,7 +12,7 @@ import polars as pl
 from payrec.domain.matching.advices import ADVICES_SCHEMA
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, Known
 from payrec.domain.matching.exchange import RATES_SCHEMA
-from payrec.domain.matching.names import NAMES_SCHEMA
+from payrec.domain.matching.names import NAMES_SCHEMA, in_order
 from payrec.storage.binary_copy import encoded
 from payrec.storage.binary_reading import decoded
 from payrec.storage.fx_rates import RATE_COLUMNS
@@ -45,9 +45,9 @@ class Snapshot:
     """The texts of name keys."""
     horizon: int = 0
     """As ``MatchRunStore.horizon`` has it."""
-    known: Known | None = None
+    known: Known = field(default_factory=Known)
     """The names that earlier runs have kept, and what is known of everything else where only a part was read."""
-    kept_names: pl.Series | None = None
+    kept_names: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
     """Keys of all names that were kept, where everything was read."""
     items_open: int | None = None
     """And how many items are open in all."""
@@ -55,11 +55,6 @@ class Snapshot:
     """And the names among them that are not kept yet, as ``CounterpartyNameStore`` keeps them; None without any."""
     advices: pl.DataFrame | None = None
     """What payers have listed of payments that may be among the lines, as ADVICES_SCHEMA."""
-
-    @property
-    def is_part(self) -> bool:
-        """Tell whether only what the lines may reach was read."""
-        return self.known is not None and self.known.similar is not None
 
 
 def expected_frame(rows: CopiedRows) -> pl.DataFrame:
@@ -137,8 +132,7 @@ def whole_snapshot(
     keys = pl.concat([left["name_key"], right["name_key"]]).drop_nulls().unique()
     here = kept.filter(pl.col("key").is_in(keys.implode()))
     found = snapshot_of(left, right, [here.select("key", "text"), *names], horizon)
-    known = Known(names=here.select("key", "normal").sort("normal", "key"))
-    return replace(found, known=known, kept_names=kept["key"])
+    return replace(found, known=Known(names=in_order(here)), kept_names=kept["key"])
 
 
 def ids_at(snapshot: Snapshot, places: pl.Series, end: str) -> pl.Series:

@@ -155,7 +155,7 @@ class MatchCommit:
         snapshot = self._snapshot
         if (
             not self._filtered
-            and not snapshot.is_part
+            and not snapshot.known.is_of_part
             and await self._store.unchanged(
                 horizon=snapshot.horizon, expected=snapshot.expected.height, incoming=snapshot.incoming.height
             )

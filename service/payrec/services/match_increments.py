@@ -16,7 +16,7 @@ import polars as pl
 
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, Known
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
+from payrec.domain.matching.names import NAMES_SCHEMA, in_order, normalised, resolved
 from payrec.domain.matching.reach import PRICED_COLUMNS, TooFarError, Wanted, reached
 from payrec.domain.matching.rules import MatchingRules
 from payrec.domain.rate_book import FX_DAYS_MAX
@@ -72,7 +72,7 @@ class Names:
     @property
     def normal(self) -> pl.DataFrame:
         """Return them as ``payrec.domain.matching.names.normalised`` does."""
-        return self.all.select("key", "normal").sort("normal", "key")
+        return in_order(self.all)
 
 
 class MatchIncrements:
@@ -120,7 +120,7 @@ class MatchIncrements:
 
     async def keep_names(self, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> None:
         """Keep the names that a run has made, so that the next one finds them."""
-        new = snapshot.new_names if snapshot.is_part else _not_kept(snapshot, proposals)
+        new = snapshot.new_names if snapshot.known.is_of_part else _not_kept(snapshot, proposals)
         if new is None:
             return
         data = await asyncio.to_thread(lambda: new.select(NAME_COLUMNS).write_csv(include_header=False).encode())
@@ -159,7 +159,7 @@ class _Increment:
             )
         here = names.all.filter(pl.col("key").is_in(keys.implode()))
         known = Known(
-            names=here.select("key", "normal").sort("normal", "key"),
+            names=in_order(here),
             similar=similar,
             own_accounts=pl.Series("key", own, dtype=pl.Int64),
         )
@@ -233,9 +233,8 @@ def _names_of(of_items: bytes, of_lines: pl.DataFrame) -> Names:
 def _not_kept(snapshot: Snapshot, proposals: Proposals) -> pl.DataFrame | None:
     """Return the names of open items that were not kept when everything was read; None where just these were."""
     keys = snapshot.expected["name_key"].drop_nulls().unique()
-    kept = snapshot.kept_names if snapshot.kept_names is not None else keys.clear()
-    missing = keys.filter(~keys.is_in(kept.implode()))
-    if missing.is_empty() and kept.len() == keys.len():
+    missing = keys.filter(~keys.is_in(snapshot.kept_names.implode()))
+    if missing.is_empty() and snapshot.kept_names.len() == keys.len():
         return None
     names = snapshot.names.unique("key").join(proposals.names, on="key")
     return names.filter(pl.col("key").is_in(missing.implode()))

@@ -233,7 +233,9 @@ class MatchingService:
         own = await own_partitions(self._work, scope, draft)
         progress.reach(progress.done + 1)
         # What few lines have is found by indexes, whatever it is.
-        async with self._work.tenant(caller, scope, resumed=True, planned_once=few and snapshot.is_part) as unit:
+        async with self._work.tenant(
+            caller, scope, resumed=True, planned_once=few and snapshot.known.is_of_part
+        ) as unit:
             commit = MatchCommit(unit, proposals, snapshot, own=own, filtered=filtered)
             written = await self._write(unit, job, proposals, draft, commit, given)
             linked = await self._returns.link_seen(unit, returned.waiting)

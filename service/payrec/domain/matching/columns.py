@@ -18,7 +18,7 @@ import polars as pl
 
 from payrec.constants import MATCHING_ROWS_MAX
 from payrec.domain.matching.apart import REACHED_ITEMS_FEW, leaves_out, shared
-from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
+from payrec.domain.matching.names import NAMES_SCHEMA, in_order, normalised, resolved
 
 EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     {
@@ -122,17 +122,26 @@ class ColumnsError(ValueError):
         self.detail = detail
 
 
+def _no_names() -> pl.DataFrame:
+    return normalised(pl.DataFrame(schema=dict(NAMES_SCHEMA)))
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known beforehand of all that is open."""
 
-    names: pl.DataFrame
+    names: pl.DataFrame = field(default_factory=_no_names)
     """What name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
     similar: pl.DataFrame | None = None
     """Of what a run reads only the items that its lines may reach: which names the lines' names mean, among those of
     all open items, as ``payrec.domain.matching.names.resolved`` has it."""
     own_accounts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
     """And those of the accounts that its lines name for which an item is expected."""
+
+    @property
+    def is_of_part(self) -> bool:
+        """Tell whether only what the lines may reach is there."""
+        return self.similar is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ class Sides:
 
     expected: pl.DataFrame
     incoming: pl.DataFrame
-    names: pl.DataFrame = field(default_factory=lambda: normalised(pl.DataFrame(schema=dict(NAMES_SCHEMA))))
+    names: pl.DataFrame = field(default_factory=_no_names)
     """What the name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
     own_accounts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
     """Keys of the accounts on which there is a line, or for which an item is expected, each once."""
@@ -292,14 +301,11 @@ def _beside_equal(same: pl.Series) -> pl.Series:
 
 
 def _named(
-    expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame, aliases: Mapping[int, int], known: Known | None
+    expected: pl.Series, incoming: pl.Series, texts: pl.DataFrame, aliases: Mapping[int, int], known: Known
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return what ``normalised`` and ``resolved`` return."""
-    if known is None:
-        names = normalised(texts)
-    else:
-        others = normalised(texts.join(known.names, on="key", how="anti"))
-        names = pl.concat([known.names, others]).sort("normal", "key")
+    others = normalised(texts.join(known.names, on="key", how="anti"))
+    names = in_order(pl.concat([known.names, others]))
     return names, resolved(expected, incoming, names, aliases)
 
 
@@ -327,20 +333,18 @@ def prepare(
     expected = checked(expected, EXPECTED_SCHEMA)
     incoming = checked(incoming, INCOMING_SCHEMA)
     texts = checked(names if names is not None else pl.DataFrame(schema=dict(NAMES_SCHEMA)), NAMES_SCHEMA)
-    own = pl.concat([frame["own_account_key"] for frame in (expected, incoming)])
-    is_part = known is not None and known.similar is not None
-    if known is not None:
-        own = pl.concat([own, known.own_accounts])
+    known = known or Known()
+    own = pl.concat([expected["own_account_key"], incoming["own_account_key"], known.own_accounts])
     keys = expected["name_key"], incoming["name_key"]
     with ThreadPoolExecutor(max_workers=1) as aside:
         naming: Future[tuple[pl.DataFrame, pl.DataFrame]] = Future()
-        if known is not None and known.similar is not None:
+        if known.similar is not None:
             naming.set_result((known.names, known.similar))
         else:
             # Names are mostly work for Python, and sorting for polars: either leaves the other a processor.
             naming = aside.submit(_named, *keys, texts, aliases or {}, known)
         # Of what few lines reach, next to nothing is apart.
-        few = is_part and expected.height <= REACHED_ITEMS_FEW
+        few = known.is_of_part and expected.height <= REACHED_ITEMS_FEW
         leaves = not few and leaves_out(expected, incoming)
         near = shared(expected, incoming, naming.result()[1], listed) if leaves else expected
         parts = _parts(near, incoming)

@@ -290,7 +290,7 @@ def propose(
         It was given a part of what is open, and only everything together tells what has to be left out.
 
     """
-    with of_part(is_part=known is not None and known.similar is not None):
+    with of_part(is_part=known is not None and known.is_of_part):
         return _proposed(expected, incoming, rules, rejected, names, rates, advices, known, observe)
 
 

@@ -82,10 +82,13 @@ def normalised(texts: pl.DataFrame) -> pl.DataFrame:
     In alphabetical order, each key once.
     """
     found = texts.unique("key")
-    return found.select(
-        "key",
-        normal=pl.Series([normalise_name(text)[:_LETTERS_MAX].rstrip() for text in found["text"]], dtype=pl.String),
-    ).sort("normal", "key")
+    words = [normalise_name(text)[:_LETTERS_MAX].rstrip() for text in found["text"]]
+    return in_order(found.with_columns(normal=pl.Series(words, dtype=pl.String)))
+
+
+def in_order(names: pl.DataFrame) -> pl.DataFrame:
+    """Return ``key`` and ``normal`` of names as ``normalised`` does."""
+    return names.select("key", "normal").sort("normal", "key")
 
 
 def _words(names: pl.DataFrame) -> pl.DataFrame:
