@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http
 import importlib.util
 import os
+import secrets
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +22,7 @@ from support.providers import EmbeddedProvider, Person, person
 from support.service import Service, Tenant, make_config, running
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Page
+    from playwright.async_api import Browser, BrowserContext, Page, Route
 
 __all__ = ["anonymous", "axe", "browser", "console_world", "page", "shot"]
 
@@ -130,6 +132,18 @@ async def opened(
     finally:
         await context.close()
     assert [line for line in wrong if not (line.startswith(_EXPECTED) or any(word in line for word in expected))] == []
+
+
+async def held(page: Page, pattern: str, handle: Callable[[Route], Awaitable[None]]) -> None:
+    """Have ``handle`` answer what a page that is open already asks for, and return when the page does as it is told.
+
+    Chromium says that requests are held before the page has heard of it: what is asked for in between passes by.
+    """
+    probe = f"/console/held-{secrets.token_hex(8)}"
+    await page.route(f"**{probe}", lambda route: route.fulfill(status=204))
+    await page.route(pattern, handle)
+    while await page.evaluate("async (probe) => (await fetch(probe)).status", probe) != http.HTTPStatus.NO_CONTENT:
+        pass
 
 
 async def sign_in(context: BrowserContext, world: ConsoleWorld, somebody: Person | Tenant | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.browser import ConsoleWorld, sign_in
+from support.browser import ConsoleWorld, held, sign_in
 from support.statements import camt, message
 from support.tenant_data import scope_of_tenant
 
@@ -265,12 +265,12 @@ async def never_answered(_route: Route) -> None:
 
 async def test_sending_ends_when_it_is_stopped_and_when_the_connection_is_lost(page: Page) -> None:
     await page.goto(PAGE)
-    await page.route("**/upload/preview", never_answered)
+    await held(page, "**/upload/preview", never_answered)
     await previewed(page, file("slow.csv", AMBIGUOUS))
     await page.get_by_role("button", name="Stop").click()
     await page.get_by_text("Stopped. Nothing was stored.").wait_for()
     await page.unroute("**/upload/preview")
-    await page.route("**/upload/preview", lambda route: route.abort())
+    await held(page, "**/upload/preview", lambda route: route.abort())
     await page.get_by_role("button", name="Preview", exact=True).click()
     await page.get_by_text("The connection was lost. Trying again is safe").wait_for()
     assert await page.get_by_role("button", name="Preview", exact=True).is_enabled()
@@ -289,7 +289,7 @@ async def test_an_upload_that_was_lost_is_tried_again_with_the_same_key(page: Pa
     await page.goto(PAGE)
     await previewed(page, file("twice.xml", message(camt(0, 100, 41, account="NL91ABNA0417164300"))))
     await page.get_by_role("heading", name="What is in the file").wait_for()
-    await page.route("**/incoming-transactions/upload", lost)
+    await held(page, "**/incoming-transactions/upload", lost)
     await page.get_by_role("button", name="Upload it").click()
     await page.get_by_text("The connection was lost. Trying again is safe").wait_for()
     await page.get_by_role("button", name="Upload it").click()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.browser import ConsoleWorld, sign_in
+from support.browser import ConsoleWorld, held, sign_in
 from support.console_writes import WRITES, Steps, amounts, losing_the_first
 from support.review_queue import Queue, module_queue, opens, queue, says
 from support.statements import camt, message
@@ -38,7 +38,7 @@ async def test_what_gets_no_answer_is_sent_again_and_done_once(page: Page, queue
         else:
             await route.continue_()
 
-    await page.route(await anext(steps), lose)
+    await held(page, await anext(steps), lose)
     await anext(steps)
     await ended(steps)
     assert len(keys) == 2
@@ -90,7 +90,7 @@ async def test_who_tries_again_what_was_done_already_is_told_that_it_is_done(
     steps = WRITES[name](page, queue)
     keys: list[str] = []
     refused, button = AGAIN[name]
-    await page.route(await anext(steps), losing_the_first(keys))
+    await held(page, await anext(steps), losing_the_first(keys))
     await anext(steps)
     await page.locator(refused).filter(visible=True).wait_for()
     await page.locator(button).click()
@@ -104,7 +104,7 @@ async def test_what_was_taken_back_is_forgotten_though_that_got_no_answer_at_fir
     await opens(page)
     await page.keyboard.press("a")
     await says(page, "Accepted.")
-    await page.route("**/rest/matching/rejections/*", lambda route: route.fulfill(status=500, json={"title": "Broken"}))
+    await held(page, "**/rest/matching/rejections/*", lambda route: route.fulfill(status=500, json={"title": "Broken"}))
     await page.keyboard.press("u")
     await says(page, "That did not work")
     assert await queue.status(match) == "reversed"

@@ -13,7 +13,7 @@ import pytest
 
 from payrec.services.review import PAGE_MATCHES
 from payrec.storage.rows import fetch_all
-from support.browser import ACTION_MS, ConsoleWorld, opened, sign_in
+from support.browser import ACTION_MS, ConsoleWorld, held, opened, sign_in
 from support.review_queue import REVIEW, Queue, module_queue, opens, queue, says, shown, shows
 from support.tenant_data import scope_of_tenant
 
@@ -212,6 +212,7 @@ async def test_where_one_was_is_remembered(page: Page, queue: Queue) -> None:
     await shows(page, second)
     await page.get_by_label("Currency").select_option("EUR")
     await page.get_by_role("button", name="Filter", exact=True).click()
+    await shows(page, first)
     await page.get_by_role("button", name="Next").click()
     await shows(page, second)
     await page.goto("/console/production/overview")
@@ -318,7 +319,7 @@ async def test_who_goes_on_stops_looking_for_what_else_would_fit(page: Page, que
     await eventually(lambda: len(asked) == 2)
     assert second in asked[1].url
     # Where the decision is refused, the match stays, and so does the wish to know.
-    await page.route("**/rest/matches/*/accept", lambda route: route.fulfill(status=422, json={"title": "not now"}))
+    await held(page, "**/rest/matches/*/accept", lambda route: route.fulfill(status=422, json={"title": "not now"}))
     await page.keyboard.press("a")
     await says(page, "not now")
     await eventually(lambda: len(asked) == 3)

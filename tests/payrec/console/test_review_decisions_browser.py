@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.browser import ConsoleWorld, opened, sign_in
+from support.browser import ConsoleWorld, held, opened, sign_in
 from support.review_queue import Queue, module_queue, opens, queue, says, shows
 from support.transactions import expect, receive
 
@@ -66,7 +66,7 @@ async def test_a_decision_whose_answer_is_lost_is_made_once(page: Page, queue: Q
 
     await opens(page)
     await shows(page, first)
-    await page.route("**/rest/matches/*/accept", lose)
+    await held(page, "**/rest/matches/*/accept", lose)
     await page.keyboard.press("a")
     await says(page, "The connection is lost")
     await shows(page, second)

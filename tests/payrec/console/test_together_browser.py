@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.browser import ConsoleWorld, opened, sign_in
+from support.browser import ConsoleWorld, held, opened, sign_in
 from support.console_writes import amounts, losing_the_first, told
 from support.review_queue import Queue, module_queue, opens, queue, says, shows
 from support.transactions import receive
@@ -106,7 +106,7 @@ async def test_what_gets_no_answer_stays_selected_and_is_decided_once_by_trying_
     keys: list[str] = []
     await opens(page)
     await page.check("#select-all")
-    await page.route(f"**/rest/matches/{second}/accept", losing_the_first(keys))
+    await held(page, f"**/rest/matches/{second}/accept", losing_the_first(keys))
     await page.get_by_role("button", name="Accept selected").click()
     await page.locator("#reason-go").click()
     await says(page, "1 decided. 2 may be undecided and are still selected; trying again is safe. It broke down")
@@ -125,7 +125,7 @@ async def test_what_was_done_without_an_answer_is_ones_own_also_with_another_rea
     [match] = await queue.propose(*amounts(1))
     await opens(page)
     await page.check("#select-all")
-    await page.route("**/rest/matches/*/reject", losing_the_first([]))
+    await held(page, "**/rest/matches/*/reject", losing_the_first([]))
     for reason in ("not ours", "not ours either"):
         await page.get_by_role("button", name="Reject selected").click()
         await page.locator("#reason-dialog [name=reason]").fill(reason)
@@ -210,7 +210,7 @@ async def test_of_several_lines_what_others_did_and_what_failed_is_told_and_tryi
         await other.fill("#aside-reason", "a refund of the bank")
         await other.click("#aside-send")
         await other.locator("#outcome", has_text="Set aside.").wait_for()
-    await page.route(f"**/rest/incoming-transactions/{lost}/ignore", losing_the_first(keys))
+    await held(page, f"**/rest/incoming-transactions/{lost}/ignore", losing_the_first(keys))
     await page.click("#aside-chosen")
     await page.fill("#aside-reason", "below a limit")
     await page.click("#aside-send")
