@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http
 import importlib.util
 import os
-import secrets
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -39,6 +37,9 @@ Scheme = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 ACTION_MS = 15_000
 """How long a page may take for anything that a test waits for."""
+
+PROBE = "/console/held"
+"""Where nothing is, so that who asks for it is answered only by a test that holds requests."""
 
 _EXPECTED = ("Failed to load resource",)
 """What the browser itself writes of an answer that is no success; whether it is one is for the test to say."""
@@ -139,11 +140,9 @@ async def held(page: Page, pattern: str, handle: Callable[[Route], Awaitable[Non
 
     Chromium says that requests are held before the page has heard of it: what is asked for in between passes by.
     """
-    probe = f"/console/held-{secrets.token_hex(8)}"
-    await page.route(f"**{probe}", lambda route: route.fulfill(status=204))
+    await page.route(f"**{PROBE}", lambda route: route.fulfill(status=204))
     await page.route(pattern, handle)
-    while await page.evaluate("async (probe) => (await fetch(probe)).status", probe) != http.HTTPStatus.NO_CONTENT:
-        pass
+    await page.wait_for_function("async (probe) => (await fetch(probe)).status === 204", arg=PROBE)
 
 
 async def sign_in(context: BrowserContext, world: ConsoleWorld, somebody: Person | Tenant | None = None) -> None:
