@@ -142,7 +142,12 @@ async def held(page: Page, pattern: str, handle: Callable[[Route], Awaitable[Non
     """
     await page.route(f"**{PROBE}", lambda route: route.fulfill(status=204))
     await page.route(pattern, handle)
-    await page.wait_for_function("async (probe) => (await fetch(probe)).status === 204", arg=PROBE)
+    heard = """async (probe) => {
+        for (let asked = 0; asked < 200; asked += 1) if ((await fetch(probe)).status === 204) return true;
+        return false;
+    }"""
+    # `wait_for_function` would not wait for a promise: it is true at once.
+    assert await page.evaluate(heard, PROBE)
 
 
 async def sign_in(context: BrowserContext, world: ConsoleWorld, somebody: Person | Tenant | None = None) -> None:
