@@ -27,14 +27,14 @@ from joserfc.jwk import OctKey
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from payrec.bench.figures import write_taken
+from payrec.config import Config
 from payrec.logs import configure_logging
 from payrec.services.authentication import Credentials
 from payrec.storage.authentication import AuthenticationStore
 from payrec.storage.database import Database
 from support.idp import claims, sign
-from support.ports import free_port
 from support.postgres import cloned, server
-from support.service import ENCRYPTION_KEY, PEPPER, Service, Tenant, make_config, running
+from support.service import Service, Tenant, make_config, running
 from support.wire import add_key
 
 ROUNDS = 7
@@ -112,16 +112,16 @@ async def one_by_one(
     return without, whole
 
 
-async def share(arguments: argparse.Namespace, settings: dict[str, Any], request: bytes, of: float) -> None:
+async def share(arguments: argparse.Namespace, config: Config, request: bytes, of: float) -> None:
     """Print the CPU of a whole GET with an API key, and how much of it authentication is."""
-    process = multiprocessing.get_context("spawn").Process(target=serve_real, args=(settings,), daemon=True)
+    process = multiprocessing.get_context("spawn").Process(target=serve_real, args=(config,), daemon=True)
     process.start()
     try:
-        await wait_for(settings["port"])
-        await load(settings["port"], request, clients=8, seconds=1)
+        await wait_for(config.port)
+        await load(config.port, request, clients=8, seconds=1)
         watched = psutil.Process(process.pid)
         before = watched.cpu_times()
-        rate = await load(settings["port"], request, clients=8, seconds=arguments.seconds)
+        rate = await load(config.port, request, clients=8, seconds=arguments.seconds)
         after = watched.cpu_times()
         spent = after.user + after.system - before.user - before.system
         one = spent / (rate * arguments.seconds) * 1e6
@@ -143,10 +143,8 @@ async def main(arguments: argparse.Namespace) -> None:
             without, whole = await one_by_one(arguments, service, acme)
             write_taken(arguments.json, {kind.lower().replace(" ", "_"): cpu for kind, cpu in without.items()})
             key = await add_key(acme)
-        secrets = {"api_key_pepper": PEPPER, "encryption_key": ENCRYPTION_KEY, "jwt_secret": JWT_SECRET}
-        settings = {**config.model_dump(), **secrets, "port": free_port()}
         headers = {"X-Api-Key": key["apiKey"], "X-Tenant-Id": acme.id, "X-Environment": "production"}
-        await share(arguments, settings, raw("GET", "/expected-transactions?limit=50", headers), whole["API key"])
+        await share(arguments, config, raw("GET", "/expected-transactions?limit=50", headers), whole["API key"])
 
 
 if __name__ == "__main__":

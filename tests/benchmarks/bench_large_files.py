@@ -33,7 +33,6 @@ from bench_api import BODY, raw, serve_real, wait_for
 
 from payrec.config import Config
 from support.camt import ACCOUNT, HEAD, TAIL, details, ntry
-from support.ports import free_port
 from support.postgres import cloned, server
 from support.service import make_config, running
 from support.worker_process import worker_process
@@ -97,11 +96,10 @@ def kib(pid: int, name: str) -> int:
 class Bench:
     """A server in its process, and a key to it."""
 
-    def __init__(self, config: Config, port: int, headers: dict[str, str]) -> None:
+    def __init__(self, config: Config, headers: dict[str, str]) -> None:
         self.config = config
-        self.port = port
         self.headers = headers
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http://127.0.0.1:{config.port}"
 
     async def upload(self, pieces: Iterator[bytes]) -> dict[str, object]:
         """Send a file and return its import when it has ended."""
@@ -166,7 +164,7 @@ class Bench:
         self, requests: dict[str, bytes], until: asyncio.Task[dict[str, object]] | None
     ) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {name: [] for name in requests}
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.config.port)
         while not until.done() if until is not None else len(found["GET one"]) < SAMPLES_MIN:
             for name, request in requests.items():
                 began = time.perf_counter()
@@ -194,18 +192,11 @@ async def bench() -> AsyncIterator[Bench]:
             acme = await service.tenant("acme", environments=["production"])
             made = await acme.post("/auth/api-keys", {"name": "bench", "read": True, "write": True})
             headers = {"X-Api-Key": made.json()["apiKey"], "X-Tenant-Id": acme.id, "X-Environment": "production"}
-        port = free_port()
-        settings = {
-            **config.model_dump(exclude={"port", "api_key_pepper", "encryption_key"}),
-            "port": port,
-            "api_key_pepper": config.api_key_pepper.get_secret_value(),
-            "encryption_key": config.encryption_key.get_secret_value(),
-        }
-        process = multiprocessing.get_context("spawn").Process(target=serve_real, args=(settings,), daemon=True)
+        process = multiprocessing.get_context("spawn").Process(target=serve_real, args=(config,), daemon=True)
         process.start()
         try:
-            await wait_for(port)
-            yield Bench(config, port, headers)
+            await wait_for(config.port)
+            yield Bench(config, headers)
         finally:
             process.terminate()
             process.join()

@@ -14,7 +14,6 @@ import multiprocessing
 import statistics
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -24,17 +23,15 @@ from payrec.bench.figures import write_taken
 from payrec.config import RATE_LIMIT_MAX, Config
 from support.ports import free_port
 from support.postgres import cloned, server
-from support.service import ENCRYPTION_KEY, PEPPER, RATE_LIMITS, make_config, running
+from support.service import RATE_LIMITS, make_config, running
 from support.wire import add_key
 
 PATH = "/expected-transactions?limit=1"
 
 
-def settings_of(config: Config, limit: int) -> dict[str, Any]:
-    """Return the settings of one server, as they can go to another process."""
-    secrets = {"api_key_pepper": PEPPER, "encryption_key": ENCRYPTION_KEY}
-    plain = config.model_dump(exclude={"port", *secrets})
-    return {**plain, **secrets, "port": free_port(), **dict.fromkeys(RATE_LIMITS, limit)}
+def limited_to(config: Config, limit: int) -> Config:
+    """Return the settings of one server of its own."""
+    return config.model_copy(update={"port": free_port(), **dict.fromkeys(RATE_LIMITS, limit)})
 
 
 async def main(arguments: argparse.Namespace) -> None:
@@ -47,13 +44,13 @@ async def main(arguments: argparse.Namespace) -> None:
             assert made.status_code == 201, made.text
             key = await add_key(acme)
         headers = {"X-Api-Key": key["apiKey"], "X-Tenant-Id": acme.id, "X-Environment": "production"}
-        limited, unlimited = settings_of(config, RATE_LIMIT_MAX), settings_of(config, 0)
+        limited, unlimited = limited_to(config, RATE_LIMIT_MAX), limited_to(config, 0)
         context = multiprocessing.get_context("spawn")
-        processes = [context.Process(target=serve_real, args=(s,), daemon=True) for s in (limited, unlimited)]
+        processes = [context.Process(target=serve_real, args=(c,), daemon=True) for c in (limited, unlimited)]
         for process in processes:
             process.start()
         try:
-            await compare(arguments, limited["port"], unlimited["port"], raw("GET", PATH, headers))
+            await compare(arguments, limited.port, unlimited.port, raw("GET", PATH, headers))
         finally:
             for process in processes:
                 process.terminate()
