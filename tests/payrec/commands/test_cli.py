@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from payrec.cli import main
+from payrec.commands import worker
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.storage import database as storage
 from support.commands import environment
@@ -22,6 +24,13 @@ def test_a_command_without_settings_names_the_first_one_that_is_missing(
 ) -> None:
     assert main([command]) == 2
     assert capsys.readouterr().err == "payrec: DATABASE_URL is not set\n"
+
+
+def test_garbage_is_collected_while_a_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    collected = []
+    monkeypatch.setattr(worker, "run", lambda _: collected.append(gc.isenabled()) or 0)
+    assert main(["worker"]) == 0
+    assert collected == [True]
 
 
 @pytest.mark.parametrize(
