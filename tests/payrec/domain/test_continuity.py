@@ -157,6 +157,26 @@ def test_a_gap_says_what_a_person_looks_for() -> None:
     assert judgement(1, ends(1, 0, 10_000, 0)).detail == ""
 
 
+def test_a_gap_between_numbers_alone_says_which() -> None:
+    numbered = [ends(1, 0, 5, 0, sequence=9), ends(2, 5, 8, 0, sequence=11)]
+    found = judgement(3, *numbered, ends(3, None, 7, 1, sequence=13))
+    assert (found.continuity, found.expected_minor, found.difference_minor) == ("gap", 8, None)
+    assert found.detail == (
+        "the statement of 2026-01-06 opens with an unknown balance, that of 2026-01-05 before it closed with 0.08 EUR "
+        "(numbers 11 and 13); a statement is missing between the two"
+    )
+    assert judgement(3, *numbered, ends(3, None, 7, 1, sequence=13, opened_on=date(2026, 1, 4))).continuity == "overlap"
+    yen = judgement(2, ends(1, 0, 100, 0, currency="JPY"), ends(2, 150, 0, 1, currency="JPY")).detail
+    assert "opens with 150 JPY, that of 2026-01-05 before it closed with 100 JPY, a difference of 50 JPY;" in yen
+
+
+def test_a_day_ended_with_what_nothing_of_it_goes_on_from() -> None:
+    day = [ends(1, 8, 3, 0), ends(2, 3, 6, 0)]
+    assert verdicts(*day, ends(3, 6, 7, 1))[3] == "ok"
+    assert verdicts(*day, ends(3, 3, 7, 1))[3] == "gap"
+    assert judgement(3, *day, ends(3, 10, 7, 1)).expected_minor == 6
+
+
 def test_a_day_that_ends_as_it_began_is_followed_by_what_opens_with_it() -> None:
     assert verdicts(ends(1, 5, 7, 0), ends(2, 7, 2, 1), ends(3, 2, 7, 1), ends(4, 7, 9, 2)) == {
         1: "first", 2: "ok", 3: "ok", 4: "ok"
@@ -171,6 +191,8 @@ def test_a_day_of_many_turns_is_one_trail() -> None:
     assert set(verdicts(ends(1, 9, 0, 0), ends(2, 0, 7, 1), ends(3, 0, 5, 1), ends(4, 5, 0, 1)).values()) == {
         "first", "ok"
     }  # fmt: skip
+    # Where nothing was before, it begins with what more statements open with than close with.
+    assert verdicts(ends(1, 1, 2, 0), ends(2, 2, 1, 0), ends(3, 2, 3, 0)) == {2: "first", 1: "ok", 3: "ok"}
 
 
 def test_days_without_a_movement_follow_each_other() -> None:
@@ -197,10 +219,17 @@ def test_a_month_overlaps_its_days() -> None:
     assert set(verdicts(*days).values()) == {"first", "ok"}
 
 
+@pytest.mark.parametrize(("begins", "expected"), [(1, "overlap"), (2, "gap")])
+def test_periods_say_whether_one_begins_within_the_other(begins: int, expected: str) -> None:
+    month = ends(1, 0, 5, 0, to_on=DAY + timedelta(days=2))
+    assert verdicts(month, ends(2, 6, 7, 3, from_on=DAY + timedelta(days=begins)))[2] == expected
+
+
 @pytest.mark.parametrize(
     ("later", "expected"),
     [
         ({"sequence": 12}, "ok"),
+        ({"sequence": 12, "page": 1}, "ok"),
         ({"sequence": 13}, "gap"),
         ({"sequence": 11, "page": 2}, "ok"),
         ({"sequence": 11, "page": 3}, "gap"),
@@ -228,6 +257,15 @@ def test_pages_may_carry_their_balances_on_the_first_and_the_last_alone() -> Non
     assert verdicts(ends(0, 9, 0, 0), *pages, ends(4, 8, 1, 2)) == {0: "first", 1: "ok", 2: "ok", 3: "ok", 4: "ok"}
 
 
+def test_a_page_belongs_to_the_number_of_its_statement_or_to_its_id_where_it_has_none() -> None:
+    first = {"page": 1, "is_last_page": False}
+    assert verdicts(ends(1, 0, None, 0, **first, statement_id="S"), ends(2, None, 5, 0, page=2, statement_id="T")) == {
+        1: "first", 2: "not_available"
+    }  # fmt: skip
+    numbered = ends(1, 0, None, 0, **first, sequence=11, statement_id="11/1")
+    assert verdicts(numbered, ends(2, None, 5, 0, page=2, sequence=11, statement_id="11/2")) == {1: "first", 2: "ok"}
+
+
 @pytest.mark.parametrize(
     ("day", "opening", "expected"),
     [(3, None, "not_available"), (3, 6, "gap"), (361, None, "ok"), (361, 5, "ok"), (361, 6, "gap")],
@@ -235,6 +273,11 @@ def test_pages_may_carry_their_balances_on_the_first_and_the_last_alone() -> Non
 def test_numbers_begin_anew_with_the_year(day: int, opening: int | None, expected: str) -> None:
     found = verdicts(ends(1, 0, 5, 0, sequence=250), ends(2, opening, 7, day, sequence=1))
     assert found[2] == expected
+
+
+def test_a_new_year_of_numbers_needs_one_of_the_year_before() -> None:
+    assert verdicts(ends(1, 0, 5, 0), ends(2, None, 7, 361, sequence=1))[2] == "not_available"
+    assert verdicts(ends(1, 0, None, 0, sequence=250), ends(2, 6, 7, 361, sequence=1))[2] == "ok"
 
 
 def test_what_says_nothing_is_not_judged_and_in_nobody_s_way() -> None:
