@@ -76,12 +76,21 @@ class Line:
         return "matched" if self.matched == self.minor else "partially_matched" if self.matched else "unmatched"
 
 
+KINDS = {
+    *("booked", "booked again", "booked, decided", "matched, partially_matched", "matched, matched", "reversed"),
+    *("ignore", "classify", "restore", "refused"),
+}
+"""What has to happen for walks to say anything."""
+
+
 class Machine(RuleBasedStateMachine):
     """A few lines of an environment, and all that may happen to them."""
 
     runner: asyncio.Runner
     world: World
     url: str
+    met: Counter[str]
+    """What has happened in all walks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,6 +132,7 @@ class Machine(RuleBasedStateMachine):
             [{**LINE, "amount": f"{minor / 100:.2f}", "externalId": line.name, "remittance": line.text}],
             *(200, 201),
         )
+        self.met["booked again" if line.booked else "booked, decided" if line.decided else "booked"] += 1
         line.booked, line.minor = True, minor
 
     @precondition(lambda self: self.lines)
@@ -139,11 +149,12 @@ class Machine(RuleBasedStateMachine):
             line.decided = {"ignore": "ignored", "classify": "classified", "restore": None}[verb]
             line.single = line.single or flagged
             line.told[TOLD[verb]] += 1
+        self.met[verb if allowed else "refused"] += 1
 
     @precondition(lambda self: self.lines)
-    @rule(data=st.data(), minor=st.sampled_from([40, 60, 100, 130]))
-    def match(self, data: st.DataObject, minor: int) -> None:
-        """A person says what it pays."""
+    @rule(data=st.data(), minor=st.sampled_from([40, 60, 100, 130]), wrong=st.booleans())
+    def match(self, data: st.DataObject, minor: int, *, wrong: bool) -> None:
+        """A person says what it pays, and may see at once that it does not."""
         line = data.draw(st.sampled_from(self.lines))
         expected = {"direction": "credit", "currency": "EUR", "amountMinor": minor}
         item = self.post("/expected-transactions", expected, 201)["id"]
@@ -152,15 +163,22 @@ class Machine(RuleBasedStateMachine):
         made = self.post("/matches", {"legs": [leg], "reason": "by hand"}, *((200, 201) if allowed else (409, 422)))
         if allowed:
             line.matches.append((made["id"], minor))
+            self.met[f"matched, {line.status}"] += 1
+        if allowed and wrong:
+            self.undo(line, line.matches[-1])
 
     @precondition(lambda self: any(line.matches for line in self.lines))
     @rule(data=st.data())
     def release(self, data: st.DataObject) -> None:
         """A match was wrong."""
         line = data.draw(st.sampled_from([line for line in self.lines if line.matches]))
-        match = data.draw(st.sampled_from(line.matches))
+        self.undo(line, data.draw(st.sampled_from(line.matches)))
+
+    def undo(self, line: Line, match: tuple[str, int]) -> None:
+        """Reverse a match."""
         self.post(f"/matches/{match[0]}/reverse", {"reason": "wrong"}, 200)
         line.matches.remove(match)
+        self.met["reversed"] += 1
 
     @invariant()
     def adds_up(self) -> None:
@@ -189,7 +207,11 @@ def machine(postgres: EmbeddedPostgres) -> Iterator[type[Machine]]:
             acme, globex = (runner.run(service.tenant(slug)) for slug in ("acme", "globex"))
             watched = matching_world(service, acme, globex)
             world = runner.run(watched.__aenter__())
-            yield type("BoundMachine", (Machine,), {"runner": runner, "world": world, "url": addresses.superuser_url})
+            yield type(
+                "BoundMachine",
+                (Machine,),
+                {"runner": runner, "world": world, "url": addresses.superuser_url, "met": Counter()},
+            )
             runner.run(watched.__aexit__(None, None, None))
         finally:
             runner.run(starting.__aexit__(None, None, None))
@@ -212,6 +234,7 @@ def walk(bound: type[Machine], *, examples: int, steps: int = 14, **more: Any) -
 def test_whatever_happens_to_lines_it_adds_up(postgres: EmbeddedPostgres) -> None:
     with machine(postgres) as bound:
         walk(bound, examples=15)
+    assert bound.met.keys() >= KINDS
 
 
 def test_a_rule_that_is_broken_is_noticed(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> None:

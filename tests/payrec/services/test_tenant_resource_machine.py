@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -47,17 +47,27 @@ class Model:
     keys: dict[UUID, tuple[MintedKey, str]] = field(default_factory=dict)
 
 
+KINDS = {
+    *("taken", "back", "rotated", "orphaned", "squatted", "buried", "dropped by hand", "restored"),
+    *("dropped one", "all dropped", "nothing dropped", "crashed at rename", "crashed at add"),
+}
+"""What has to happen for walks to say anything."""
+
+
 class Machine(RuleBasedStateMachine):
     """Two slugs, resources in two namespaces, somebody who drops schemas by hand, and one foreign schema."""
 
     runner: asyncio.Runner
     world: ResourceWorld
     prefix = 0
+    met: Counter[str]
+    """What has happened in all walks."""
 
     def __init__(self) -> None:
         super().__init__()
         type(self).prefix += 1
         self.tenants: dict[str, Model] = {}
+        self.dropped = False
 
     def slug(self, stem: str) -> str:
         """Return the slug of this example."""
@@ -76,6 +86,7 @@ class Machine(RuleBasedStateMachine):
         if model is not None and (model.owner is not None or model.place != (place, slug)):
             with pytest.raises(SlugTakenError):
                 self.do(attempt)
+            self.met["taken"] += 1
             return
         state = self.do(attempt)
         if model is None:
@@ -83,6 +94,7 @@ class Machine(RuleBasedStateMachine):
         else:
             assert state.tenant_id == model.tenant_id
             model.owner = owner
+            self.met["back"] += 1
         assert (state.status == "suspended") == suspended
         self.do(self.world.registry.apply(state.tenant_id, WantedTenant()))
         # A pass of an operator goes on; what is dropped or left behind afterwards has something to lose.
@@ -98,11 +110,13 @@ class Machine(RuleBasedStateMachine):
         if by_hand and environment in model.environments:
             self.do(self.world.look(f"DROP SCHEMA {schema} CASCADE"))
             model.written[environment] = 0
+            self.met["dropped by hand"] += 1
         if model.owner is None:
             with pytest.raises(NotFoundError):
                 self.do(self.world.registry.ensure_environment(model.tenant_id, environment, adopt=False))
             if by_hand and environment in model.environments:
                 self.do(self.restore(model, slug, environment))
+                self.met["restored"] += 1
             return
         self.make(model, environment)
 
@@ -129,6 +143,7 @@ class Machine(RuleBasedStateMachine):
         _, model = self.pick(data)
         if model.owner is not None and model.environments:
             self.mint(model, promote=promote)
+            self.met["rotated"] += 1
 
     def mint(self, model: Model, *, promote: bool) -> None:
         """Make a key, and promote it or not."""
@@ -149,6 +164,8 @@ class Machine(RuleBasedStateMachine):
             return
         environment = min(model.environments)
         self.crashing(crash_at, lambda: self.world.registry.drop_environment(model.tenant_id, environment))
+        self.dropped = True
+        self.met["dropped one"] += 1
         model.environments.discard(environment)
         model.written.pop(environment, None)
         model.keys = {i: (k, e) for i, (k, e) in model.keys.items() if e != environment}
@@ -159,6 +176,7 @@ class Machine(RuleBasedStateMachine):
         """The resource goes and leaves the data."""
         _, model = self.pick(data)
         self.do(self.world.registry.orphan(model.tenant_id))
+        self.met["orphaned"] += model.owner is not None
         model.owner = None
         model.keys.clear()
 
@@ -170,20 +188,25 @@ class Machine(RuleBasedStateMachine):
         self.crashing(crash_at, lambda: self.world.registry.begin_drop(model.tenant_id))
         if model.owner is not None:
             del self.tenants[slug]
+            self.dropped = True
+        self.met["all dropped" if model.owner is not None else "nothing dropped"] += 1
 
+    @precondition(lambda self: self.dropped)
     @rule()
     def bury(self) -> None:
         """What was dropped had its rest."""
+        self.met["buried"] += 1
+        self.dropped = False
         self.world.clock.ahead += TOMBSTONE_REST * 2
         self.do(self.world.tombstones.drop_due())
         self.world.clock.ahead = timedelta()
 
-    @rule(slug=SLUGS)
-    def squat(self, slug: str) -> None:
+    @precondition(lambda self: self.tenants)
+    @rule(data=st.data())
+    def squat(self, data: st.DataObject) -> None:
         """Somebody's schema stands where an environment would be; it is refused and stays."""
-        slug = self.slug(slug)
-        model = self.tenants.get(slug)
-        if model is None or model.owner is None or "staging" in model.environments:
+        slug, model = self.pick(data)
+        if model.owner is None or "staging" in model.environments:
             return
         schema = f"{slug.replace('-', '_')}_staging"
         self.do(self.world.look(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
@@ -192,6 +215,7 @@ class Machine(RuleBasedStateMachine):
         self.do(self.world.registry.drop_environment(model.tenant_id, "staging"))
         assert self.do(self.world.schemas(schema)) == {schema}
         self.do(self.world.look(f"DROP SCHEMA {schema}"))
+        self.met["squatted"] += 1
 
     @invariant()
     def everything_is_as_the_model_says(self) -> None:
@@ -234,8 +258,10 @@ class Machine(RuleBasedStateMachine):
 
             with pytest.MonkeyPatch.context() as patched:
                 patched.setattr(TombstoneStore, step, crash)
-                with contextlib.suppress(CrashError):
+                try:
                     self.do(work())
+                except CrashError:
+                    self.met[f"crashed at {step}"] += 1
         self.do(work())
 
 
@@ -244,9 +270,11 @@ def test_resources_come_and_go_in_any_order(postgres: EmbeddedPostgres) -> None:
         context = resource_world(addresses)
         world = runner.run(context.__aenter__())
         try:
+            met: Counter[str] = Counter()
             run_state_machine_as_test(
-                type("BoundMachine", (Machine,), {"runner": runner, "world": world}),
+                type("BoundMachine", (Machine,), {"runner": runner, "world": world, "met": met}),
                 settings=settings(max_examples=12, stateful_step_count=14, suppress_health_check=list(HealthCheck)),
             )
         finally:
             runner.run(context.__aexit__(None, None, None))
+    assert met.keys() >= KINDS
