@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 import uvicorn
+from procrastinate.periodic import PeriodicDeferrer
 
 from payrec.commands.serving import KEEP_ALIVE_SECONDS
 from payrec.config import Config
@@ -20,7 +21,6 @@ from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.factory import Factory, create_context
 from payrec.gate.protocol import BoundedHttpProtocol
 from payrec.main import create_app
-from payrec.services.audit_sealing import AuditSealer
 from support import pooled
 from support.leaks import SESSION
 from support.ports import free_port
@@ -147,13 +147,13 @@ def _hooks(factory: Factory) -> dict[str, list[Any]]:
     return {"request": [SESSION.asked], "response": [SESSION.answered]}
 
 
-def _keep_audit_logs_unsealed(patch: pytest.MonkeyPatch) -> None:
-    """Let no worker seal audit logs when the clock says so: a test's events are those of what it does."""
+def _stop_the_clock(patch: pytest.MonkeyPatch) -> None:
+    """Let no worker do anything because of the time: at that minute of an hour a test would find it done already."""
 
-    async def nothing(*_given: Any) -> int:
-        return 0
+    async def nothing(_: PeriodicDeferrer) -> None:
+        return None
 
-    patch.setattr(AuditSealer, "seal_everywhere", nothing)
+    patch.setattr(PeriodicDeferrer, "worker", nothing)
 
 
 @asynccontextmanager
@@ -187,7 +187,7 @@ async def running(
             from payrec.jobs.worker import run_worker  # noqa: PLC0415  # a service alone starts without the engine
 
             ready = asyncio.Event()
-            _keep_audit_logs_unsealed(patch)
+            _stop_the_clock(patch)
             tasks.append(asyncio.create_task(run_worker(factory, ready=ready)))
             waiting = asyncio.create_task(ready.wait())
             await asyncio.wait([tasks[-1], waiting], return_when=asyncio.FIRST_COMPLETED)
