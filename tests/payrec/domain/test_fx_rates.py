@@ -85,6 +85,39 @@ def test_a_quotient_is_rounded_or_none(numerator: int, denominator: int) -> None
         assert abs(value(rate) - exact) <= max(exact * Fraction(1, 10 ** (DERIVED_DIGITS - 1)), Fraction(1, 10**27))
 
 
+@pytest.mark.parametrize(
+    ("numerator", "denominator", "rate"),
+    [
+        (10**15 - 1, 1, FxRate(10**15 - 1, 0)),
+        (10**15, 1, None),
+        (1, 10**27, FxRate(1, 27)),
+        (1, 3 * 10**27, None),
+    ],
+)
+def test_a_quotient_at_its_limits(numerator: int, denominator: int, rate: FxRate | None) -> None:
+    assert ratio(numerator, denominator) == rate
+
+
+@given(MANTISSAS, PLACES, MANTISSAS, PLACES)
+def test_a_rate_through_another_currency_is_the_product_of_both(
+    mantissa: int, places: int, other: int, digits: int
+) -> None:
+    exact = Fraction(mantissa, 10**places) * Fraction(other, 10**digits)
+    rate = FxRate(mantissa, places).times(FxRate(other, digits))
+    if rate is None:
+        assert exact >= 10**FX_RATE_DIGITS_MAX - 1
+    else:
+        assert abs(value(rate) - exact) <= max(exact * Fraction(1, 10 ** (DERIVED_DIGITS - 1)), Fraction(1, 10**27))
+    assert FxRate(125, 2).times(FxRate(4, 1)) == FxRate(5, 1)
+
+
+def test_the_greatest_amount_can_be_converted_and_nothing_beyond_it() -> None:
+    assert converted(AMOUNT_MINOR_MAX, "EUR", FxRate(1, 0), "USD") == AMOUNT_MINOR_MAX
+    with pytest.raises(FxRateError) as refused:
+        converted(AMOUNT_MINOR_MAX, "EUR", FxRate(1_000_001, 6), "USD")
+    assert refused.value.code == "amount_out_of_range"
+
+
 @given(st.integers(1, AMOUNT_MINOR_MAX), CURRENCIES, MANTISSAS, PLACES, CURRENCIES)
 def test_an_amount_is_converted_exactly_or_refused(
     minor: int, source: str, mantissa: int, places: int, into: str

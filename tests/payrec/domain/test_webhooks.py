@@ -31,6 +31,7 @@ from payrec.domain.webhooks import (
 )
 
 NOW = datetime(2026, 11, 22, 7, 0, tzinfo=UTC)
+INSTANT = timedelta(microseconds=1)
 FAILED, TAKEN = Answer(status=500), Answer(status=204)
 
 
@@ -100,7 +101,11 @@ def test_no_retry_after_breaks_anything(value: str) -> None:
     assert found is None or found >= timedelta()
 
 
-@given(st.lists(st.tuples(st.booleans(), st.timedeltas(timedelta(), timedelta(days=2))), max_size=30))
+# Mostly failures: so many in a row as lead to a pause, and to the end.
+SUCCEEDS = st.sampled_from([*[False] * 15, True])
+
+
+@given(st.lists(st.tuples(SUCCEEDS, st.timedeltas(timedelta(), timedelta(days=1))), min_size=1, max_size=30))
 def test_the_health_of_an_endpoint_is_that_since_its_last_success(answers: list[tuple[bool, timedelta]]) -> None:
     health, now, failures, since = Health(), NOW, 0, None
     for is_success, later in answers:
@@ -112,6 +117,38 @@ def test_the_health_of_an_endpoint_is_that_since_its_last_success(answers: list[
         assert (health.paused_until is not None) == (failures >= WEBHOOK_PAUSED_AFTER_FAILURES)
         assert health.paused_until is None or now < health.paused_until <= now + WEBHOOK_PAUSE_MAX
         assert health.is_given_up(now=now) == (since is not None and now - since >= WEBHOOK_DISABLED_AFTER)
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    health, pauses = Health(), []
+    for _ in range(WEBHOOK_PAUSED_AFTER_FAILURES + 100):
+        health = health.after(FAILED, now=NOW)
+        pauses.append(None if health.paused_until is None else (health.paused_until - NOW).total_seconds())
+    first = WEBHOOK_PAUSED_AFTER_FAILURES - 1
+    assert pauses[:first] == [None] * first
+    assert pauses[first : first + 7] == [5, 10, 20, 40, 80, 160, 300]
+    assert set(pauses[first + 7 :]) == {300}
+
+
+def test_a_pause_ends_at_its_instant_and_none_is_longer_than_the_longest() -> None:
+    health = Health(failures=20, failing_since=NOW, paused_until=NOW + WEBHOOK_PAUSE_MAX)
+    assert health.is_paused(now=NOW)
+    assert health.is_paused(now=NOW + WEBHOOK_PAUSE_MAX - INSTANT)
+    assert not health.is_paused(now=NOW + WEBHOOK_PAUSE_MAX)
+    # The clock was set back.
+    assert not health.is_paused(now=NOW - INSTANT)
+
+
+def test_an_endpoint_is_given_up_when_it_has_failed_for_days() -> None:
+    health = Health(failures=1, failing_since=NOW)
+    assert health.is_given_up(now=NOW + WEBHOOK_DISABLED_AFTER)
+    assert not health.is_given_up(now=NOW + WEBHOOK_DISABLED_AFTER - INSTANT)
+
+
+@pytest.mark.parametrize("secret", ["whsec_A", "whsec_AA!A", "whsec_AAAA\n"])
+def test_what_is_no_secret_is_refused(secret: str) -> None:
+    with pytest.raises(ValueError, match=r"^not a secret$"):
+        secret_bytes(secret)
 
 
 @given(st.integers(100, 599))

@@ -84,6 +84,10 @@ def test_the_nearest_day_counts_then_the_direct_rate_then_the_base_currency() ->
     assert rate((DAY + 1, "USD", "GBP", "0.7"), (DAY - 1, "USD", "GBP", "0.6")) == "0.6"
     assert rate((DAY + 1, "USD", "GBP", "0.7"), (DAY - 2, "USD", "GBP", "0.6")) == "0.7"
     assert rate((DAY, "CHF", "USD", "1.25"), (DAY, "CHF", "GBP", "0.5")) == "None"
+    # Either way of a rate through the base currency counts by its own day, and the whole by that which is farther away.
+    dollars = (DAY, "EUR", "USD", "1.25")
+    assert rate(dollars, (DAY - 2, "EUR", "GBP", "0.9"), (DAY, "GBP", "EUR", "2")) == "0.4"
+    assert rate(dollars, (DAY - 2, "EUR", "GBP", "0.5"), (DAY - 1, "USD", "GBP", "0.6")) == "0.6"
 
 
 def test_whatever_the_base_currency_a_rate_may_go_through_the_euro_at_last() -> None:
@@ -94,6 +98,8 @@ def test_whatever_the_base_currency_a_rate_may_go_through_the_euro_at_last() -> 
     assert rate(*euros) == "0.4"
     assert rate(*euros, (DAY, "CHF", "USD", "1.25"), (DAY, "CHF", "GBP", "0.75")) == "0.6"
     assert rate(*euros, (DAY - 1, "CHF", "USD", "1.25"), (DAY - 1, "CHF", "GBP", "0.75")) == "0.4"
+    of_the_pair = RateBook(rates_frame(euros).iter_rows(), base_currency="USD")
+    assert str(of_the_pair.rate(DAY, "USD", "GBP")) == "0.4"
 
 
 @pytest.mark.parametrize(
