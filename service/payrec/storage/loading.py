@@ -22,7 +22,7 @@ _GROWN: Final = """
 
 
 class ContendedError(Exception):
-    """Somebody else stores the same rows: this transaction is given up, and can be done again with more care."""
+    """Somebody else is at the same rows or tables: this transaction is given up, and can be done again."""
 
 
 async def copy_rows(connection: Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -17,11 +17,21 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from payrec.domain.scope import TenantScope
-from payrec.errors import PayrecError, ProvisioningDeniedError, SchemaConflictError, SchemaNotOwnedError
+from payrec.errors import (
+    PayrecError,
+    ProvisioningDeniedError,
+    SchemaConflictError,
+    SchemaNotOwnedError,
+    UnavailableError,
+)
 from payrec.storage.citus import GRANTS_HERE, admit_administrator
 from payrec.storage.database import TENANT_GROUP_ROLE, Connection, Database
 from payrec.storage.ddl import tenant_script, tenant_statements, tenant_tables
+from payrec.storage.loading import ContendedError
 from payrec.storage.migrations import head
+
+DROPS_MAX: Final = 5
+"""How often dropping a schema is begun: it locks table after table, and whoever still works there may have others."""
 
 _ROLE_STATE: Final = f"""
     SELECT pg_has_role(%(login)s, oid, 'SET') AS enters, pg_has_role(current_user, oid, 'SET') AS administers,
@@ -147,10 +157,21 @@ class Provisioner:
                 await connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(scope.role_name)))
 
     async def drop_schema(self, schema: str, role: str) -> None:
-        """Drop a schema with all that is in it, if it is there and the role's."""
-        if await self.owner_of(schema) == role:
-            async with self._database.provisioning(role=role) as connection:
-                await connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+        """Drop a schema with all that is in it, if it is there and the role's.
+
+        Raises
+        ------
+        UnavailableError
+            Whoever still works in it is in the way again and again.
+        """
+        for _ in range(DROPS_MAX):
+            if await self.owner_of(schema) != role:
+                return
+            with contextlib.suppress(ContendedError):
+                async with self._database.provisioning(role=role) as connection:
+                    await _drop(connection, schema)
+                return
+        raise UnavailableError("the schema is in use")
 
     async def _ensure_role(self, role: str) -> tuple[str, ...]:
         async with self._database.provisioning() as connection:
@@ -247,6 +268,13 @@ async def owner_of(connection: Connection, schema: str) -> str | None:
     """Return the role that a schema belongs to; None where there is no such schema."""
     found = await (await connection.execute(_SCHEMA_OWNER, (schema,))).fetchone()
     return None if found is None else str(found["owner"])
+
+
+async def _drop(connection: Connection, schema: str) -> None:
+    try:
+        await connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
+    except psycopg.errors.DeadlockDetected as error:
+        raise ContendedError from error
 
 
 async def has_unknown_tables(connection: Connection, schema: str) -> bool:

@@ -15,7 +15,7 @@ from payrec.storage import provisioning
 from payrec.storage.database import Database
 from payrec.storage.migrations import head
 from payrec.storage.provisioning import Provisioner
-from support.places import Places, look, new_scope
+from support.places import Places, look, new_scope, wait_for
 
 pytestmark = pytest.mark.anyio
 
@@ -155,6 +155,25 @@ async def test_dropping_goes_on_where_it_stopped(
         await connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(scope.schema_name)))
     await provisioner.drop(scope)
     await provisioner.drop(scope)
+    assert await _exists(addresses, scope) == (False, False, 0)
+
+
+async def test_dropping_begins_again_when_it_and_whoever_still_works_there_wait_for_each_other(
+    addresses: EmbeddedDatabase, provisioner: Provisioner
+) -> None:
+    scope = new_scope("busy")
+    await provisioner.ensure(scope)
+    # Dropping has locked this one, and all others of which the name comes before the second one's, when it waits there.
+    wanted, held = (f"{scope.schema_name}.{table}" for table in ("account", "outbox"))
+    async with await psycopg.AsyncConnection.connect(addresses.superuser_url) as working:
+        # The first to have waited for long enough finds the circle, and is broken off.
+        await working.execute("SET LOCAL deadlock_timeout = '1min'")
+        await working.execute(f"SELECT FROM {held}".encode())
+        dropping = asyncio.create_task(provisioner.drop(scope))
+        waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = to_regclass(%s)"
+        await wait_for(addresses.superuser_url, waiting, held)
+        await working.execute(f"SELECT FROM {wanted}".encode())
+    await dropping
     assert await _exists(addresses, scope) == (False, False, 0)
 
 
