@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payrec.domain.period_locks import LockSpan, OpenDays, locked_since
-from payrec.errors import PeriodLockedError, ValidationFailedError
+from payrec.errors import FieldError, PeriodLockedError, ValidationFailedError
 
 HOURS = 12
 DAY_LONG = timedelta(days=1)
 BEGIN = datetime(2026, 4, 1, tzinfo=UTC)
 DAY = date(2026, 3, 10)
-DAYS = st.integers(-3, 3).map(lambda days: DAY + timedelta(days=days))
+DAYS = st.sampled_from([DAY + timedelta(days=days) for days in range(-2, 3)])
 NAMES = st.sampled_from([None, "GIRO", "RESERVE"])
 
 
@@ -56,9 +56,12 @@ def test_a_decision_counts_from_no_locked_day_and_not_before_its_lines(
         with pytest.raises(PeriodLockedError) as refused:
             days.day(last_on, wanted, accounts)
         assert refused.value.members == {"firstOpenOn": str(first + timedelta(days=1))}
+        assert refused.value.detail == "effectiveOn is in a locked period"
     elif wanted is not None and last_on is not None and wanted < last_on:
-        with pytest.raises(ValidationFailedError):
+        with pytest.raises(ValidationFailedError) as early:
             days.day(last_on, wanted, accounts)
+        detail = "lies before what is decided about"
+        assert early.value.errors == (FieldError(pointer="/effectiveOn", code="before_its_lines", detail=detail),)
     elif wanted is not None or last_on is None:
         assert days.day(last_on, wanted, accounts) == wanted
     else:
@@ -72,3 +75,21 @@ def test_what_is_said_of_a_day_that_is_locked() -> None:
     with pytest.raises(PeriodLockedError) as refused:
         days.check(DAY, "GIRO")
     assert refused.value.members == {"firstOpenOn": str(DAY + timedelta(days=1))}
+
+
+@pytest.mark.parametrize(
+    ("last_on", "wanted", "counts_from"),
+    [
+        (DAY - DAY_LONG, None, DAY + DAY_LONG),
+        (DAY + 2 * DAY_LONG, None, DAY + 2 * DAY_LONG),
+        (None, None, None),
+        (DAY, DAY + DAY_LONG, DAY + DAY_LONG),
+        (DAY + DAY_LONG, DAY + DAY_LONG, DAY + DAY_LONG),
+        (None, DAY + 2 * DAY_LONG, DAY + 2 * DAY_LONG),
+    ],
+)
+def test_the_day_after_a_lock_is_the_first_from_which_a_decision_counts(
+    last_on: date | None, wanted: date | None, counts_from: date | None
+) -> None:
+    days = OpenDays(through={None: DAY - DAY_LONG, "GIRO": DAY, "RESERVE": DAY + 5 * DAY_LONG})
+    assert days.day(last_on, wanted, ["GIRO"]) == counts_from

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -14,19 +15,22 @@ from payrec.domain.postings import (
     Adjusted,
     Codes,
     End,
+    Line,
     Settlement,
     account_key,
     countered,
     is_balanced,
+    lines_of_classification,
     lines_of_match,
     netted,
     read,
     sign_of,
     told,
 )
+from support.posted_match import BOOKS, ITEM, LINE, PAYMENT
 
 DAY = date(2026, 3, 12)
-MATCH, RETURN, LINE = UUID(int=1), UUID(int=2), UUID(int=3)
+MATCH, RETURN = UUID(int=1), UUID(int=2)
 KINDS = ("fee", "fx", "rounding", "write_off", "over_payment")
 MINORS = st.integers(1, 10**12)
 TEXTS = st.sampled_from(["10", "20", "30", None])
@@ -53,7 +57,7 @@ def matches(draw: Any) -> tuple[list[Settlement], list[Adjusted]]:
     ):
         names = draw(st.lists(st.sampled_from(["A", "B", "C", None]), min_size=1, max_size=3))
         # Of lines, also what a provider has kept.
-        kept = draw(st.integers(-(10**6), 10**6)) if is_line else 0
+        kept = draw(st.integers(-(10**12), 10**12)) if is_line else 0
         ends.append(
             [
                 End(UUID(int=100 * place + n + 10), is_line, its_sign, currency, name, 10**13, kept)
@@ -81,7 +85,7 @@ def test_a_match_is_balanced_and_each_transaction_has_what_is_taken_of_it(
     legs, adjustments = match
     lines = lines_of_match(legs, adjustments, codes)
     assert is_balanced(lines)
-    assert all(line.minor for line in lines)
+    assert all(line.minor and isinstance(line.minor, int) for line in lines)
     assert [read(told(line)) for line in lines] == list(lines)
     for end in {end for leg in legs for end in leg[:2]}:
         taken = sum(leg.taken_minor for leg in legs if leg.taken == end)
@@ -188,22 +192,88 @@ def test_a_classification_is_taken_back_each_time(
     assert len(ledger.new) == 2 * times
 
 
-def test_what_a_match_took_of_a_payment_beside_its_legs_comes_back_by_its_adjustment() -> None:
-    codes = Codes(suspense="S", receivable="R", accounts={"A": "B"}, adjustments={"over_payment": "O"})
-    line = End(id=LINE, is_line=True, sign=1, currency="EUR", name="A")
-    item = End(id=UUID(int=9), is_line=False, sign=-1, currency="EUR", name="E1")
-    ledger = Ledger(codes={1: codes}, version=1, sequence=0)
-    ledger.accept(MATCH, [Settlement(line, item, 100, 100)], [Adjusted("over_payment", LINE, 5)], DAY)
-    parts = (Part(taken=line, taken_minor=100, settled=item, settled_minor=100), Part(taken=line, taken_minor=5))
-    ledger.give_back(Returned(return_id=RETURN, change_id=UUID(int=5), match_id=MATCH, effective_on=DAY, parts=parts))
-    taken, back = ledger.new
-    assert [(one.code, one.minor) for one in taken.lines] == [("B", 105), ("R", -100), ("O", -5)]
-    assert netted(taken.lines, back.lines) == ()
-    # Nothing is left that a reversal could counter.
-    ledger.reverse(MATCH, DAY)
-    assert len(ledger.new) == 2
-
-
 def test_an_account_is_known_as_lines_have_it() -> None:
     assert account_key("de89 3704 0044 0532 0130 00") == "DE89370400440532013000"
     assert account_key("the till") == "the till"
+
+
+@pytest.mark.parametrize(
+    ("direction", "is_line", "sign"),
+    [("credit", True, 1), ("debit", True, -1), ("credit", False, -1), ("debit", False, 1)],
+)
+def test_money_in_is_debited_to_its_account_and_credited_to_what_it_pays(
+    *, direction: str, is_line: bool, sign: int
+) -> None:
+    assert sign_of(direction, is_line=is_line) == sign
+
+
+def test_what_has_no_code_of_its_own_is_in_suspense() -> None:
+    assert [BOOKS.of_account(name) for name in ("A", "Z", None)] == ["B", "S", "S"]
+    assert [BOOKS.of_adjustment(kind) for kind in ("fee", "rounding")] == ["F", "S"]
+    assert [BOOKS.of_item(sign) for sign in (-1, 1)] == ["R", "P"]
+    assert [Codes(suspense="S").of_item(sign) for sign in (-1, 1)] == ["S", "S"]
+    assert [BOOKS.of_category(category, None) for category in ("rent", "tax", None)] == ["C", "S", "S"]
+    assert [BOOKS.of_category(category, "G") for category in ("rent", "tax", None)] == ["G", "G", "G"]
+
+
+def test_a_match_moves_what_it_takes_of_a_payment_to_the_code_of_what_it_settles() -> None:
+    taken = Line("B", 100, "EUR", None, LINE)
+    assert lines_of_match([Settlement(PAYMENT, ITEM, 100, 100)], [], BOOKS) == (taken, Line("R", -100, "EUR", "E1"))
+    paid_out = Settlement(PAYMENT._replace(sign=-1), ITEM._replace(sign=1), 100, 100)
+    assert lines_of_match([paid_out], [], BOOKS) == (taken._replace(minor=-100), Line("P", 100, "EUR", "E1"))
+
+
+@pytest.mark.parametrize(
+    ("currency", "settled_minor", "against"),
+    [
+        ("EUR", 100, ()),
+        ("EUR", 98, (Line("X", -2, "EUR"),)),
+        ("USD", 108, (Line("X", -100, "EUR"), Line("X", 108, "USD"))),
+        ("USD", 100, (Line("X", -100, "EUR"), Line("X", 100, "USD"))),
+    ],
+)
+def test_what_a_leg_takes_and_does_not_settle_alike_goes_by_the_code_of_exchanges(
+    currency: str, settled_minor: int, against: tuple[Line, ...]
+) -> None:
+    item = ITEM._replace(currency=currency)
+    taken, settled = Line("B", 100, "EUR", None, LINE), Line("R", -settled_minor, currency, "E1")
+    assert lines_of_match([Settlement(PAYMENT, item, 100, settled_minor)], [], BOOKS) == (taken, settled, *against)
+
+
+@pytest.mark.parametrize(
+    ("beside_minor", "minor", "share"),
+    [(-15, 200, -15), (-15, 100, -7), (15, 100, 7), (1, 200, 1), (-1, 200, -1), (-1, 199, 0), (0, 200, 0)],
+)
+def test_what_a_provider_has_kept_goes_by_the_code_of_fees_in_proportion(
+    beside_minor: int, minor: int, share: int
+) -> None:
+    payment = PAYMENT._replace(beside_minor=beside_minor)
+    charges = (Line("B", share, "EUR"), Line("F", -share, "EUR")) if share else ()
+    own, item = Line("B", minor, "EUR", None, LINE), Line("R", -minor, "EUR", "E1")
+    assert lines_of_match([Settlement(payment, ITEM, minor, minor)], [], BOOKS) == (own, item, *charges)
+    against = Line("C", -minor, "EUR")
+    assert lines_of_classification(payment, minor, "rent", None, BOOKS) == (own, against, *charges)
+
+
+def test_a_classification_moves_an_amount_to_its_code_and_nothing_without_one() -> None:
+    own = Line("B", 40, "EUR", None, LINE)
+    assert lines_of_classification(PAYMENT, 40, "tax", None, BOOKS) == (own, Line("S", -40, "EUR"))
+    assert lines_of_classification(PAYMENT, 40, "rent", "G", BOOKS) == (own, Line("G", -40, "EUR"))
+    assert lines_of_classification(PAYMENT, 0, "rent", None, BOOKS) == ()
+
+
+def test_a_line_is_told_by_its_side_and_an_amount_without_sign() -> None:
+    assert told(Line("B", 100, "EUR", None, LINE)) == {
+        "code": "B",
+        "direction": "debit",
+        "amountMinor": 100,
+        "currency": "EUR",
+        "incomingTransactionId": str(LINE),
+    }
+    assert told(Line("R", -1, "EUR", "E1")) == {
+        "code": "R",
+        "direction": "credit",
+        "amountMinor": 1,
+        "currency": "EUR",
+        "expectedExternalId": "E1",
+    }

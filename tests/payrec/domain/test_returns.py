@@ -60,6 +60,7 @@ def test_what_does_not(code: str | None) -> None:
 )
 def test_a_reason_says_more_than_that_it_is_a_return(code: str | None, reason: str, kind: str | None) -> None:
     assert return_kind(code, reason) == kind
+    assert takes_back(reversal=False, bank_transaction_code=code, return_reason=reason) is (kind is not None)
 
 
 def test_a_chargeback_that_was_won_takes_nothing_back() -> None:
@@ -115,6 +116,14 @@ def test_parts_of_a_part_settle_no_more_than_it_and_all_of_it_all(amount: int, s
         )
         assert left.settled_minor >= 0
         assert left.amount_minor or not left.settled_minor
+
+
+@pytest.mark.parametrize(("amount", "settled"), [(1, 3), (2, 6), (3, 10)])
+def test_what_is_taken_of_a_part_settles_its_share_rounded_down(amount: int, settled: int) -> None:
+    part = Part(amount_minor=3, settled_minor=10, match_id=MATCH, expected_id=UUID(int=4))
+    taken = Part(amount_minor=amount, settled_minor=settled, match_id=MATCH, expected_id=UUID(int=4))
+    assert taken_from(amount, [part]) == [taken]
+    assert taken_from(4, [part]) is None
 
 
 def test_two_parts_of_one_amount_are_ambiguous_and_one_of_it_is_not() -> None:

@@ -26,6 +26,23 @@ def written(minor: int, places: int, decimal: str, thousands: str) -> str:
     return f"{whole:,}".replace(",", thousands) + fraction
 
 
+NUMBERS = st.one_of(
+    st.builds(
+        lambda minor, places, separators: written(minor, places, *separators),
+        st.integers(0, 10**12) | st.integers(AMOUNT_MINOR_MAX - 1, 10**16 - 1),
+        st.integers(0, 4),
+        st.sampled_from(SEPARATORS),
+    ),
+    st.builds(
+        str.join,
+        st.sampled_from(".,' "),
+        st.lists(st.text("0123456789", min_size=1, max_size=4), min_size=1, max_size=5),
+    ),
+)
+TYPED = st.builds("{}{}{}".format, st.sampled_from(["", "-", "+", " "]), NUMBERS, st.sampled_from(["", "-", " EUR"]))
+"""What mostly is an amount, some of them greater than any that there can be."""
+
+
 @given(
     minor=st.integers(0, AMOUNT_MINOR_MAX),
     currency=st.sampled_from(["EUR", "JPY", "KWD", "CLF"]),
@@ -63,7 +80,9 @@ def test_a_named_currency_is_the_only_one(minor: int, currency: str, decimal: st
         assert found.minors() == {currency: minor}
 
 
-@given(typed=st.text(alphabet=st.characters() | st.sampled_from("0123456789.,-+' "), max_size=60), decimal=DECIMALS)
+@given(
+    typed=TYPED | st.text(alphabet=st.characters() | st.sampled_from("0123456789.,-+' "), max_size=60), decimal=DECIMALS
+)
 def test_anything_can_be_typed(typed: str, decimal: str) -> None:
     found = sought(typed, decimal=decimal)
     assert found.text == typed.strip()
@@ -71,9 +90,10 @@ def test_anything_can_be_typed(typed: str, decimal: str) -> None:
         assert all(0 <= minor <= AMOUNT_MINOR_MAX for minor in found.amount.minors().values())
 
 
-@given(typed=st.text(alphabet="0123456789.,-+' ", max_size=30), decimal=DECIMALS)
+@given(typed=TYPED | st.text(alphabet="0123456789.,-+' ", max_size=30), decimal=DECIMALS)
 def test_what_is_read_for_a_filter_is_an_amount_of_the_interface(typed: str, decimal: str) -> None:
     found, told = read_decimal(typed, decimal=decimal), sought(typed, decimal=decimal).amount
+    assert (found is not None) is (told is not None and (told.sign, told.currency) == (0, None))
     if found is None or told is None:
         return
     minor = told.minor(4)
@@ -106,10 +126,32 @@ def test_where_two_readings_are_possible_the_locale_decides(typed: str, decimal:
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "-", "1.2.3", "1,2,3", "1.234.56", "5 ABC", "EUR 5 USD", "+5-", "RE-2026-1", "1e5", "9" * 17, "٣"]
-)
+    "typed",
+    [
+        "", "-", "1.2.3", "1,2,3", "1.234.56", "1,2,345", "1,23,456,789", "1,234,56,789", "5 ABC", "EUR 5 USD", "+5-",
+        "RE-2026-1", "1e5", "9" * 17, "٣",
+    ],
+)  # fmt: skip
 def test_other_text_is_no_amount(typed: str) -> None:
     assert sought(typed, decimal=".").amount is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "euros", "yen"),
+    [
+        ("9999999999999.99", AMOUNT_MINOR_MAX, None),
+        ("10000000000000.00", None, 10**13),
+        ("999999999999999", None, AMOUNT_MINOR_MAX),
+        ("1000000000000000", None, None),
+        ("9999999999999999", None, None),
+    ],
+)
+def test_an_amount_is_one_of_the_currencies_in_which_it_is_not_too_great(
+    typed: str, euros: int | None, yen: int | None
+) -> None:
+    found = sought(typed, decimal=".").amount
+    assert found is not None
+    assert [found.minors().get(currency) for currency in ("EUR", "JPY")] == [euros, yen]
 
 
 def test_an_id_is_known_by_its_form() -> None:
@@ -122,6 +164,8 @@ def test_a_filter_takes_an_amount_as_it_is_typed() -> None:
     assert read_decimal(" 1.234,5 ", decimal=",") == "1234.5"
     assert read_decimal("1,234.50", decimal=".") == "1234.50"
     assert read_decimal("7", decimal=".") == "7"
+    assert read_decimal("1.234", decimal=".") == "1.234"
+    assert read_decimal("1.234", decimal=",") == "1234"
 
 
 @pytest.mark.parametrize("typed", ["-5", "5 EUR", "five"])

@@ -31,7 +31,9 @@ def test_hours_are_those_of_business_days() -> None:
         (5 * 24, datetime(2026, 4, 3, 22, tzinfo=UTC)),
         (5 * 24 + 6, datetime(2026, 4, 6, 4, tzinfo=UTC)),
     ):
-        assert due_at(FRIDAY, hours, zone=BERLIN, is_business_day=is_weekday) == due, hours
+        found = due_at(FRIDAY, hours, zone=BERLIN, is_business_day=is_weekday)
+        assert found == due, hours
+        assert found.tzinfo is UTC
 
 
 def test_a_period_is_a_day_a_week_or_a_month() -> None:
@@ -42,7 +44,16 @@ def test_a_period_is_a_day_a_week_or_a_month() -> None:
     ]  # fmt: skip
     assert told("week", 24, date(2026, 3, 18), now) == [("2026-03-16", "2026-03-22"), ("2026-03-23", "2026-03-29")]
     assert told("month", 24, date(2026, 2, 28), now) == [("2026-02-01", "2026-02-28"), ("2026-03-01", "2026-03-31")]
+    assert told("month", 24, date(2026, 3, 15), now) == [("2026-03-01", "2026-03-31")]
     assert told("month", 48, date(2026, 3, 31), now) == []
+
+
+def test_a_week_or_month_that_ends_with_free_days_is_due_before_they_are_over() -> None:
+    # The last two days of May are a weekend.
+    evening = datetime(2026, 5, 29, 22, tzinfo=UTC)
+    for every, begins_on in (("week", "2026-05-25"), ("month", "2026-05-01")):
+        assert told(every, 0, date(2026, 5, 31), evening) == [(begins_on, "2026-05-31")]
+        assert told(every, 0, date(2026, 5, 31), evening - timedelta(microseconds=1)) == []
 
 
 @given(
@@ -72,6 +83,8 @@ def test_what_is_due_stays_due_and_is_told_in_order(
     for period in found:
         assert period.ends_on >= since
         assert period.due_at <= now
+        assert period in due(period.due_at)
+        assert period not in due(period.due_at - timedelta(microseconds=1))
         days = [period.begins_on + timedelta(days=n) for n in range((period.ends_on - period.begins_on).days + 1)]
         last = max(day for day in days if is_business_day(day))
         at = period.due_at.astimezone(zone)
