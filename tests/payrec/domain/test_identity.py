@@ -53,6 +53,34 @@ def test_fingerprint_keeps_fields_apart() -> None:
     assert len(fingerprint(entry())) == 16
 
 
+def hashed(*parts: str) -> bytes:
+    """Return the hash that databases keep of the parts: of other bytes, what comes again would come as new."""
+    return blake2b("\x1f".join(parts).encode(), digest_size=16).digest()
+
+
+def test_what_is_stored_of_content_is_known_again() -> None:
+    known = entry(
+        direction="debit",
+        value_on=date(2026, 1, 3),
+        bank_reference="B",
+        end_to_end_id="E",
+        structured_reference="S",
+        counterparty_account="C",
+    )
+    parts = ("DE1", "EUR", "debit", "1250", "2026-01-02", "2026-01-03", "B", "E", "S", "C", "Invoice7")
+    assert fingerprint(known) == hashed(*parts)
+    assert fingerprint(Entry()) == hashed("", "", "credit", "0", "", "", "", "", "", "", "")
+    day = date(2026, 1, 2)
+    assert fingerprint(Entry(booking_on=day, value_on=day)) == hashed(
+        "", "", "credit", "0", "2026-01-02", "2026-01-02", "", "", "", "", ""
+    )
+
+
+def test_what_is_stored_of_a_bank_id_is_known_again() -> None:
+    assert bank_key("DE1", "B", 3) == hashed("DE1", "bank", "B", "3")
+    assert bank_key(None, "B", 0) == hashed("", "bank", "B", "0")
+
+
 def test_bank_identity_is_what_the_file_declares_then_the_reference_with_its_ordinal() -> None:
     assert bank_identity(entry()) is None
     assert bank_identity(entry(bank_reference="B")) == "B"
@@ -81,12 +109,24 @@ def test_no_blank_of_any_kind_makes_a_difference(text: str) -> None:
 
 
 @settings(max_examples=60)
-@given(st.lists(st.integers(0, 60), max_size=600))
-def test_occurrences_are_those_of_a_dictionary(values: list[int]) -> None:
+@given(st.binary(min_size=300, max_size=600), st.sampled_from([1, 64, 4_096, 2**40]))
+def test_occurrences_are_those_of_a_dictionary(values: bytes, apart: int) -> None:
     counter, seen = OccurrenceCounter(), Counter[int]()
     for value in values:
-        assert counter.count(blake2b(bytes([value]), digest_size=8).digest()) == seen[value]
+        # Where they are so far apart as the table is large, all of them want the same place.
+        assert counter.count((1 + value * apart).to_bytes(8, "little")) == seen[value]
         seen[value] += 1
+
+
+@pytest.mark.parametrize(
+    ("count", "slots"),
+    [(50, 64), (51, 256), (204, 256), (205, 1_024), (818, 1_024), (819, 4_096), (52_428, 65_536), (52_429, 131_072)],
+)
+def test_a_table_grows_at_four_fifths_fourfold_while_it_is_small(count: int, slots: int) -> None:
+    counter = OccurrenceCounter()
+    for number in range(1, count + 1):
+        counter.count(number.to_bytes(8, "little"))
+    assert len(counter._counts) == slots
 
 
 @pytest.mark.parametrize("count", [5_000, 120_000])
@@ -104,5 +144,8 @@ def test_other_content_under_the_same_identity_is_not_counted() -> None:
     assert counter.count(digest, check=1) == 0
     assert counter.count(digest, check=2) is None
     assert counter.count(digest, check=1) == 1
+    assert counter.count(digest) is None
+    assert counter.count(b"abcdefgh", check=0xFFFF) == 0
+    assert counter.count(b"abcdefgh", check=0xFFFF) == 1
     assert counter.count(bytes(8)) == 0
-    assert counter.count(bytes(8)) == 1
+    assert counter.count(bytes(8), check=0) == 1

@@ -4,6 +4,7 @@ import itertools
 import string
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,21 @@ def test_what_is_issued_is_right_and_proves(transaction_id: UUID, kind: Referenc
     key = reference_key(reference)
     assert key is not None
     assert is_proving(key)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "reference"),
+    [
+        ("iso11649", 0, "RF096028055985766339"),
+        ("short", 0, "3YFXS56EVR"),
+        # What comes first ends in I, has no digit (HPWSCPEJYZ), or begins as a creditor reference (RFE8A4HNVN).
+        ("short", 5, "WDK8CA0QR8"),
+        ("short", 13, "T86H7KGVEX"),
+        ("short", 1_303, "1TPSDAWB11"),
+    ],
+)
+def test_an_id_has_the_reference_that_was_printed_for_it(kind: ReferenceKind, number: int, reference: str) -> None:
+    assert issued_reference(kind, UUID(int=number)) == reference
 
 
 GROUPINGS = {

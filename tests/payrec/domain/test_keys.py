@@ -77,6 +77,12 @@ def test_bytes_that_would_favour_some_digits_are_thrown_away() -> None:
     assert keys._base62(2, from_bytes(bytes([1, 2, 3]))) == "12"
 
 
+def test_no_more_is_drawn_than_a_key_takes() -> None:
+    draws = [bytes([1, 2])]
+
+    assert keys._base62(2, lambda _: draws.pop()) == "12"
+
+
 def test_a_source_without_usable_bytes_is_an_error_and_not_a_loop() -> None:
     with pytest.raises(RuntimeError, match=r"^the source of random bytes is broken$"):
         keys.generate(lambda count: b"\xff" * count)
@@ -117,6 +123,12 @@ def test_anything_else_is_refused_without_being_echoed(text: str) -> None:
     with pytest.raises(ValueError, match="not an API key") as refused:
         keys.parse(text)
     assert str(refused.value) == "not an API key"
+
+
+def test_a_typing_error_is_told_from_what_is_no_key() -> None:
+    text = keys.generate(from_bytes(b"")).text
+    with pytest.raises(ValueError, match=r"^the checksum of the API key is wrong$"):
+        keys.parse(text.replace("0", "1", 1))
 
 
 @pytest.mark.parametrize("change", ["{}\n", " {}", "{}0", "PR_{}", "{}.x"])

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from payrec.constants.sources import OBJECT_NAME_LENGTH_MAX, SOURCE_PATTERN_LENGTH_MAX
 from payrec.domain.object_names import fixed_beginning, is_usable, matches
 
 NAMES = st.text("ab/.", max_size=8)
-PATTERNS = st.lists(st.sampled_from(["a", "b", "/", ".", "?", "*", "**"]), max_size=6).map("".join)
+PARTS = ["a", "b", "/", "a/", ".", "?", "*", "**"]
+FILLINGS = {
+    "?": st.sampled_from("ab/."),
+    "*": st.text("ab/.", max_size=2),
+    "**": st.text("ab/.", max_size=3),
+}
+
+
+def with_name(parts: list[str]) -> st.SearchStrategy[tuple[str, str]]:
+    """Draw a name for a pattern, most of which fit but for a slash where none may be."""
+    filled = st.tuples(*(FILLINGS.get(part, st.just(part)) for part in parts)).map("".join)
+    return st.tuples(st.just("".join(parts)), filled | NAMES)
+
+
+PATTERNS_WITH_NAMES = st.lists(st.sampled_from(PARTS), max_size=8).flatmap(with_name)
 
 
 def fits(pattern: str, name: str) -> bool:
@@ -28,13 +43,32 @@ def fits(pattern: str, name: str) -> bool:
     return (pattern[0] == name[0] or (pattern[0] == "?" and name[0] != "/")) and fits(pattern[1:], name[1:])
 
 
-@given(PATTERNS, NAMES)
-def test_a_pattern_means_what_it_says(pattern: str, name: str) -> None:
-    assert matches(pattern, name) == fits(pattern, name)
+@settings(max_examples=300)
+@given(PATTERNS_WITH_NAMES)
+def test_a_pattern_means_what_it_says(drawn: tuple[str, str]) -> None:
+    assert matches(*drawn) == fits(*drawn)
 
 
-@given(PATTERNS, NAMES)
-def test_what_fits_begins_as_every_name_that_fits(pattern: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "name", "fit"),
+    [
+        ("*", "a/b", False),
+        ("?", "/", False),
+        ("**", "a/b", True),
+        # All of the pattern is met before the name is at its end.
+        ("bcd*efgh", "bcdefghefgh", True),
+        ("a\nb", "a\nb", True),
+        ("a\nb", "ab", False),
+    ],
+)
+def test_a_pattern_fits_whole_names(pattern: str, name: str, *, fit: bool) -> None:
+    assert matches(pattern, name) is fit
+
+
+@settings(max_examples=200)
+@given(PATTERNS_WITH_NAMES)
+def test_what_fits_begins_as_every_name_that_fits(drawn: tuple[str, str]) -> None:
+    pattern, name = drawn
     if matches(pattern, name):
         assert name.startswith(fixed_beginning(pattern))
 
@@ -62,12 +96,15 @@ def test_no_pattern_takes_long() -> None:
     assert time.process_time() - began < 2
 
 
-@given(st.text(max_size=20))
+@settings(max_examples=300)
+@given(
+    st.lists(st.sampled_from(["a", "é ", "a.b", ".", "..", "..a", "", "\x00", "a\x7f", "\ud800"]), max_size=4).map(
+        "/".join
+    )
+)
 def test_a_usable_name_stays_below_its_place(name: str) -> None:
-    if is_usable(name):
-        assert not name.startswith("/")
-        assert ".." not in name.split("/")
-        assert name.encode().decode() == name
+    place = f"/in/{name}"
+    assert is_usable(name) == (name.isprintable() and posixpath.normpath(place) == place)
 
 
 def test_names_that_are_not_usable() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -24,7 +25,8 @@ def statement(opening_minor: int | None = 100, **fields: Any) -> Statement:
 
 
 def entry(**fields: Any) -> Entry:
-    made = Entry(amount_minor=5, currency="EUR", booking_on=date(2026, 1, 2), account="DE1", **fields)
+    known: dict[str, Any] = {"currency": "EUR", "booking_on": date(2026, 1, 2), "account": "DE1"}
+    made = Entry(amount_minor=5, **known | fields)
     made.fingerprint = fingerprint(made)
     return made
 
@@ -68,6 +70,20 @@ def test_equal_lines_of_one_bank_id_have_its_content_in_common() -> None:
     # What a bank tells otherwise under one id is the same payment, but for amount, direction and date.
     assert line(**known, remittance="other").key == first.key
     assert line(**known, direction="debit").key != first.key
+
+
+def test_lines_of_two_accounts_are_not_equal() -> None:
+    known = {"identity_kind": "bank", "identity_value": "B1"}
+    assert line(account="DE2").key != line().key
+    assert line(**known, account="DE2").key != line(**known).key
+
+
+def test_a_page_that_comes_later_knows_the_lines_that_are_stored_of_others() -> None:
+    content = sha256(b"7\x1f" + entry().fingerprint)
+    assert line().key == content.digest()[:16]
+    banked = sha256(b"7\x1f" + bank_key("DE1", "B1", 0) + b"credit5EUR2026-01-02")
+    assert line(identity_kind="bank", identity_value="B1").key == banked.digest()[:16]
+    assert line(identity_kind="bank", identity_value="B1", occurrence=3).key == banked.digest()[:16]
 
 
 def test_a_declared_id_is_one_on_all_pages() -> None:

@@ -56,6 +56,25 @@ def test_iban_notices_one_wrong_character(rest: str, data: st.DataObject) -> Non
     assert not is_iban(iban[:at] + other + iban[at + 1 :])
 
 
+def test_a_number_may_have_64_characters_with_its_blanks() -> None:
+    for tell, number in (
+        (is_iban, "DE89370400440532013000"),
+        (is_creditor_reference, "RF18539007547034"),
+        (is_belgian_communication, "090933755493"),
+        (is_qr_reference, "210000000003139471430009017"),
+    ):
+        assert tell(number.ljust(64))
+        assert not tell(number.ljust(65))
+
+
+def test_letters_and_digits_of_other_scripts_are_none_of_a_number() -> None:
+    # Long s becomes an S in capitals, and such digits are digits to str.isdigit.
+    assert is_creditor_reference(with_check_digits("RF", "1s"))
+    assert not is_creditor_reference(with_check_digits("RF", "1s").replace("s", "\N{LATIN SMALL LETTER LONG S}"))
+    assert not is_qr_reference("21000000000313947143000901\N{ARABIC-INDIC DIGIT SEVEN}")
+    assert not is_qr_reference("\N{SUPERSCRIPT TWO}" * 27)
+
+
 @settings(max_examples=100)
 @given(references())
 def test_creditor_reference_is_found_in_text(reference: str) -> None:
@@ -73,6 +92,9 @@ def test_creditor_reference_is_found_in_text(reference: str) -> None:
     [
         # The check digits are right with the word and without it.
         ("RF88 1498 6785 8375 6922 due thanks", "RF881498678583756922"),
+        # They are right with the number behind, but it is no group of four that goes on.
+        ("RF18539007547034 19", "RF18539007547034"),
+        ("RF55 5390 0754 703 044", "RF5553900754703"),
         # They are right with the last group alone.
         (in_groups(with_check_digits("RF", "539007547ABC")), with_check_digits("RF", "539007547ABC")),
     ],
@@ -81,11 +103,29 @@ def test_the_word_behind_a_creditor_reference_is_none_of_it(text: str, reference
     assert find_creditor_reference(text) == reference
 
 
-@settings(max_examples=100)
-@given(st.text(max_size=200))
-def test_found_reference_is_always_valid(text: str) -> None:
-    found = find_creditor_reference("RF18 " + text)
-    assert found is None or is_creditor_reference(found)
+@pytest.mark.parametrize("begins", ["RF", "Rf", "rF", "rf"])
+def test_a_creditor_reference_is_found_in_whatever_case(begins: str) -> None:
+    assert find_creditor_reference(f"invoice 7: {begins}18 5390 0754 7034, thanks") == "RF18539007547034"
+
+
+PIECES = st.one_of(
+    references(),
+    references().map(in_groups),
+    references().map(str.lower),
+    references().map(lambda reference: in_groups(reference[:-1])),
+    st.sampled_from(["RF18", "RF", "thanks", "2024", "Rechnung", "Müller", "INV-7", "/", "\n"]),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(PIECES, min_size=1, max_size=4).map(" ".join))
+def test_found_reference_is_valid_and_what_the_text_says(text: str) -> None:
+    found = find_creditor_reference(text)
+    if found is None:
+        assert not any(map(is_creditor_reference, text.split()))
+    else:
+        assert is_creditor_reference(found)
+        assert found in "".join(text.split()).upper()
 
 
 @pytest.mark.parametrize("text", ["RF19 5390 0754 7034", "RF", "surf18539007547034", "XRF18539007547034", "RF18"])
