@@ -69,6 +69,7 @@ def test_what_is_stored_of_content_is_known_again() -> None:
     )
     parts = ("DE1", "EUR", "debit", "1250", "2026-01-02", "2026-01-03", "B", "E", "S", "C", "Invoice7")
     assert fingerprint(known) == hashed(*parts)
+    assert fingerprint(entry()) == hashed("DE1", "EUR", "credit", "1250", "2026-01-02", "", "", "", "", "", "Invoice7")
     assert fingerprint(Entry()) == hashed("", "", "credit", "0", "", "", "", "", "", "", "")
     day = date(2026, 1, 2)
     assert fingerprint(Entry(booking_on=day, value_on=day)) == hashed(
