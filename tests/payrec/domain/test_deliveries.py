@@ -126,15 +126,15 @@ class Deliveries(RuleBasedStateMachine):
         for answer in answers:
             found = self.queue.next(now=self.now)
             if found is None:
-                return self._check_nothing_waits()
+                self._check_nothing_waits()
+                return
             self._check(found)
             self.under_way.append(found)
             if answer is not None:
                 self._end(self.under_way.pop(), answer)
-        return None
 
     def _check(self, found: Message) -> None:
-        """Every earlier message of the resource has arrived or was given up, in memory or in the store."""
+        """Every earlier message of the resource has arrived or was given up, and there is room, and no pause for it."""
         settled = {p for p, (status, _, _) in self.store.rows.items() if status != "pending"}
         settled |= {o.message.position for o in self.queue.outcomes if o.status != "pending"}
         earlier = [p for p in range(1, found.position) if self.store.resource(p) == found.resource_id]

@@ -66,7 +66,7 @@ ENTRIES = st.lists(
         metadata=st.sampled_from([{}, {"a": "b"}]),
     ),
     min_size=1,
-    max_size=3,
+    max_size=5,
 )
 
 

@@ -102,9 +102,17 @@ def test_no_pattern_takes_long() -> None:
         "/".join
     )
 )
-def test_a_usable_name_stays_below_its_place(name: str) -> None:
+def test_what_names_its_own_place_is_usable(name: str) -> None:
     place = f"/in/{name}"
     assert is_usable(name) == (name.isprintable() and posixpath.normpath(place) == place)
+
+
+@given(st.text(max_size=20))
+def test_a_usable_name_stays_below_its_place(name: str) -> None:
+    if is_usable(name):
+        assert not name.startswith("/")
+        assert ".." not in name.split("/")
+        assert name.encode().decode() == name
 
 
 def test_names_that_are_not_usable() -> None:

@@ -114,6 +114,7 @@ PIECES = st.one_of(
     references().map(str.lower),
     references().map(lambda reference: in_groups(reference[:-1])),
     st.sampled_from(["RF18", "RF", "thanks", "2024", "Rechnung", "Müller", "INV-7", "/", "\n"]),
+    st.text(max_size=50),
 )
 
 

@@ -189,7 +189,9 @@ class Machine(RuleBasedStateMachine):
         if model.owner is not None:
             del self.tenants[slug]
             self.dropped = True
-        self.met["all dropped" if model.owner is not None else "nothing dropped"] += 1
+            self.met["all dropped"] += 1
+        else:
+            self.met["nothing dropped"] += 1
 
     @precondition(lambda self: self.dropped)
     @rule()
