@@ -41,9 +41,10 @@ async def expect(tenant: Tenant, environment: str = "production", **given: Any) 
 
 async def test_an_event_is_delivered_signed_to_its_environment_alone(acme: Tenant, globex: Tenant) -> None:
     async with receiving() as mine, receiving() as others, receiving() as theirs:
-        made = await hook(acme, url=mine.url, events=["expected_transaction.created"])
-        await hook(acme, "test", url=others.url)
-        await hook(globex, url=theirs.url)
+        wanted = ["expected_transaction.created"]
+        made = await hook(acme, url=mine.url, events=wanted)
+        await hook(acme, "test", url=others.url, events=wanted)
+        await hook(globex, url=theirs.url, events=wanted)
         created, foreign = await expect(acme), await expect(globex)
         [came] = await mine.got(1)
         document = Webhook(made["secret"]).verify(came.body, came.headers)

@@ -189,6 +189,21 @@ async def test_one_that_is_away_is_left_alone_and_gets_everything_when_it_is_bac
     assert {came.resource for came in receiver.received} == {str(r) for r in resources}
 
 
+async def test_what_had_no_place_in_the_feed_yet_is_told_to_a_new_endpoint(
+    idle: tuple[Service, str], here: Place
+) -> None:
+    """Who makes an endpoint and reads everything after that misses nothing, at the cost of hearing of a little more."""
+    async with receiving() as receiver:
+        await here.happen(RESOURCES[0])
+        webhook = await here.hook(receiver.url)
+        async with telling(idle[0]):
+            await here.settled(webhook, 1)
+            later = await here.hook(receiver.url + "/later")
+            await here.happen(RESOURCES[1])
+            await here.settled(webhook, 2)
+            await here.settled(later, 1)
+
+
 async def test_what_was_missed_is_delivered_again_on_demand(idle: tuple[Service, str], here: Place) -> None:
     async with receiving() as receiver, telling(idle[0]):
         webhook = await here.hook(receiver.url)
