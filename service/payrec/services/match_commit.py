@@ -19,11 +19,15 @@ from payrec.services.match_refusals import refused
 from payrec.services.match_staging import Draft, Stamp, Takes
 from payrec.services.meanwhile import FEW, aside, is_few, meanwhile
 from payrec.services.work import Unit, Work
-from payrec.storage.match_proposals import MatchProposalStore
+from payrec.storage.binary_copy import encoded
+from payrec.storage.binary_reading import decoded
+from payrec.storage.match_proposals import ENDS_OF_TOUCHED_COLUMNS, MatchProposalStore
 from payrec.storage.match_rejections import MatchRejectionStore
 from payrec.storage.partitions import OWN_MATCHES_MIN, index_own_partitions, make_own_partitions
 from payrec.storage.period_locks import PeriodLockStore
+from payrec.storage.rows import CopiedRows
 
+_ENDS_TYPES: Final = (pl.Binary(), pl.Boolean(), pl.Int16(), pl.Binary())
 _NOWHERE: Final = ((), ())
 """Places of either side where nothing is allocated yet."""
 
@@ -99,7 +103,7 @@ class MatchCommit:
         drafted = takes
         # Nearly always nothing has to be left out, and nobody has touched what is taken.
         allocations = await meanwhile(lambda: drafted.allocations(_NOWHERE, stamp), check(), few=few)
-        own = await store.own() if self._filtered else None
+        own = await self._touch() if self._filtered else None
         accepts = any(taken.height for taken in takes.accepted)
         # A filtered run supersedes its own proposals, and those whose amounts it takes.
         stored = await store.stored(filtered=bool(self._filtered)) if own != 0 or accepts else None
@@ -139,6 +143,13 @@ class MatchCommit:
         seen = looked_at(self._snapshot) if self._filtered else None
         return draft.takes(), new_reasons(self._proposals, self._snapshot, filtered=self._filtered), seen
 
+    async def _touch(self) -> int:
+        """Tell the store which proposals join what a filtered run looked at; return how many join nothing else."""
+        rows = await self._store.ends_of_touched()
+        own, *touched = await aside(_told_apart, rows, few=is_few(rows))
+        await self._store.touch(*touched)
+        return own
+
     async def _without_refused(self, draft: Draft, takes: Takes) -> tuple[Draft, Takes]:
         """Leave out what somebody has rejected, as a set or since the run has read."""
         rejected = await MatchRejectionStore(self._unit.connection).legs()
@@ -169,6 +180,14 @@ class MatchCommit:
             takes = await asyncio.to_thread(draft.takes)
             await self._store.stage(*takes.staged)
         return draft, takes
+
+
+def _told_apart(rows: CopiedRows) -> tuple[int, bytes, bytes]:
+    """Return how many of the touched proposals are own, all of them, and the ends of those that are not."""
+    ends = decoded(rows, dict(zip(ENDS_OF_TOUCHED_COLUMNS, _ENDS_TYPES, strict=True)))
+    touched = ends.select("match_id", "is_own").unique()
+    others = ends.filter(~pl.col("is_own")).select("side", "transaction_id").unique()
+    return int(touched["is_own"].sum()), encoded(touched), encoded(others)
 
 
 def _ambiguous(matches: pl.DataFrame) -> int:

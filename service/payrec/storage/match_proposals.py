@@ -17,7 +17,7 @@ from payrec.storage.changes import EVENT_IDS_MAX
 from payrec.storage.database import Connection
 from payrec.storage.history import allocations_logged, keep_reasons, matches_kept
 from payrec.storage.rows import CopiedRows, copy_in, copy_out_rows, fetch_all, fetch_one
-from payrec.storage.staged_rows import Shape, StagedRows, rows_of_ids
+from payrec.storage.staged_rows import Shape, StagedRows
 
 ANALYZED_ROWS_MIN: Final = 1_000
 """New rows beyond which the statistics of the matches are brought up to date."""
@@ -44,29 +44,10 @@ ALLOCATION_COLUMNS: Final = [
 """Columns of a new allocation, in the order of COPY."""
 
 MATCH_COLUMNS: Final = [
-    "id",
-    "run_id",
-    "amount_minor",
-    "created_at",
-    "updated_at",
-    "decided_at",
-    "effective_on",
-    "score",
-    "candidates",
-    "status",
-    "kind",
-    "confidence",
-    "uniqueness",
-    "currency",
-    "created_by",
-    "decided_by",
-    "levels",
-    "alternatives",
-    "adjustments",
-    "proof",
-    "content_key",
-    "created_change_id",
-]
+    "id", "run_id", "amount_minor", "created_at", "updated_at", "decided_at", "effective_on", "score", "candidates",
+    "status", "kind", "confidence", "uniqueness", "currency", "created_by", "decided_by", "levels", "alternatives",
+    "adjustments", "proof", "content_key", "created_change_id",
+]  # fmt: skip
 """Columns of a new match, in the order of COPY."""
 
 LEG_COLUMNS: Final = [
@@ -78,21 +59,26 @@ LEG_COLUMNS: Final = [
 EVENT_COLUMNS: Final = ["change_id", "ordinal", "type", "resource_ids"]
 """Columns of an event of many matches, in the order of COPY."""
 
+ENDS_OF_TOUCHED_COLUMNS: Final = ["match_id", "is_own", "side", "transaction_id"]
+"""Columns of what a filtered run finds of the proposals that there are."""
+
 _BEGIN: Final = f"""
     SET LOCAL work_mem = '{WORK_MEMORY_MIB}MB'; SET LOCAL default_statistics_target = {STATISTICS_TARGET}
 """
+_LOOKED_UP: Final = "; SET LOCAL random_page_cost = 1.1"
 _TAKEN: Final = Shape(
     columns=dict(zip(TAKEN_COLUMNS, ("uuid", "integer", "bigint", "integer", "bigint", "uuid"), strict=True)),
     analyzed="(transaction_id, minor)",
 )
-_ID: Final = Shape(columns={"id": "uuid"})
+_END: Final = Shape(columns={"side": "smallint", "transaction_id": "uuid"})
 _STAGED: Final = {
     "taken_expected": _TAKEN,
     "taken_incoming": _TAKEN,
     "new_reason": Shape(columns={"side": "smallint", "transaction_id": "uuid", "reason": "smallint"}),
-    "looked_at": Shape(columns={"side": "smallint", "transaction_id": "uuid"}),
-    "own_proposal": _ID,
-    "kept_match": _ID,
+    "looked_at": _END,
+    "touched": Shape(columns={"match_id": "uuid", "is_own": "boolean"}),
+    "others_end": _END,
+    "kept_match": Shape(columns={"id": "uuid"}),
 }
 _CHANGED: Final = """
     SELECT {number} AS side, t.place FROM {{taken_{side}}} t WHERE NOT EXISTS (
@@ -151,17 +137,12 @@ _REASONS: Final = f"""
     WHEN NOT MATCHED AND s.reason IS NOT NULL THEN
         INSERT (transaction_id, side, reason, change_id) VALUES (s.transaction_id, s.side, s.reason, %(change_id)s)
 """  # noqa: S608 - our own text
-# One question for each column, so that the database may join instead of asking for every row.
 _UNLESS_PROPOSED: Final = """
-    AND NOT EXISTS (
-        SELECT 1 FROM leg l JOIN match m ON m.id = l.match_id
-        WHERE l.{column} = s.transaction_id AND m.status = 'proposed'
-        AND NOT EXISTS (SELECT 1 FROM {{own_proposal}} p WHERE p.id = m.id)
-    )
+    AND NOT EXISTS (SELECT 1 FROM {others_end} p WHERE p.side = s.side AND p.transaction_id = s.transaction_id)
 """
 _NEEDED: Final = """
     SELECT l.match_id, t.transaction_id, t.winner, coalesce(o.open_minor, 0) AS left_minor, l.{minor} AS minor
-    FROM {{taken_{side}}} t JOIN leg l ON l.{column} = t.transaction_id
+    FROM {{taken_{side}}} t JOIN leg l ON l.{column} = t.transaction_id {among}
     LEFT JOIN {open} o ON o.transaction_id = t.transaction_id WHERE t.minor > 0
 """
 _SUPERSEDE: Final = """
@@ -203,31 +184,33 @@ _ENDS: Final = (
     {**_SIDES[1], "column": "incoming_id", "minor": "amount_minor"},
     {**_SIDES[1], "column": "contra_incoming_id", "minor": "settled_minor"},
 )
-_ALL_NEEDED: Final = " UNION ALL ".join(_NEEDED.format(**end) for end in _ENDS)
-# What joins no line is a credit note, and has a contra item.
+_ALL_NEEDED, _NEEDED_BY_TOUCHED = (
+    " UNION ALL ".join(_NEEDED.format(**end, among=among) for end in _ENDS)
+    for among in ("", "JOIN {touched} c ON c.match_id = l.match_id")
+)
 _TOUCHED: Final = " UNION ".join(
-    f"SELECT l.match_id FROM {{looked_at}} s JOIN leg l ON l.{end['column']} = s.transaction_id"  # noqa: S608 - our own text
+    f"SELECT l.match_id FROM {{looked_at}} s JOIN leg l ON l.{end['column']} = s.transaction_id"  # noqa: S608 - our own
     f" WHERE s.side = {end['number']} AND l.{end['column']} IS NOT NULL"
     for end in _ENDS
-    if end["column"] != "expected_id"
 )
 _LEG_ENDS: Final = ", ".join(f"({end['number']}, l.{end['column']})" for end in _ENDS)
-# All of whose transactions a run has looked at.
-_OWN: Final = f"""
-    WITH touched AS MATERIALIZED (
+# A run's own are those all of whose transactions it has looked at.
+_ENDS_OF_TOUCHED: Final = f"""
+    COPY (WITH touched AS MATERIALIZED (
         SELECT m.id FROM ({_TOUCHED}) t JOIN match m ON m.id = t.match_id WHERE m.status = 'proposed'
     )
-    SELECT t.id FROM touched t JOIN leg l ON l.match_id = t.id
-    CROSS JOIN LATERAL (VALUES {_LEG_ENDS}) AS e (side, transaction_id)
-    LEFT JOIN {{looked_at}} s ON s.side = e.side AND s.transaction_id = e.transaction_id
-    WHERE e.transaction_id IS NOT NULL GROUP BY t.id HAVING count(s.transaction_id) = count(*)
+    SELECT {", ".join(ENDS_OF_TOUCHED_COLUMNS)} FROM (
+        SELECT t.id AS match_id, e.side, s.transaction_id,
+            bool_and(s.transaction_id IS NOT NULL) OVER (PARTITION BY t.id) AS is_own
+        FROM touched t JOIN leg l ON l.match_id = t.id
+        CROSS JOIN LATERAL (VALUES {_LEG_ENDS}) AS e (side, transaction_id)
+        LEFT JOIN {{looked_at}} s ON s.side = e.side AND s.transaction_id = e.transaction_id
+        WHERE e.transaction_id IS NOT NULL
+    ) n WHERE transaction_id IS NOT NULL) TO STDOUT (FORMAT BINARY)
 """  # noqa: S608 - our own text
-_ALL_MATCHES: Final = "match m"
 # Few, found by their ids: a run with few lines would otherwise look at every proposal that there is.
-_OWN_AND_RIVALS: Final = """
-    (SELECT match_id AS id FROM rival UNION SELECT id FROM {own_proposal} p) c JOIN match m ON m.id = c.id
-"""
-_WITHIN: Final = " AND EXISTS (SELECT 1 FROM {own_proposal} p WHERE p.id = m.id)"
+_TOUCHED_MATCHES: Final = "{touched} c JOIN match m ON m.id = c.match_id"
+_WITHIN: Final = " AND EXISTS (SELECT 1 FROM {touched} p WHERE p.match_id = m.id AND p.is_own)"
 
 
 class MatchProposalStore:
@@ -240,9 +223,10 @@ class MatchProposalStore:
     async def begin(self, *, looked_at: bytes | None) -> None:
         """Take what a filtered run has read; None of another one.
 
-        The transaction has more memory for its joins from then on, and samples less for its statistics.
+        The transaction has more memory for its joins from then on, and samples less for its statistics. A filtered run
+        looks up rows in a cache: at the cost of a disk whose head moves it would read every leg that ever was instead.
         """
-        await self._connection.execute(_BEGIN.encode(), prepare=False)
+        await self._connection.execute((_BEGIN + (_LOOKED_UP if looked_at is not None else "")).encode(), prepare=False)
         if looked_at is not None:
             await self._staged.put("looked_at", looked_at)
 
@@ -274,17 +258,23 @@ class MatchProposalStore:
         row = await fetch_one(self._connection, f"SELECT {_UNCHANGED} AS unchanged", parameters)
         return row is not None and row["unchanged"]
 
-    async def own(self) -> int:
-        """Find and count the proposals that join nothing but what the run looked at; nobody may decide meanwhile."""
-        query, parameters = self._joining(_OWN)
-        found = [row["id"] for row in await fetch_all(self._connection, query, parameters)]
-        await self._staged.put("own_proposal", rows_of_ids(found))
-        return len(found)
+    async def ends_of_touched(self) -> CopiedRows:
+        """Return the proposals that join what the run looked at, in ENDS_OF_TOUCHED_COLUMNS and binary.
+
+        A row for each of the ends that it looked at, and whether these are all that the proposal has. All legs are
+        asked for it once: what comes after joins the few that were found. Nobody may decide meanwhile.
+        """
+        return await copy_out_rows(self._connection, *self._joining(_ENDS_OF_TOUCHED))
+
+    async def touch(self, touched: bytes, others_ends: bytes) -> None:
+        """Keep those as ``match_id, is_own``, and as ``side, transaction_id`` the ends of all that are not own."""
+        await self._staged.put("touched", touched)
+        await self._staged.put("others_end", others_ends)
 
     async def stored(self, *, filtered: bool = False) -> CopiedRows | None:
         """Return ``id`` and ``content_key`` of the proposals that there are, in binary; None if there are none.
 
-        For a ``filtered`` run those that ``own`` has found.
+        For a ``filtered`` run its own, as ``touch`` was told.
         """
         query = "SELECT EXISTS (SELECT 1 FROM match WHERE status = 'proposed') AS found"
         row = await fetch_one(self._connection, query)
@@ -347,9 +337,8 @@ class MatchProposalStore:
         if not reasons:
             return
         await self._staged.put("new_reason", reasons)
+        unless = _UNLESS_PROPOSED if filtered else ""
         for side in _SIDES:
-            columns = (f"{side['side']}_id", f"contra_{side['side']}_id")
-            unless = "".join(_UNLESS_PROPOSED.format(column=column) for column in columns) if filtered else ""
             for query in (_ENDED_REASONS, _REASONS):
                 joining, parameters = self._joining(query.format(**side, unless=unless))
                 await self._connection.execute(joining.encode(), {**parameters, "change_id": change_id})
@@ -362,10 +351,10 @@ class MatchProposalStore:
         """
         await self._staged.put("kept_match", kept)
         query = _SUPERSEDE.format(
-            needed=_ALL_NEEDED,
+            needed=_NEEDED_BY_TOUCHED if filtered else _ALL_NEEDED,
             kept=matches_kept("gone"),
-            source=_OWN_AND_RIVALS if filtered else _ALL_MATCHES,
-            within=_WITHIN.removeprefix(" AND ") if filtered else "true",
+            source=_TOUCHED_MATCHES if filtered else "match m",
+            within="c.is_own" if filtered else "true",
         )
         parameters = {"change_id": change_id, "at": at, "ordinal": SUPERSEDED_ORDINAL, "ids_max": EVENT_IDS_MAX}
         joining, of_sets = self._joining(query)

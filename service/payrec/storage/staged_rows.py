@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.storage.copy_format import read_values, row_of, written
+from payrec.storage.copy_format import read_values
 from payrec.storage.database import Connection
 from payrec.storage.rows import array_text, copy_in
 from payrec.storage.temporary import make_temporary
@@ -22,6 +22,7 @@ FEW_BYTES: Final = 8 * 1024
 
 _READERS: Final[Mapping[str, Callable[[bytes], object]]] = {
     "uuid": lambda value: UUID(bytes=value),
+    "boolean": lambda value: value != b"\0",
     **dict.fromkeys(("smallint", "integer", "bigint"), lambda value: int.from_bytes(value, "big", signed=True)),
 }
 
@@ -86,8 +87,3 @@ def _parameters(name: str, shape: Shape, rows: bytes) -> dict[str, str]:
         for column, read, value in zip(values, readers, row, strict=True):
             column.append("NULL" if value is None else read(value))
     return {f"{name}_{column}": array_text(its) for column, its in zip(shape.columns, values, strict=True)}
-
-
-def rows_of_ids(ids: list[UUID]) -> bytes:
-    """Return rows of one id each, as ``put`` takes them."""
-    return written(row_of([name.bytes]) for name in ids) if ids else b""

@@ -156,6 +156,20 @@ async def test_a_filtered_run_leaves_other_proposals_and_reasons_alone(world: Wo
     assert await world.incoming(lone) == unchanged
 
 
+async def test_a_filtered_run_leaves_a_proposal_alone_of_which_it_saw_the_item(world: World) -> None:
+    item = await world.expect("500.00", counterpartyName="Bolt GmbH")
+    await world.receive("500.00", counterpartyName="Bolt GmbH")
+    await pair(world, "INV-2026-001", "60.00")
+    await world.run()
+    before = await world.matches()
+    assert Counter(m["status"] for m in before) == {"proposed": 2}
+    line = await world.receive("90.00", counterpartyName="Bolt GmbH", externalId="line")
+    await world.run(incomingFilter={"amountMax": "90.00", "currency": "EUR"})
+    assert (await world.incoming(line))["reasonCode"] == "amount_mismatch"
+    assert await world.matches() == before
+    assert (await world.expected(item))["reasonCode"] is None
+
+
 async def test_a_filtered_run_says_no_reason_for_what_has_a_proposal_elsewhere(world: World) -> None:
     expected, _ = await pair(world, "INV-2026-001", "10.00")
     await world.receive("33.00", externalId="lone")
