@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
 Fault = Literal["crash", "error"]
+Plan = Mapping[int | str, Fault]
+"""What fails: a step by its number, or by its name: a call, before it does anything, or ``behind`` it."""
 
 
 class Crash(BaseException):
@@ -18,25 +20,32 @@ class Faults:
     """Counts the steps of a pass, and lets some of them fail. A call has one before and one after each commit."""
 
     def __init__(self, check: Callable[[], None]) -> None:
-        self.plan: dict[int, Fault] = {}
+        self.plan: Plan = {}
         self.down: set[str] = set()
         self.steps = 0
         self.calls: list[str] = []
+        self.met: list[str] = []
+        """The calls in which there were faults."""
         self._check = check
 
-    def begin(self, plan: dict[int, Fault]) -> None:
-        self.plan, self.steps, self.calls = plan, 0, []
+    def begin(self, plan: Plan) -> None:
+        self.plan, self.steps, self.calls, self.met = plan, 0, [], []
 
     def enter(self, call: str, error: Callable[[], Exception]) -> None:
         self.calls.append(call)
         if call in self.down:
             raise error()
-        self.step(error)
+        self._pass(call, error)
 
     def step(self, error: Callable[[], Exception]) -> None:
+        self._pass(f"behind {self.calls[-1]}", error)
+
+    def _pass(self, where: str, error: Callable[[], Exception]) -> None:
         self._check()
         self.steps += 1
-        fault = self.plan.get(self.steps)
+        fault = self.plan.get(self.steps) or self.plan.get(where)
+        if fault is not None:
+            self.met.append(self.calls[-1])
         if fault == "crash":
             raise Crash
         if fault == "error":

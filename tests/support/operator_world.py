@@ -14,7 +14,7 @@ from payrec_operator.passes import API_KEY
 from payrec_operator.ports import World
 from payrec_operator.reconcile import reconcile
 from payrec_operator.resources import TenantResource, by_name
-from support.operator_faults import Crash, Fault, Faults, drive
+from support.operator_faults import Crash, Faults, Plan, drive
 from support.operator_registry import MemoryRegistry
 from support.operator_secrets import MemorySecrets, Place
 
@@ -95,7 +95,7 @@ class OperatorWorld:
         """Delete the object; it goes once the operator lets it."""
         self.objects[place]["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
 
-    def run(self, place: Place, plan: dict[int, Fault] | None = None, *, lost: bool = False) -> Outcome | None:
+    def run(self, place: Place, plan: Plan | None = None, *, lost: bool = False) -> Outcome | None:
         """Make one pass; None where it crashed. The status is written unless ``lost``; the object goes when it may."""
         body = self.objects[place]
         self.faults.begin(plan or {})

@@ -279,4 +279,4 @@ def test_resources_come_and_go_in_any_order(postgres: EmbeddedPostgres) -> None:
             )
         finally:
             runner.run(context.__aexit__(None, None, None))
-    assert met.keys() >= KINDS
+    assert (+met).keys() >= KINDS
