@@ -93,8 +93,10 @@ _UNCHANGED: Final = " AND ".join(
     for side in ("expected", "incoming")
 )
 _STORED: Final = """
-    COPY (SELECT id, content_key FROM match m WHERE status = 'proposed' AND content_key IS NOT NULL{within} ORDER BY id)
-    TO STDOUT (FORMAT BINARY)
+    COPY (
+        SELECT m.id, m.content_key FROM {source}
+        WHERE m.status = 'proposed' AND m.content_key IS NOT NULL AND {within} ORDER BY m.id
+    ) TO STDOUT (FORMAT BINARY)
 """
 # Few have been allocated to before; held by id, as everybody holds them.
 _HELD: Final = """
@@ -208,9 +210,9 @@ _ENDS_OF_TOUCHED: Final = f"""
         WHERE e.transaction_id IS NOT NULL
     ) n WHERE transaction_id IS NOT NULL) TO STDOUT (FORMAT BINARY)
 """  # noqa: S608 - our own text
+_OF_ALL: Final = {"source": "match m", "within": "true"}
 # Few, found by their ids: a run with few lines would otherwise look at every proposal that there is.
-_TOUCHED_MATCHES: Final = "{touched} c JOIN match m ON m.id = c.match_id"
-_WITHIN: Final = " AND EXISTS (SELECT 1 FROM {touched} p WHERE p.match_id = m.id AND p.is_own)"
+_OF_TOUCHED: Final = {"source": "{touched} c JOIN match m ON m.id = c.match_id", "within": "c.is_own"}
 
 
 class MatchProposalStore:
@@ -280,7 +282,8 @@ class MatchProposalStore:
         row = await fetch_one(self._connection, query)
         if row is None or not row["found"]:
             return None
-        return await copy_out_rows(self._connection, *self._joining(_STORED.format(within=_WITHIN if filtered else "")))
+        of = _OF_TOUCHED if filtered else _OF_ALL
+        return await copy_out_rows(self._connection, *self._joining(_STORED.format(**of)))
 
     async def allocate_more(self, *, change_id: UUID, at: datetime) -> tuple[list[int], list[int]]:
         """Allocate what is accepted at once of transactions that have an allocation; return their places by side.
@@ -353,8 +356,7 @@ class MatchProposalStore:
         query = _SUPERSEDE.format(
             needed=_NEEDED_BY_TOUCHED if filtered else _ALL_NEEDED,
             kept=matches_kept("gone"),
-            source=_TOUCHED_MATCHES if filtered else "match m",
-            within="c.is_own" if filtered else "true",
+            **(_OF_TOUCHED if filtered else _OF_ALL),
         )
         parameters = {"change_id": change_id, "at": at, "ordinal": SUPERSEDED_ORDINAL, "ids_max": EVENT_IDS_MAX}
         joining, of_sets = self._joining(query)
