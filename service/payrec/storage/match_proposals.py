@@ -210,9 +210,13 @@ _ENDS_OF_TOUCHED: Final = f"""
         WHERE e.transaction_id IS NOT NULL
     ) n WHERE transaction_id IS NOT NULL) TO STDOUT (FORMAT BINARY)
 """  # noqa: S608 - our own text
-_OF_ALL: Final = {"source": "match m", "within": "true"}
+_OF_ALL: Final = {"source": "match m", "within": "true", "needed": _ALL_NEEDED}
 # Few, found by their ids: a run with few lines would otherwise look at every proposal that there is.
-_OF_TOUCHED: Final = {"source": "{touched} c JOIN match m ON m.id = c.match_id", "within": "c.is_own"}
+_OF_TOUCHED: Final = {
+    "source": "{touched} c JOIN match m ON m.id = c.match_id",
+    "within": "c.is_own",
+    "needed": _NEEDED_BY_TOUCHED,
+}
 
 
 class MatchProposalStore:
@@ -353,11 +357,8 @@ class MatchProposalStore:
         accepts takes their amounts.
         """
         await self._staged.put("kept_match", kept)
-        query = _SUPERSEDE.format(
-            needed=_NEEDED_BY_TOUCHED if filtered else _ALL_NEEDED,
-            kept=matches_kept("gone"),
-            **(_OF_TOUCHED if filtered else _OF_ALL),
-        )
+        of = _OF_TOUCHED if filtered else _OF_ALL
+        query = _SUPERSEDE.format(**of, kept=matches_kept("gone"))
         parameters = {"change_id": change_id, "at": at, "ordinal": SUPERSEDED_ORDINAL, "ids_max": EVENT_IDS_MAX}
         joining, of_sets = self._joining(query)
         row = await fetch_one(self._connection, joining, {**of_sets, **parameters})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from payrec.constants.events import WEBHOOKS_MAX
+from support.events import has_arrived
 from support.receivers import receiving
 from support.service import Service, Tenant
 from support.wire import add_key, add_user, ask, code, fields, problem, rows
@@ -39,12 +41,15 @@ async def expect(tenant: Tenant, environment: str = "production", **given: Any) 
     return str(answer.json()["id"])
 
 
-async def test_an_event_is_delivered_signed_to_its_environment_alone(acme: Tenant, globex: Tenant) -> None:
+async def test_an_event_is_delivered_signed_to_its_environment_alone(
+    service: Service, acme: Tenant, globex: Tenant
+) -> None:
+    for tenant, environment in product((acme, globex), ("production", "test")):
+        await has_arrived(service, tenant, environment)
     async with receiving() as mine, receiving() as others, receiving() as theirs:
-        wanted = ["expected_transaction.created"]
-        made = await hook(acme, url=mine.url, events=wanted)
-        await hook(acme, "test", url=others.url, events=wanted)
-        await hook(globex, url=theirs.url, events=wanted)
+        made = await hook(acme, url=mine.url, events=["expected_transaction.created"])
+        await hook(acme, "test", url=others.url)
+        await hook(globex, url=theirs.url)
         created, foreign = await expect(acme), await expect(globex)
         [came] = await mine.got(1)
         document = Webhook(made["secret"]).verify(came.body, came.headers)
