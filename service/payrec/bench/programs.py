@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -46,18 +46,19 @@ def measure(
     tell: Callable[[str], None],
     show: Callable[[str], None],
     now: Callable[[], datetime],
-) -> list[Result]:
-    """Run programs and return their figures; what those print that write none is shown, under their command.
+) -> Iterator[Result]:
+    """Run programs and give each one's figures when it has ended; what those print that write none is shown.
 
     What lacks the variable that it needs is told and left out; in CI that is an error. Of a quick run, a program with a
-    figure that is refused runs once more, and that counts: a short measurement may have met a bad moment.
+    figure that is refused runs once more, and that counts: a short measurement may have met a bad moment. One that
+    fails keeps no other from running, since all of them take hours.
 
     Raises
     ------
     PayrecError
-        A program failed, or has not measured what the registry names.
+        When all have run: programs failed, or have not measured what the registry names.
     """
-    results = []
+    failed = []
     with tempfile.TemporaryDirectory(prefix="payrec-bench-") as folder:
         for number, program in enumerate(programs):
             if program.needs is not None and not os.environ.get(program.needs):
@@ -67,16 +68,19 @@ def measure(
                 continue
             arguments = (program.run[:1] + program.quick) if quick and program.quick is not None else program.run
             path = Path(folder) / f"{number}.json"
-            if program.prints:
-                command = shlex.join(arguments)
-                tell(f"measuring: {command}")
-                show(f"{command} ({machine()})\n\n{_run(_command(arguments), log=path.with_suffix('.log'), tell=tell)}")
-                continue
-            found = _taken(program, arguments, path, tell=tell, now=now)
-            if quick and any(result.is_refused for result in found):
+            try:
+                if program.prints:
+                    show(_printed(arguments, path, tell=tell))
+                    continue
                 found = _taken(program, arguments, path, tell=tell, now=now)
-            results += found
-    return results
+                if quick and any(result.is_refused for result in found):
+                    found = _taken(program, arguments, path, tell=tell, now=now)
+            except PayrecError as error:
+                failed.append(str(error))
+            else:
+                yield from found
+    if failed:
+        raise PayrecError("; ".join(failed))
 
 
 def machine() -> str:
@@ -90,6 +94,12 @@ def _command(arguments: Sequence[str]) -> list[str]:
     if first.endswith(".py"):
         return [sys.executable, str(FOLDER / first), *others]
     return [sys.executable, "-m", "payrec.cli", *shlex.split(first), *others]
+
+
+def _printed(arguments: Sequence[str], path: Path, *, tell: Callable[[str], None]) -> str:
+    command = shlex.join(arguments)
+    tell(f"measuring: {command}")
+    return f"{command} ({machine()})\n\n{_run(_command(arguments), log=path.with_suffix('.log'), tell=tell)}"
 
 
 def _taken(

@@ -67,11 +67,15 @@ def _run_programs(arguments: argparse.Namespace) -> int:
     _check_json(arguments.json)
     registry = figures.read_programs(programs.REGISTRY)
     wanted = programs.chosen(registry, arguments.action, quick=arguments.quick)
-    results = programs.measure(wanted, quick=arguments.quick, tell=complain, show=say, now=SystemClock().now)
-    widths: list[int | str] = [0, RIGHT, 0, RIGHT, RIGHT, RIGHT, 0]
-    say(table(figures.COLUMNS, figures.rows(results), widths=widths))
-    if arguments.json is not None:
-        figures.write_results(arguments.json, results, registry)
+    results: list[figures.Result] = []
+    try:
+        results.extend(programs.measure(wanted, quick=arguments.quick, tell=complain, show=say, now=SystemClock().now))
+    finally:
+        # What was measured is kept, though a program fails or somebody interrupts.
+        widths: list[int | str] = [0, RIGHT, 0, RIGHT, RIGHT, RIGHT, 0]
+        say(table(figures.COLUMNS, figures.rows(results), widths=widths))
+        if arguments.json is not None:
+            figures.write_results(arguments.json, results, registry)
     refused = [result.figure for result in results if result.is_refused]
     for figure in refused:
         complain(f"{figure.name}: the {'figure' if figure.is_counted else 'ratio'} is beyond {figure.refused_beyond:g}")

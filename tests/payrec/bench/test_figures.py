@@ -122,7 +122,7 @@ def test_what_a_program_prints_is_shown(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(programs, "FOLDER", tmp_path)
     one = Program(action="api", prefix="", run=("prints.py",), quick=None, needs=None, prints=True, figures={})
     shown: list[str] = []
-    assert measure([one], quick=False, tell=lambda _text: None, show=shown.append, now=SystemClock().now) == []
+    assert list(measure([one], quick=False, tell=lambda _text: None, show=shown.append, now=SystemClock().now)) == []
     [text] = shown
     assert text.startswith("prints.py (")
     assert text.endswith("\n\n7 of them\n")
@@ -220,11 +220,11 @@ def test_what_is_not_there_is_told_and_in_ci_an_error(monkeypatch: pytest.Monkey
     one = Program(action="api", prefix="a", run=("x.py",), quick=None, needs="PAYREC_NOWHERE", figures={})
     told: list[str] = []
     monkeypatch.setenv("CI", "")
-    assert measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now) == []
+    assert list(measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now)) == []
     assert told == ["x.py is left out: it needs PAYREC_NOWHERE, which is not set"]
     monkeypatch.setenv("CI", "true")
     with pytest.raises(PayrecError, match=r"x\.py needs PAYREC_NOWHERE"):
-        measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now)
+        list(measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now))
 
 
 @pytest.mark.parametrize("ratio", [0.34, 0.7], ids=["refused", "good"])
@@ -250,14 +250,24 @@ def test_the_command_measures_prints_keeps_and_refuses(
     assert main(["bench", "api"]) == 2
 
 
-def test_a_program_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_fails_is_an_error_when_the_others_were_measured_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "fails.py").write_text("import sys\nsys.stderr.write('why\\n')\nraise SystemExit(3)\n")
+    (tmp_path / "fake.py").write_text("import json, sys\njson.dump({'figures': {'it': [7]}}, open(sys.argv[2], 'w'))\n")
+    program = (
+        '[[program]]\naction = "api"\nprefix = "{0}"\nrun = ["{0}.py"]\nfigures.it = {{ what = "it", unit = "s" }}\n'
+    )
+    (tmp_path / "figures.toml").write_text("".join(map(program.format, ("fails", "fake"))))
     monkeypatch.setattr(programs, "FOLDER", tmp_path)
-    one = Program(action="api", prefix="a", run=("fails.py",), quick=None, needs=None, figures={})
-    told: list[str] = []
-    with pytest.raises(PayrecError, match=r"fails\.py ended with 3"):
-        measure([one], quick=False, tell=told.append, show=told.append, now=SystemClock().now)
-    assert told == ["measuring: fails.py", "why"]
+    monkeypatch.setattr(programs, "REGISTRY", tmp_path / "figures.toml")
+    assert main(["bench", "api", "--json", str(tmp_path / "out.json")]) == 1
+    captured = capsys.readouterr()
+    assert [line.removeprefix("payrec: ") for line in captured.err.splitlines()] == [
+        "measuring: fails.py", "why", "measuring: fake.py", "fails.py ended with 3"
+    ]  # fmt: skip
+    assert captured.out.splitlines()[-1].split()[:3] == ["fake.it", "7", "s"]
+    assert list(json.loads((tmp_path / "out.json").read_text())["figures"]) == ["fake.it"]
 
 
 @pytest.mark.parametrize(("second", "quick"), [(70, True), (34, True), (70, False)], ids=["better", "still", "full"])
