@@ -8,6 +8,7 @@ All of them may be written in groups with blanks between, and in lower case.
 from __future__ import annotations
 
 import re
+import string
 from operator import itemgetter
 from typing import Final
 
@@ -17,6 +18,7 @@ _CREDITOR_REFERENCE_START: Final = re.compile(r"(?<![A-Z0-9])RF[0-9]{2}")
 _WORD: Final = re.compile(r"[A-Z0-9]+")
 _NEXT_GROUP: Final = re.compile(r"\s([A-Z0-9]{1,4})(?![A-Z0-9])")
 _BELGIAN: Final = re.compile(r"(\+{3}|\*{3})?([0-9]{3})/?([0-9]{4})/?([0-9]{5})(\+{3}|\*{3})?")
+_CAPITALS: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 _QR_LENGTH: Final = 27
 _CARRY: Final = (0, 9, 4, 6, 8, 2, 7, 1, 3, 5)
 """The first row of the modulo 10 recursive table; the others are its rotations."""
@@ -62,7 +64,8 @@ def find_creditor_reference(text: str) -> str | None:
     """
     if "RF" not in text and "rf" not in text and "Rf" not in text and "rF" not in text:
         return None
-    text = text.upper()
+    # Other letters are none of it, though their capitals were: ``ß`` is not two S.
+    text = text.translate(_CAPITALS)
     for start in _CREDITOR_REFERENCE_START.finditer(text):
         word = _WORD.match(text, start.start())
         if word is None:  # pragma: no cover - the start is itself such a word

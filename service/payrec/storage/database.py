@@ -238,6 +238,8 @@ class Database:
             yield connection
         except psycopg.errors.DiskFull as error:
             raise StorageFullError("the database's disk is full") from error
+        except psycopg.errors.DeadlockDetected as error:
+            raise UnavailableError("others were changing the same") from error
         except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
             raise UnavailableError("the database did not answer") from error
         finally:

@@ -129,7 +129,13 @@ def test_found_reference_is_valid_and_what_the_text_says(text: str) -> None:
         assert found in "".join(text.split()).upper()
 
 
-@pytest.mark.parametrize("text", ["RF19 5390 0754 7034", "RF", "surf18539007547034", "XRF18539007547034", "RF18"])
+# Its last letter was S in capitals.
+OTHER_LETTER = with_check_digits("RF", "S")[:-1] + "ſ"
+
+
+@pytest.mark.parametrize(
+    "text", ["RF19 5390 0754 7034", "RF", "surf18539007547034", "XRF18539007547034", "RF18", OTHER_LETTER]
+)
 def test_what_looks_like_a_creditor_reference_is_none(text: str) -> None:
     assert find_creditor_reference(text) is None
 

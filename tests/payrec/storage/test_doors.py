@@ -313,6 +313,22 @@ async def test_a_connection_that_the_server_ends_is_a_503(
         assert await rows(connection, "SELECT 1") == [(1,)]
 
 
+async def test_who_gives_way_to_others_is_told_so(opened: Database, places: Places) -> None:
+    lock = b"SELECT pg_advisory_xact_lock(%s)"
+
+    async def both(first: int, second: int, meet: asyncio.Barrier) -> None:
+        async with opened.tenant(places.a) as connection:
+            await connection.execute(lock, (first,))
+            await meet.wait()
+            await connection.execute(lock, (second,))
+
+    meet = asyncio.Barrier(2)
+    ended = await asyncio.gather(both(7, 8, meet), both(8, 7, meet), return_exceptions=True)
+    [refused] = [error for error in ended if error is not None]
+    assert isinstance(refused, UnavailableError)
+    assert refused.detail == "others were changing the same"
+
+
 async def test_connections_that_the_server_has_ended_meanwhile_are_not_lent(
     opened: Database, places: Places, addresses: EmbeddedDatabase
 ) -> None:
