@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
@@ -14,42 +15,52 @@ from payrec.constants import JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX
 from payrec.errors import BadRequestError
 from payrec.gate.strict_json import parse_json
 from support.service import Tenant
-from support.wire import code, fields
+from support.wire import code, fields, problem
 
 JSON = {"Content-Type": "application/json"}
 
-MALFORMED = {
-    "nothing but blanks": b" ",
-    "cut off": b'{"direction": "credit"',
-    "two documents": b"{} {}",
-    "NaN": b'{"amountMinor": NaN}',
-    "Infinity": b'{"amountMinor": Infinity}',
-    "negative Infinity": b'{"amountMinor": -Infinity}',
-    "a number beyond the largest": b'{"amountMinor": 1e999}',
-    "a name twice": b'{"currency": "EUR", "currency": "USD"}',
-    "a name twice, deep": b'{"metadata": {"a": "1", "a": "2"}}',
-    "a name twice, once escaped": b'{"currency": "EUR", "\\u0063urrency": "USD"}',
-    "invalid UTF-8": b'{"reference": "\xff\xfe"}',
-    "a surrogate in UTF-8": b'{"reference": "\xed\xa0\x80"}',
-    "UTF-16": '{"reference": "x"}'.encode("utf-16"),
-    "a byte order mark": b"\xef\xbb\xbf{}",
-    "single quotes": b"{'direction': 'credit'}",
-    "a comment": b'{"direction": "credit" /* here */}',
-    "a comma at the end": b'{"direction": "credit",}',
-    "a control character in a text": b'{"reference": "a\x00b"}',
-    "an endless number": b'{"amountMinor": ' + b"1" * 100_000 + b"}",
-    "deep arrays": b"[" * 100_000,
-    "deep objects": b'{"a":' * 100_000,
-    "deep and closed": b"[" * 100_000 + b"]" * 100_000,
-    "one too deep": b"[" * (JSON_DEPTH_MAX + 1) + b"]" * (JSON_DEPTH_MAX + 1),
+NOT_JSON = r"the body is not JSON: line 1, column [0-9]+"
+CONSTANT = "NaN and Infinity are not JSON"
+TWICE = "an object names a member twice"
+NOT_UTF_8 = "the body is not UTF-8"
+DEEP = f"the body is nested more than {JSON_DEPTH_MAX} deep"
+
+MALFORMED: dict[str, tuple[bytes, str]] = {
+    "nothing but blanks": (b" ", NOT_JSON),
+    "cut off": (b'{"direction": "credit"', NOT_JSON),
+    "two documents": (b"{} {}", NOT_JSON),
+    "NaN": (b'{"amountMinor": NaN}', CONSTANT),
+    "Infinity": (b'{"amountMinor": Infinity}', CONSTANT),
+    "negative Infinity": (b'{"amountMinor": -Infinity}', CONSTANT),
+    "a number beyond the largest": (b'{"amountMinor": 1e999}', "a number is too large"),
+    "a name twice": (b'{"currency": "EUR", "currency": "USD"}', TWICE),
+    "a name twice, deep": (b'{"metadata": {"a": "1", "a": "2"}}', TWICE),
+    "a name twice, once escaped": (b'{"currency": "EUR", "\\u0063urrency": "USD"}', TWICE),
+    "invalid UTF-8": (b'{"reference": "\xff\xfe"}', NOT_UTF_8),
+    "a surrogate in UTF-8": (b'{"reference": "\xed\xa0\x80"}', NOT_UTF_8),
+    "UTF-16": ('{"reference": "x"}'.encode("utf-16"), NOT_UTF_8),
+    "a byte order mark": (b"\xef\xbb\xbf{}", NOT_JSON),
+    "single quotes": (b"{'direction': 'credit'}", NOT_JSON),
+    "a comment": (b'{"direction": "credit" /* here */}', NOT_JSON),
+    "a comma at the end": (b'{"direction": "credit",}', NOT_JSON),
+    "a control character in a text": (b'{"reference": "a\x00b"}', NOT_JSON),
+    "an endless number": (b'{"amountMinor": ' + b"1" * 100_000 + b"}", "a number has too many digits"),
+    "deep arrays": (b"[" * 100_000, DEEP),
+    "deep objects": (b'{"a":' * 100_000, DEEP),
+    "deep and closed": (b"[" * 100_000 + b"]" * 100_000, DEEP),
+    "one too deep": (b"[" * (JSON_DEPTH_MAX + 1) + b"]" * (JSON_DEPTH_MAX + 1), DEEP),
+    "deep behind an escape": (b'["\\"", ' + b"[" * 100_000, DEEP),
 }
 
 
 @pytest.mark.parametrize("name", MALFORMED)
 @pytest.mark.anyio
 async def test_what_is_no_json_is_400_and_is_not_echoed(acme: Tenant, name: str) -> None:
-    answer = await acme.post("/expected-transactions", headers=JSON, content=MALFORMED[name])
-    assert (answer.status_code, code(answer)) == (400, "malformed_body")
+    body, said = MALFORMED[name]
+    answer = await acme.post("/expected-transactions", headers=JSON, content=body)
+    found = problem(answer)
+    assert (answer.status_code, found["code"]) == (400, "malformed_body")
+    assert re.fullmatch(said, found["detail"])
 
 
 @pytest.mark.anyio
@@ -220,6 +231,27 @@ def test_what_is_json_comes_back_as_it_was(value: Any) -> None:
 def test_whatever_comes_is_a_value_or_a_typed_error(body: bytes) -> None:
     with contextlib.suppress(BadRequestError):
         parse_json(body)
+
+
+@pytest.mark.parametrize("beside", ["1", "[]", "{}", '{"a":[[]]}', '"["', '"\\\\[\\"]"'])
+def test_of_many_brackets_those_that_are_open_at_once_are_the_nesting(beside: str) -> None:
+    """As many as there may be, and not one more, however many were closed before and at whatever depth."""
+    for outer in range(1, JSON_DEPTH_MAX - 2):
+        begun = "[" * outer + f"{beside}," * JSON_DEPTH_MAX
+        inner = JSON_DEPTH_MAX - outer
+        fits = begun + "[" * inner + "]" * JSON_DEPTH_MAX
+        assert parse_json(fits.encode()) == json.loads(fits)
+        with pytest.raises(BadRequestError) as refused:
+            parse_json(f"{begun}{'[' * (inner + 1)}{']' * (JSON_DEPTH_MAX + 1)}".encode())
+        assert refused.value.detail == DEEP
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_number_has_forty_characters_at_most(sign: str) -> None:
+    longest = sign.ljust(40, "9")
+    assert parse_json(longest.encode()) == int(longest)
+    with pytest.raises(BadRequestError, match="too many digits"):
+        parse_json(f"{longest}9".encode())
 
 
 @given(st.integers(0, JSON_DEPTH_MAX), st.text(alphabet='[{\\"', max_size=100))
