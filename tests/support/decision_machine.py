@@ -1,30 +1,53 @@
-"""A model of the life of matches, and a machine that decides over HTTP beside it.
+"""A machine that decides over HTTP, beside a model of the life of matches.
 
-The model knows amounts and the machines' tables, and nothing else. After every step all that is stored of its
-transactions and matches is compared with it, so what it says holds always: nothing is allocated beyond its amount, what
-was matched and what is open add up, and a status is one that the table allows.
+After every step all that is stored of its transactions and matches is compared with the model, so what it says holds
+always: nothing is allocated beyond its amount, what was matched and what is open add up, and a status is one that the
+table allows.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+import random
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from itertools import count
+from typing import Any, ClassVar, TypeVar
 
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis import note
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from payrec.domain.match_states import MATCH_STATES
+from support.decision_model import WHOLE, Joined, Model, Money
 from support.matching_world import World
 from support.service import Tenant
 
 T = TypeVar("T")
 
-AMOUNTS = st.integers(min_value=1, max_value=120)
-WHOLE = 100
-LIMIT = 60
-"""What is above it needs a second person."""
+MONEY_MAX = 5
+"""Transactions of a walk: so few that most of what is decided competes."""
+
+VERBS = ("accept", "accept many", "reject", "reject many", "approve", "approve own", "reverse")
+KINDS = (
+    *(f"{verb}: {status}" for verb in VERBS for status in sorted(MATCH_STATES.states)),
+    *(
+        f"{verb}, {status}"
+        for verb in ("accept", "accept many", "by hand")
+        for status in ("accepted", "pending_approval")
+    ),
+    *(f"{verb}: beaten" for verb in ("accept", "accept many", "by hand", "void", "ignore")),
+    *("accept many: beaten by one of them", "accept many: the same again", "reject many: the same again"),
+    *("by hand: fee", "by hand: over_payment", "reject: adjusted", "reverse: adjusted"),
+    *(f"by hand: {why}" for why in ("void", "ignored", "too much of an item", "too much of a line")),
+    *(f"void: {status}" for status in ("open", "partially_matched", "matched", "void")),
+    *(
+        f"{verb}: {status}"
+        for verb in ("ignore", "restore")
+        for status in ("unmatched", "partially_matched", "matched")
+    ),
+    *("ignore: ignored", "restore: ignored"),
+)
+"""What has to happen for walks to say anything: everything is asked of matches and transactions of every status."""
 
 _PROPOSE = """
     WITH made AS (
@@ -54,79 +77,19 @@ _LOOK = """
 """
 
 
-@dataclass
-class Money:
-    """A transaction, as it must be."""
-
-    is_item: bool
-    matched: int = 0
-    closed: str | None = None
-
-    @property
-    def open(self) -> int:
-        """What is left."""
-        return 0 if self.closed else WHOLE - self.matched
-
-    @property
-    def status(self) -> str:
-        """What the amounts make of it."""
-        untouched = "open" if self.is_item else "unmatched"
-        return self.closed or ("matched" if not self.open else "partially_matched" if self.matched else untouched)
-
-
-@dataclass
-class Joined:
-    """A match, as it must be."""
-
-    takes: dict[str, int]
-    status: str = "proposed"
-    winner: str | None = None
-
-
-@dataclass
-class Model:
-    """Everything of one example."""
-
-    money: dict[str, Money] = field(default_factory=dict)
-    matches: dict[str, Joined] = field(default_factory=dict)
-
-    def refusal(self, match_id: str) -> str | None:
-        """Return why a match cannot be accepted."""
-        found = self.matches[match_id]
-        if found.winner is not None:
-            return "already_matched"
-        return None if MATCH_STATES.allows(found.status, "accept") else "invalid_state"
-
-    def accept(self, match_id: str) -> None:
-        """Take the amounts of a match."""
-        found = self.matches[match_id]
-        if found.status == "accepted":
-            return
-        found.status = "pending_approval" if max(found.takes.values()) > LIMIT else "accepted"
-        for name, minor in found.takes.items():
-            self.money[name].matched += minor
-        self.supersede(found.takes, match_id)
-
-    def give_back(self, match_id: str) -> None:
-        """Take the amounts of a match from it."""
-        for name, minor in self.matches[match_id].takes.items():
-            self.money[name].matched -= minor
-
-    def supersede(self, names: Any, winner: str | None) -> None:
-        """Have the proposals go for which too little is left of these."""
-        for rival in self.matches.values():
-            short = [n for n, minor in rival.takes.items() if n in names and minor > self.money[n].open]
-            if rival.status == "proposed" and short:
-                rival.status, rival.winner = "superseded", winner
-
-
 class DecisionMachine(RuleBasedStateMachine):
     """A few invoices and payments of 100 each, and everything that people may decide about them."""
 
+    number: int
+    """Of the walk, from which its dice begin: of the values that Hypothesis draws in so few walks half are the same."""
     runner: asyncio.Runner
     world: World
     another: Tenant
     """As another user sees the tenant."""
+    met: ClassVar[Counter[str]] = Counter()
+    """What has happened in all walks."""
+    numbers: ClassVar[Iterator[int]] = count()
+    """Of payments, in all walks: one that says the same as another would be taken for it, there twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,101 +101,148 @@ class DecisionMachine(RuleBasedStateMachine):
 
     def ask(self, path: str, body: Any = None, who: Tenant | None = None) -> tuple[int, Any]:
         """Ask over HTTP, and return the status and the code or the body."""
+        note(f"{path} {body}")
         answer = self.do((who or self.world.tenant).post(path, body))
         found = answer.json()
         return answer.status_code, found if answer.status_code < 400 else found["code"]
 
-    @initialize(items=st.integers(1, 2), lines=st.integers(1, 2))
-    def begin(self, items: int, lines: int) -> None:
+    @initialize()
+    def begin(self) -> None:
         """There is something to decide about."""
-        for is_item in [True] * items + [False] * lines:
-            self.store(is_item=is_item)
+        self.dice = random.Random(self.number)  # noqa: S311 - the same each time, no secret
+        for is_item in (True, False):
+            for _ in range(self.dice.randint(1, 2)):
+                self.store(is_item=is_item)
+
+    @rule()
+    def step(self) -> None:
+        """Something happens."""
+        others = [*[self.propose] * 4, *[self.state] * 3, self.void, self.void, self.ignore, self.restore, self.arrive]
+        decisions = [self.accept, self.accept_many, self.approve, self.reverse] * 2 + [self.reject, self.reject_many]
+        self.dice.choice([*others, *(decisions if self.model.matches else [])])(self.dice)
 
     def store(self, *, is_item: bool) -> None:
         """Store a transaction."""
         body = {"amountMinor": WHOLE, "currency": "EUR", "direction": "credit"}
+        unlike = {"bookingDate": "2026-03-12", "remittance": f"payment {next(self.numbers)}"}
         path = "/expected-transactions" if is_item else "/incoming-transactions"
-        status, made = self.ask(path, body if is_item else {**body, "bookingDate": "2026-03-12"})
+        status, made = self.ask(path, body if is_item else {**body, **unlike})
         assert status == 201
         self.model.money[made["id"]] = Money(is_item=is_item)
 
-    def pick(self, data: st.DataObject, *, is_item: bool) -> str:
-        """Return a transaction of a side."""
-        return data.draw(st.sampled_from([name for name, m in self.model.money.items() if m.is_item is is_item]))
+    def pick(self, dice: random.Random, *, is_item: bool, has_open: bool = False) -> str:
+        """Return a transaction of a side, most times one of which something is open if so wanted; any status alike."""
+        money = {name: m for name, m in self.model.money.items() if m.is_item is is_item}
+        if has_open and dice.random() < 0.8:
+            money = {name: m for name, m in money.items() if m.open} or money
+        status = dice.choice(sorted({m.status for m in money.values()}))
+        return dice.choice([name for name, m in money.items() if m.status == status])
 
-    def choose(self, data: st.DataObject, *statuses: str) -> str:
-        """Return a match, of two times in three one with such a status, if there is one."""
+    def pair(self, dice: random.Random) -> tuple[str, str, int]:
+        """Return an invoice and a payment that may belong together, and what is open of both."""
+        item, line = (self.pick(dice, is_item=is_item, has_open=True) for is_item in (True, False))
+        return item, line, min(self.model.money[item].open, self.model.money[line].open)
+
+    def choose(self, dice: random.Random, *statuses: str) -> str:
+        """Return a match, two times in five one with such a status, if there is one; any status is as likely."""
         matches = self.model.matches
-        sensible = [name for name, found in matches.items() if found.status in statuses]
-        is_sensible: bool = bool(sensible) and data.draw(st.sampled_from([True, True, False]))
-        return data.draw(st.sampled_from(sensible if is_sensible else list(matches)))
+        there = sorted({found.status for found in matches.values()})
+        sensible = [status for status in there if status in statuses]
+        status = dice.choice(sensible if sensible and dice.random() < 0.4 else there)
+        return dice.choice([name for name, found in matches.items() if found.status == status])
 
-    @rule(data=st.data(), minor=st.integers(1, WHOLE))
-    def propose(self, data: st.DataObject, minor: int) -> None:
+    def beaten(self) -> set[str]:
+        """Return the proposals that are superseded."""
+        return {name for name, found in self.model.matches.items() if found.status == "superseded"}
+
+    def propose(self, dice: random.Random) -> None:
         """A run proposes what fits."""
-        item, line = self.pick(data, is_item=True), self.pick(data, is_item=False)
-        minor = min(minor, self.model.money[item].open, self.model.money[line].open)
-        if minor:
+        item, line, fits = self.pair(dice)
+        if fits:
+            minor = dice.choice([fits, dice.randint(1, fits)])
             [row] = self.do(self.world.sql(_PROPOSE, minor, minor, minor, item, line))
             self.model.matches[row["id"]] = Joined(takes={item: minor, line: minor})
 
-    @precondition(lambda self: self.model.matches)
-    @rule(data=st.data())
-    def accept(self, data: st.DataObject) -> None:
+    def accept(self, dice: random.Random) -> None:
         """Somebody accepts."""
-        match_id = self.choose(data, "proposed")
+        match_id, before = self.choose(dice, "proposed"), self.beaten()
+        self.met[f"accept: {self.model.matches[match_id].status}"] += 1
         refusal = self.model.refusal(match_id)
         status, found = self.ask(f"/matches/{match_id}/accept")
         assert (status, None if status == 200 else found) == ((200, None) if refusal is None else (409, refusal))
         if refusal is None:
             self.model.accept(match_id)
+            self.met[f"accept, {self.model.matches[match_id].status}"] += 1
+        self.met["accept: beaten"] += self.beaten() > before
 
-    @precondition(lambda self: self.model.matches)
-    @rule(data=st.data(), count=st.integers(1, 4))
-    def accept_many(self, data: st.DataObject, count: int) -> None:
+    def accept_many(self, dice: random.Random) -> None:
         """Somebody accepts several at once, some of them twice perhaps."""
-        ids = data.draw(st.lists(st.sampled_from(list(self.model.matches)), min_size=count, max_size=count))
+        ids = [self.choose(dice, "proposed") for _ in range(dice.randint(1, 4))]
+        if dice.random() < 0.5:
+            # All proposals together compete, of any walk.
+            ids += [name for name, found in self.model.matches.items() if found.status == "proposed"]
+            dice.shuffle(ids)
         status, found = self.ask("/matches/accept", {"ids": ids})
         assert status == 200
-        before = {name for name, m in self.model.matches.items() if m.status == "superseded"}
+        before = self.beaten()
+        proposed = {name for name in ids if self.model.matches[name].status == "proposed"}
+        chosen: set[str] = set()
+        self.met.update(f"accept many: {self.model.matches[match_id].status}" for match_id in ids)
+        self.met["accept many: the same again"] += any(ids.count(match_id) > 1 for match_id in proposed)
         for match_id, result in zip(ids, found["results"], strict=True):
-            refusal = self.model.refusal(match_id)
+            # Within a request the same again is the same, even of what waits for approval now.
+            refusal = None if match_id in chosen else self.model.refusal(match_id)
             assert (result.get("problem") or {}).get("code") == refusal
-            if refusal is None:
+            if refusal is None and match_id not in chosen:
                 self.model.accept(match_id)
-        for name, rival in self.model.matches.items():
-            if rival.status == "superseded" and name not in before:
-                # Where several have taken of it together, any of them is named.
-                query = "SELECT superseded_by::text AS by FROM match WHERE id = %s"
-                [row] = self.do(self.world.sql(query, name))
-                assert row["by"] in ids
-                rival.winner = row["by"]
+                chosen.add(match_id)
+                self.met[f"accept many, {self.model.matches[match_id].status}"] += match_id in proposed
+        beaten = self.beaten() - before
+        self.met["accept many: beaten"] += bool(beaten)
+        self.met["accept many: beaten by one of them"] += bool(beaten & proposed)
+        for name in beaten:
+            # Where several have taken of it together, any of them is named.
+            query = "SELECT superseded_by::text AS by FROM match WHERE id = %s"
+            [row] = self.do(self.world.sql(query, name))
+            assert row["by"] in ids
+            self.model.matches[name].winner = row["by"]
 
-    @precondition(lambda self: self.model.matches)
-    @rule(data=st.data(), many=st.booleans())
-    def reject(self, data: st.DataObject, *, many: bool) -> None:
+    def reject(self, dice: random.Random) -> None:
         """Somebody rejects."""
-        match_id = self.choose(data, "proposed", "pending_approval")
-        found = self.model.matches[match_id]
-        allowed = MATCH_STATES.allows(found.status, "reject")
-        if many:
-            status, answer = self.ask("/matches/reject", {"ids": [match_id]})
-            assert status == 200
-            status = answer["results"][0]["status"]
-        else:
-            status, _ = self.ask(f"/matches/{match_id}/reject")
-        assert status == (200 if allowed else 409)
-        if allowed and found.status == "pending_approval":
-            self.model.give_back(match_id)
-        if allowed:
-            found.status = "rejected"
+        match_id = self.choose(dice, "proposed", "pending_approval")
+        status, code = self.ask(f"/matches/{match_id}/reject")
+        assert (status, None if status == 200 else code) == self.rejected("reject", match_id)
 
-    @precondition(lambda self: self.model.matches)
-    @rule(data=st.data(), by_another=st.booleans())
-    def approve(self, data: st.DataObject, *, by_another: bool) -> None:
-        """Somebody approves: never who has decided."""
-        match_id = self.choose(data, "pending_approval")
+    def reject_many(self, dice: random.Random) -> None:
+        """Somebody rejects several at once, some of them twice perhaps."""
+        ids = [self.choose(dice, "proposed", "pending_approval") for _ in range(dice.randint(1, 3))]
+        before = {name: self.model.matches[name].status for name in ids}
+        status, found = self.ask("/matches/reject", {"ids": ids})
+        assert status == 200
+        for match_id, result in zip(ids, found["results"], strict=True):
+            told = (result["status"], (result.get("problem") or {}).get("code"))
+            assert told == self.rejected("reject many", match_id)
+        again = [name for name in ids if ids.count(name) > 1 and MATCH_STATES.allows(before[name], "reject")]
+        self.met["reject many: the same again"] += bool(again)
+
+    def rejected(self, verb: str, match_id: str) -> tuple[int, str | None]:
+        """Reject in the model, and return the status and the code that there has to be."""
         found = self.model.matches[match_id]
+        self.met[f"{verb}: {found.status}"] += 1
+        if not MATCH_STATES.allows(found.status, "reject"):
+            return 409, "invalid_state"
+        if found.status == "pending_approval":
+            self.model.give_back(match_id)
+            self.met["reject: adjusted"] += found.is_adjusted
+        found.status = "rejected"
+        return 200, None
+
+    def approve(self, dice: random.Random) -> None:
+        """Somebody approves: never who has decided."""
+        by_another = dice.random() < 0.5
+        match_id = self.choose(dice, "pending_approval")
+        found = self.model.matches[match_id]
+        self.met[f"{'approve' if by_another else 'approve own'}: {found.status}"] += 1
         if not MATCH_STATES.allows(found.status, "approve"):
             expected: tuple[int, str | None] = (409, "invalid_state")
         else:
@@ -243,23 +253,24 @@ class DecisionMachine(RuleBasedStateMachine):
         if status == 200:
             found.status = "accepted"
 
-    @precondition(lambda self: self.model.matches)
-    @rule(data=st.data())
-    def reverse(self, data: st.DataObject) -> None:
+    def reverse(self, dice: random.Random) -> None:
         """Somebody takes an accepted match back."""
-        match_id = self.choose(data, "accepted")
+        match_id = self.choose(dice, "accepted")
         found = self.model.matches[match_id]
+        self.met[f"reverse: {found.status}"] += 1
         allowed = MATCH_STATES.allows(found.status, "reverse")
         status, code = self.ask(f"/matches/{match_id}/reverse", {"reason": "wrong"})
         assert (status, None if allowed else code) == ((200, None) if allowed else (409, "invalid_state"))
         if allowed:
             found.status = "reversed"
             self.model.give_back(match_id)
+            self.met["reverse: adjusted"] += found.is_adjusted
 
-    @rule(data=st.data(), minor=AMOUNTS, fee=st.sampled_from([0, 0, 3]), over=st.sampled_from([0, 0, 2]))
-    def state(self, data: st.DataObject, minor: int, fee: int, over: int) -> None:
+    def state(self, dice: random.Random) -> None:
         """Somebody matches by hand, with what an invoice or a payment has beside."""
-        item, line = self.pick(data, is_item=True), self.pick(data, is_item=False)
+        item, line, fits = self.pair(dice)
+        minor = dice.choice([fits or 1, fits // 2 + 1, dice.randint(1, 120)])
+        fee, over = dice.choice([0, 0, 3]), dice.choice([0, 0, 2])
         adjustments: list[dict[str, Any]] = []
         if fee:
             adjustments.append({"type": "fee", "expectedTransactionId": item, "amountMinor": fee})
@@ -270,56 +281,67 @@ class DecisionMachine(RuleBasedStateMachine):
             "adjustments": [{**adjustment, "currency": "EUR"} for adjustment in adjustments],
             "reason": "seen",
         }
-        takes = {item: minor + fee, line: minor + over}
+        takes, before = {item: minor + fee, line: minor + over}, self.beaten()
         status, found = self.ask("/matches", body)
         for name, taken in takes.items():
-            if self.model.money[name].closed:
+            money = self.model.money[name]
+            if money.closed:
+                self.met[f"by hand: {money.closed}"] += 1
                 assert (status, found) == (409, "invalid_state")
                 return
-            if taken > self.model.money[name].open:
+            if taken > money.open:
+                self.met[f"by hand: too much of {'an item' if money.is_item else 'a line'}"] += 1
                 assert (status, found) == (422, "amount_exceeds_open")
                 return
         assert status == 201, found
         self.model.matches[found["id"]] = Joined(takes=takes)
         self.model.accept(found["id"])
+        self.met[f"by hand, {self.model.matches[found['id']].status}"] += 1
+        self.met.update(f"by hand: {adjustment['type']}" for adjustment in adjustments)
+        self.met["by hand: beaten"] += self.beaten() > before
 
-    @precondition(lambda self: self.model.matches)
-    @rule(data=st.data(), seldom=st.integers(0, 5))
-    def void(self, data: st.DataObject, seldom: int) -> None:
-        """An invoice is void: only while nothing is matched."""
-        if seldom:
-            return
-        item = self.pick(data, is_item=True)
+    def void(self, dice: random.Random) -> None:
+        """An invoice is void: only while nothing is matched. Seldom so: there is no way back."""
+        before = self.beaten()
+        item = self.pick(dice, is_item=True)
         money = self.model.money[item]
         allowed = money.status == "open"
+        if allowed and dice.random() < 0.5:
+            return
+        self.met[f"void: {money.status}"] += 1
         status, _ = self.ask(f"/expected-transactions/{item}/void", {"reason": "gone"})
         assert status == (200 if allowed else 409)
         if allowed:
             money.closed = "void"
             self.model.supersede({item}, None)
+            self.met["void: beaten"] += self.beaten() > before
 
-    @precondition(lambda self: self.model.matches)
-    @rule(data=st.data(), again=st.booleans())
-    def ignore(self, data: st.DataObject, *, again: bool) -> None:
-        """A payment is ignored, only while nothing is matched; or restored."""
-        line = self.pick(data, is_item=False)
+    def ignore(self, dice: random.Random) -> None:
+        """A payment is ignored, only while nothing is matched."""
+        line, before = self.pick(dice, is_item=False), self.beaten()
         money = self.model.money[line]
-        if again and money.closed == "ignored":
-            assert self.ask(f"/incoming-transactions/{line}/restore")[0] == 200
-            money.closed = None
-        elif not again:
-            allowed = money.status == "unmatched"
-            status, _ = self.ask(f"/incoming-transactions/{line}/ignore", {"reason": "noise"})
-            assert status == (200 if allowed else 409)
-            if allowed:
-                money.closed = "ignored"
-                self.model.supersede({line}, None)
+        self.met[f"ignore: {money.status}"] += 1
+        allowed = money.status == "unmatched"
+        status, _ = self.ask(f"/incoming-transactions/{line}/ignore", {"reason": "noise"})
+        assert status == (200 if allowed else 409)
+        if allowed:
+            money.closed = "ignored"
+            self.model.supersede({line}, None)
+            self.met["ignore: beaten"] += self.beaten() > before
 
-    @precondition(lambda self: len(self.model.money) < 5)
-    @rule(is_item=st.booleans())
-    def arrive(self, *, is_item: bool) -> None:
+    def restore(self, dice: random.Random) -> None:
+        """A payment is not ignored any more."""
+        line = self.pick(dice, is_item=False)
+        money = self.model.money[line]
+        self.met[f"restore: {money.status}"] += 1
+        status, _ = self.ask(f"/incoming-transactions/{line}/restore")
+        assert status == (200 if money.closed == "ignored" else 409)
+        money.closed = None
+
+    def arrive(self, dice: random.Random) -> None:
         """Something more is expected, or paid."""
-        self.store(is_item=is_item)
+        if len(self.model.money) < MONEY_MAX:
+            self.store(is_item=dice.random() < 0.5)
 
     @invariant()
     def everything_is_as_the_model_says(self) -> None:
