@@ -80,7 +80,7 @@ class Admission:
     def admit(self, asked: Asked) -> bool:
         """Tell whether a job may begin now; then ``release`` is owed. If not, its turn is kept where it was."""
         now = self._monotonic()
-        self._turns = {key: turn for key, turn in self._turns.items() if turn.until > now or key == asked.key}
+        self._forget(now, but=asked.key)
         # A key that is there already keeps its place.
         self._turns[asked.key] = _Turn(asked, now + TURN_KEPT_SECONDS)
         if asked not in self._next():
@@ -93,6 +93,8 @@ class Admission:
         """End an admitted job; return those who were turned away and may come now."""
         self._running.remove(asked)
         now = self._monotonic()
+        # Who has not come back holds nobody up.
+        self._forget(now)
         called = self._next()
         for one in called:
             turn = self._turns[one.key]
@@ -111,6 +113,9 @@ class Admission:
     def admitted_bytes(self) -> int:
         """Add up the memory of the large jobs that run."""
         return sum(asked.size.memory_bytes for asked in self._running if not asked.size.is_small)
+
+    def _forget(self, now: float, *, but: tuple[UUID, str] | None = None) -> None:
+        self._turns = {key: turn for key, turn in self._turns.items() if turn.until > now or key == but}
 
     def _next(self) -> list[Asked]:
         """Return who of those that wait may begin, all of them together."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from typing import ClassVar
 from uuid import UUID
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from payrec.constants.jobs import JOB_BYTES_FIXED
 from payrec.jobs.admission import CALLED_KEPT_SECONDS, PROCESS_BYTES, TURN_KEPT_SECONDS, Admission, Asked
@@ -17,6 +20,16 @@ MEMORY = 4096 * MIB
 TENANTS = 4
 RUN_OF_400_000 = 64 * MIB + 800_000 * 1_000
 SIZES = [100 * MIB, 500 * MIB, RUN_OF_400_000, 2 * MEMORY]
+KINDS = (
+    *(f"{kind}: {told}" for kind in ("large", "small") for told in ("began", "share", "places", "behind another")),
+    *("large: memory", "larger than everything, alone"),
+    *("called", "called with others", "came when called", "did not come when called", "came again and began"),
+    *("was forgotten", "asked for another job", "overtook who waits for its tenant"),
+)
+"""What has to happen for walks to say anything."""
+
+seeds = st.integers(0, 2**32 - 1)
+"""Of a step: Hypothesis takes the same few of many values again and again, so dice choose."""
 
 
 class Clock:
@@ -104,29 +117,57 @@ def test_there_is_room_for_one_large_and_one_small_job_however_little_there_is(m
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Workers ask, end and come again in any order, at any time."""
+    """Workers ask, end and come again in any order, at any time, beside a list of who waits."""
+
+    met: ClassVar[Counter[str]] = Counter()
+    """What has happened in all walks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.admission, self.clock = make()
         self.running: list[Asked] = []
+        self.waiting: dict[tuple[UUID, str], tuple[Asked, float]] = {}
+        """Who was turned away, in turn, and until when it has its turn."""
+        self.called: set[tuple[UUID, str]] = set()
+        """Who was told to come, and has not come."""
+        self.steps = 0
 
-    @rule(tenant=st.integers(1, TENANTS), environment=st.integers(0, 3), memory=st.sampled_from([64 * MIB, *SIZES]))
-    def ask(self, tenant: int, environment: int, memory: int) -> None:
-        one = asked(tenant, memory, environment=environment)
-        if self.admission.admit(one):
-            self.running.append(one)
+    @rule(seed=seeds)
+    def ask(self, seed: int) -> None:
+        """Some come or come again; what is to be done has become more or less meanwhile, perhaps."""
+        dice = self._dice(seed)
+        for _ in range(dice.randint(1, 4)):
+            memory = dice.choice([*[JOB_BYTES_FIXED] * 4, *SIZES])
+            one = asked(dice.randint(1, TENANTS), memory, environment=dice.randint(0, 3))
+            if self.waiting and dice.random() < 0.4:
+                one, _ = dice.choice(list(self.waiting.values()))
+            self._ask(one)
 
-    @rule(place=st.integers(0, 7))
-    def end(self, place: int) -> None:
-        if self.running:
-            called = self.admission.release(self.running.pop(place % len(self.running)))
+    @precondition(lambda self: self.running)
+    @rule(seed=seeds)
+    def end(self, seed: int) -> None:
+        dice = self._dice(seed)
+        called = self.admission.release(self.running.pop(dice.randrange(len(self.running))))
+        self._forget()
+        # All who can begin together.
+        assert called == [one for one, _ in self.waiting.values() if self._why_not(one) is None]
+        self.met["called"] += bool(called)
+        self.met["called with others"] += len(called) > 1
+        for one in called:
+            until = self.waiting[one.key][1]
+            self.waiting[one.key] = one, min(until, self.clock.seconds + CALLED_KEPT_SECONDS)
+            self.called.add(one.key)
+        if dice.random() < 0.5:
+            if called:
+                # Now and then until they are forgotten, because they were called.
+                self.clock.seconds += dice.choice([0, CALLED_KEPT_SECONDS])
+            return
+        for one in called:
             # Who is called finds room, if nobody comes between.
-            for one in called:
-                assert self.admission.admit(one)
-                self.running.append(one)
+            assert self._ask(one)
+            self.met["came when called"] += 1
 
-    @rule(seconds=st.floats(0, 2 * TURN_KEPT_SECONDS))
+    @rule(seconds=st.sampled_from([1.0, CALLED_KEPT_SECONDS, TURN_KEPT_SECONDS - 1, TURN_KEPT_SECONDS]))
     def wait(self, seconds: float) -> None:
         self.clock.seconds += seconds
 
@@ -163,5 +204,68 @@ class AnyOrder(RuleBasedStateMachine):
             self.clock.seconds += 1
         assert done == set(waiting)
 
+    def _dice(self, seed: int) -> random.Random:
+        """Return what chooses in a step: Hypothesis takes the same few of many values again and again."""
+        self.steps += 1
+        return random.Random(f"{seed} {self.steps}")  # noqa: S311 - the same each time, no secret
 
-TestAnyOrder = AnyOrder.TestCase
+    def _forget(self, *, but: Asked | None = None) -> None:
+        """Leave out who has not come in time."""
+        for key, (_, until) in list(self.waiting.items()):
+            if until <= self.clock.seconds and (but is None or key != but.key):
+                self.met["did not come when called" if key in self.called else "was forgotten"] += 1
+                self.called.discard(key)
+                del self.waiting[key]
+
+    def _ask(self, one: Asked) -> bool:
+        """Ask, and look that who is turned away is so for a reason, and who is not overtakes nobody."""
+        self._forget(but=one)
+        before = self.waiting.get(one.key)
+        self.called.discard(one.key)
+        self.met["asked for another job"] += before is not None and before[0] != one
+        # Who is in the list already keeps its place there.
+        self.waiting[one.key] = one, self.clock.seconds + TURN_KEPT_SECONDS
+        why = self._why_not(one)
+        assert self.admission.admit(one) is (why is None), why
+        self.met[f"{'small' if one.size.is_small else 'large'}: {why or 'began'}"] += 1
+        if why is None:
+            self.met["came again and began"] += before is not None
+            self.met["larger than everything, alone"] += one.size.memory_bytes > self.admission.budget_bytes
+            del self.waiting[one.key]
+            self.running.append(one)
+        assert self.admission.held("match") == len(self.waiting)
+        return why is None
+
+    def _why_not(self, one: Asked) -> str | None:
+        """Return why somebody has to wait, after all have begun who are before it and can; None when it need not."""
+        small = one.size.is_small
+        begun = [other for other in self.running if other.size.is_small == small]
+        overtakes = False
+        for other in [asked for asked, _ in self.waiting.values() if asked.size.is_small == small]:
+            why = self._lacks(other, begun)
+            if other.key == one.key:
+                self.met["overtook who waits for its tenant"] += why is None and overtakes
+                return why
+            if why is None:
+                begun.append(other)
+            elif why == "share":
+                overtakes = True
+            else:
+                return "behind another"
+        raise AssertionError
+
+    def _lacks(self, one: Asked, begun: list[Asked]) -> str | None:
+        """Return what there is too little of for a job beside those of its kind."""
+        if sum(other.tenant_id == one.tenant_id for other in begun) * 4 >= self.admission.places:
+            return "share"
+        if len(begun) * 2 >= self.admission.places:
+            return "places"
+        needed = sum(other.size.memory_bytes for other in [*begun, one])
+        is_large = bool(begun) and not one.size.is_small
+        return "memory" if is_large and needed > self.admission.budget_bytes else None
+
+
+def test_any_order_gives_everybody_its_turn() -> None:
+    AnyOrder.met.clear()
+    run_state_machine_as_test(AnyOrder)
+    assert (+AnyOrder.met).keys() >= set(KINDS)
