@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from payrec.constants import TOKEN_ATTEMPT_DELAY_MAX, TOKEN_ATTEMPTS_FORGOTTEN_AFTER, TOKEN_FAILURE_FADES_AFTER
 from payrec.domain.attempts import NO_WAIT, AttemptLimit, Attempts, forgiven, less_one, no_attempts, taken_back
@@ -20,6 +23,16 @@ GAPS = st.one_of(
     st.timedeltas(timedelta(0), timedelta(minutes=20)),
     st.sampled_from([timedelta(0), MINUTE, TOKEN_ATTEMPT_DELAY_MAX, TOKEN_ATTEMPTS_FORGOTTEN_AFTER]),
 )
+KINDS = (
+    *("passed", "refused by the bucket alone", "refused by the delay alone", "refused by both"),
+    *("right", "right, not the only failure", "no answer", "no answer, another one since"),
+    *("faded by one", "faded by some", "faded to nothing", "forgotten with failures", "delay doubled", "longest delay"),
+    *("waited as told for the bucket", "waited as told for the delay"),
+)
+"""What has to happen for walks to say anything."""
+
+seeds = st.integers(0, 2**32 - 1)
+"""Of a walk and of a step: Hypothesis takes the same few of many values again and again, so dice choose."""
 
 
 def tried(limit: AttemptLimit, known: Attempts, now: datetime, times: int) -> tuple[Attempts, int]:
@@ -133,53 +146,70 @@ class Guessing(RuleBasedStateMachine):
     limit: AttemptLimit
     known: Attempts
     now: datetime
+    met: ClassVar[Counter[str]] = Counter()
+    """What has happened in all walks."""
 
-    @initialize(per_minute=LIMITS)
-    def begins(self, per_minute: int) -> None:
+    @initialize(seed=seeds)
+    def begins(self, seed: int) -> None:
+        self.steps = 0
+        dice = self._dice(seed)
+        # With few attempts a minute the delay begins sooner, and with many it doubles longer.
+        per_minute = dice.choice([1, 2, 3, dice.randint(1, 12), dice.randint(1, 70)])
         self.limit = AttemptLimit(per_minute)
         self.now = START
         self.known = no_attempts(START)
         self.in_a_row = 0
         self.fading = timedelta(0)
         self.last: datetime | None = None
-        self.passed: list[datetime] = []
+        self.bucket = per_minute * self.limit.interval
+        """What is in it, as the time in which that flows in."""
 
-    @rule(gap=GAPS)
-    def time_passes(self, gap: timedelta) -> None:
-        self.now += gap
-        if self.last is not None and self.now - self.last >= TOKEN_ATTEMPTS_FORGOTTEN_AFTER:
-            self.in_a_row, self.last = 0, None
-        self.fading += gap
-        while self.in_a_row and self.fading >= TOKEN_FAILURE_FADES_AFTER:
-            self.in_a_row -= 1
-            self.fading -= TOKEN_FAILURE_FADES_AFTER
-        if not self.in_a_row:
-            self.fading = timedelta(0)
+    @rule(seed=seeds)
+    def time_passes(self, seed: int) -> None:
+        dice = self._dice(seed)
+        gaps = [timedelta(0), timedelta(seconds=dice.uniform(0, 2)), timedelta(minutes=dice.uniform(0, 20)), MINUTE]
+        longer = [TOKEN_FAILURE_FADES_AFTER, timedelta(minutes=dice.uniform(20, 59)), TOKEN_ATTEMPTS_FORGOTTEN_AFTER]
+        self._pass(dice.choice([*gaps, *gaps, *longer]))
 
-    @rule(times=st.integers(1, 30))
-    def wrong(self, times: int) -> None:
-        for _ in range(times):
+    @rule(seed=seeds)
+    def wrong(self, seed: int) -> None:
+        for _ in range(self._dice(seed).randint(1, 30)):
             self._attempt()
 
-    @rule()
-    def right(self) -> None:
+    @rule(seed=seeds)
+    def right(self, seed: int) -> None:
+        """A username has no failures any more, and an address has one less."""
         if self._attempt():
-            self.known = forgiven(self.known)
-            self.in_a_row, self.fading = 0, timedelta(0)
+            self.met["right"] += 1
+            self.met["right, not the only failure"] += self.in_a_row > 1
+            is_username = self._dice(seed).random() < 0.5
+            self.known = forgiven(self.known) if is_username else less_one(self.known)
+            self._fail(0 if is_username else self.in_a_row - 1)
 
-    @rule()
-    def no_answer(self) -> None:
-        before = self.known
-        if self.limit.wait(before, self.now) == NO_WAIT:
-            begun = self.limit.begun(before, self.now)
+    @rule(seed=seeds)
+    def no_answer(self, seed: int) -> None:
+        before, was = self.known, (self.in_a_row, self.fading, self.last, self.bucket)
+        if not self._attempt():
+            return
+        begun = self.known
+        if self._dice(seed).random() < 0.5 and self._attempt():
+            self.known = taken_back(self.known, begun=begun, before=before)
+            self._fail(self.in_a_row - 1)
+            self.met["no answer, another one since"] += 1
+        else:
             self.known = taken_back(begun, begun=begun, before=before)
+            self.in_a_row, self.fading, self.last, self.bucket = was
+            self.met["no answer"] += 1
             assert self.known == before
 
-    @rule(until=st.integers(0, 3))
-    def waits_as_it_is_told(self, until: int) -> None:
-        wait = self.limit.wait(self.known, self.now)
-        self.time_passes(wait + timedelta(microseconds=until))
-        assert self._attempt()
+    @rule(times=st.integers(1, 10), until=st.integers(0, 3))
+    def waits_as_it_is_told(self, times: int, until: int) -> None:
+        for _ in range(times):
+            wait = self.limit.wait(self.known, self.now)
+            why = "bucket" if self._lacks_bucket() else "delay"
+            self._pass(wait + timedelta(microseconds=until))
+            assert self._attempt()
+            self.met[f"waited as told for the {why}"] += wait > NO_WAIT
 
     @invariant()
     def never_waits_longer_than_the_longest_delay(self) -> None:
@@ -187,25 +217,60 @@ class Guessing(RuleBasedStateMachine):
             wait = self.limit.wait(self.known, self.now)
             assert NO_WAIT <= wait <= max(TOKEN_ATTEMPT_DELAY_MAX, MINUTE)
 
+    def _dice(self, seed: int) -> random.Random:
+        self.steps += 1
+        return random.Random(f"{seed} {self.steps}")  # noqa: S311 - the same each time, no secret
+
+    def _pass(self, gap: timedelta) -> None:
+        self.now += gap
+        self.bucket = min(self.bucket + gap, self.limit.per_minute * self.limit.interval)
+        if self.last is not None and self.now - self.last >= TOKEN_ATTEMPTS_FORGOTTEN_AFTER:
+            self.met["forgotten with failures"] += (
+                self.in_a_row > TOKEN_ATTEMPTS_FORGOTTEN_AFTER // TOKEN_FAILURE_FADES_AFTER
+            )
+            self.in_a_row, self.last = 0, None
+        self.fading += gap
+        faded = min(self.fading // TOKEN_FAILURE_FADES_AFTER, self.in_a_row)
+        self.fading -= faded * TOKEN_FAILURE_FADES_AFTER
+        self._fail(self.in_a_row - faded)
+        if faded:
+            self.met[
+                "faded to nothing" if not self.in_a_row else "faded by one" if faded == 1 else "faded by some"
+            ] += 1
+
+    def _fail(self, in_a_row: int) -> None:
+        """Set how many failed in a row: of none there is nothing for time to take."""
+        self.in_a_row = in_a_row
+        if not in_a_row:
+            self.fading = timedelta(0)
+
+    def _lacks_bucket(self) -> bool:
+        return self.bucket < self.limit.interval
+
     def _attempt(self) -> bool:
-        refused = self.limit.wait(self.known, self.now) > NO_WAIT
-        recent = [at for at in self.passed if at > self.now - MINUTE]
-        delayed = self.last is not None and self.now - self.last < self.limit.delay(self.in_a_row)
-        if refused:
-            # Only for one of the two reasons: the bucket cannot be empty while few passed within a minute.
-            assert delayed or len(recent) >= 1
+        delay = self.limit.delay(self.in_a_row)
+        delayed = self.last is not None and self.now - self.last < delay
+        self.met["delay doubled"] += delayed and self.limit.interval < delay < TOKEN_ATTEMPT_DELAY_MAX
+        self.met["longest delay"] += delayed and delay == TOKEN_ATTEMPT_DELAY_MAX
+        empty = self._lacks_bucket()
+        assert (self.limit.wait(self.known, self.now) > NO_WAIT) is (delayed or empty)
+        if delayed or empty:
+            by = "both" if delayed and empty else "the delay alone" if delayed else "the bucket alone"
+            self.met[f"refused by {by}"] += 1
             return False
-        assert not delayed
-        assert len(recent) < 2 * self.limit.per_minute
         self.known = self.limit.begun(self.known, self.now)
-        self.passed.append(self.now)
+        self.bucket -= self.limit.interval
         self.in_a_row += 1
         self.last = self.now
+        self.met["passed"] += 1
         assert self.known.failures == self.in_a_row
         return True
 
 
-TestGuessing = Guessing.TestCase
+def test_any_sequence_of_attempts_is_held_to_the_bucket_and_to_the_delay() -> None:
+    Guessing.met.clear()
+    run_state_machine_as_test(Guessing)
+    assert (+Guessing.met).keys() >= set(KINDS)
 
 
 @pytest.mark.parametrize(("per_minute", "days"), [(10, 1), (1, 1), (60, 1)])
