@@ -81,6 +81,14 @@ MONEY = (
         incoming=({"amount": "90.00", "remittance": "Payout PO-2026-9", "counterpartyName": "PSP"},),
     ),
     Example(
+        key="by_key_net",
+        expected=tuple(
+            {"amount": amount, "groupKey": "PO-2026-10", "reference": reference, "externalId": reference}
+            for amount, reference in (("60.00", "ORDER-2026-93"), ("45.00", "ORDER-2026-94"))
+        ),
+        incoming=({"amount": "102.40", "remittance": "Payout PO-2026-10", "counterpartyName": "PSP"},),
+    ),
+    Example(
         key="by_credit_notes",
         expected=(
             {"amount": "100.00", "reference": "INV-2026-1082", **BOLT},

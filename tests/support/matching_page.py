@@ -84,6 +84,7 @@ LEVEL_WORDS: Final = {
         "BY_KEY_LESS": "is all that is open of such a group id, less its credit notes",
         "BY_CREDIT_NOTES": "is all items that the payment quotes, less the only credit notes of theirs that fit",
         "BY_UNNAMED_PARTS": "is equal payments, some of nobody in particular, at least half of the item's counterparty",
+        "BY_KEY_NET": "is all that is open of such a group id, less its credit notes and less what was kept of it",
     },
 }
 """What each level means to a reader, by the feature. The silent level 0 is not told."""

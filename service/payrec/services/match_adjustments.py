@@ -19,6 +19,7 @@ _ON_LINE: Final = frozenset({"over_payment"})
 _SETTLED_WHOLE: Final = frozenset({AmountLevel.BAND, AmountLevel.TOLERANCE})
 _ROUNDED_MINOR: Final = 5
 _FEE_UNITS: Final = 25
+_KEPT_SHARE: Final = 10
 
 
 def adjustments(row: Row, levels: Mapping[str, Level]) -> Check:
@@ -34,6 +35,8 @@ def adjustments(row: Row, levels: Mapping[str, Level]) -> Check:
         faults += _exchange(crossing[0], rates[0])
     elif levels.get("group", 0) == GroupLevel.BY_ADVICE:
         faults += [f"nobody lists a {stored['type']}" for stored in found if stored["type"] not in _LISTED]
+    elif levels.get("group", 0) == GroupLevel.BY_KEY_NET:
+        faults += _kept(row, found)
     elif found and len(row["legs"]) == 1 and row["levels"] is not None and not faults:
         faults += _type(row, AmountLevel(levels.get("amount", 0)))
     told = ", ".join(f"{s['type']} {format_minor(s['minor'], s['currency'])} {s['currency']}" for s in found)
@@ -49,6 +52,19 @@ def _faults(stored: Mapping[str, Any], currencies: Mapping[tuple[str, str], str]
         faults.append(f"the {kind} is on the {side} transaction")
     if kind != "fx" and (stored["minor"] == 0 or (stored["minor"] < 0 and row["levels"] is not None)):
         faults.append(f"the {kind} settles nothing")
+    return faults
+
+
+def _kept(row: Row, found: list[Mapping[str, Any]]) -> list[str]:
+    """Say what a payment service cannot have kept of a batch."""
+    faults = [f"a payment service keeps no {stored['type']}" for stored in found if stored["type"] != "fee"]
+    kept = sum(stored["minor"] for stored in found)
+    of_items = {leg["expected_id"]: 0 for leg in row["legs"]}
+    for leg in row["legs"]:
+        of_items[leg["expected_id"]] += leg["settled_minor"]
+    collected = sum(of_items.values()) + kept
+    if not 0 < kept <= collected // _KEPT_SHARE:
+        faults.append(f"{kept} minor units of {collected} are no fee")
     return faults
 
 

@@ -302,7 +302,7 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
             return not leg.leg["pending"]
         case "line", LineLevel.PENDING:
             return grouped or leg.leg["pending"]
-        case "group", GroupLevel.BY_KEY | GroupLevel.BY_KEY_LESS | GroupLevel.BY_QUOTES:
+        case "group", GroupLevel.BY_KEY | GroupLevel.BY_KEY_LESS | GroupLevel.BY_KEY_NET | GroupLevel.BY_QUOTES:
             return leg.proves or leg.hints if level is GroupLevel.BY_QUOTES else leg.in_batch
         case _:
             return True

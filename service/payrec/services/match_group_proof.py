@@ -28,6 +28,7 @@ HYPOTHESES: Final[Mapping[GroupLevel, str]] = {
     GroupLevel.BY_SOME_INSTALMENTS: "one set alone of the payments that quote the item is the item",
     GroupLevel.BY_REFERENCES_LESS: "all items less all credit notes that the payment quotes are the payment",
     GroupLevel.BY_KEY_LESS: "all open items less all credit notes of one group id are the payment",
+    GroupLevel.BY_KEY_NET: "all open items less all credit notes of one group id are the payment and a fee",
     GroupLevel.BY_CREDIT_NOTES: "all items that the payment quotes less one set alone of credit notes are the payment",
 }
 """What was supposed of a group that somebody named."""
@@ -46,10 +47,12 @@ _OF_LINE: Final = frozenset(
 TOLD_ONLY: Final = frozenset({GroupLevel.BY_ADVICE, GroupLevel.BY_CREDIT_NOTES})
 """Of which what is open does not say again what was looked at: an advice, and which credit notes were free."""
 
-_LISTED: Final = frozenset({GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_ADVICE})
+_LISTED: Final = frozenset({GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET, GroupLevel.BY_ADVICE})
 """Held together by somebody's list, whatever their number."""
 
-_WHOLE: Final = frozenset({level for level in GroupLevel if level.proves} | {GroupLevel.BY_QUOTES})
+_WHOLE: Final = frozenset(
+    {level for level in GroupLevel if level.proves} | {GroupLevel.BY_QUOTES, GroupLevel.BY_KEY_NET}
+)
 """Of which all that is named is matched, and nothing was searched for."""
 
 
@@ -144,7 +147,7 @@ def again(row: Row, level: GroupLevel, beside: Beside) -> Check:
     if not faults and level not in _WHOLE:
         faults, found = _only(row, members, target, beside)
     elif not faults:
-        total = sum(beside.open_minor[name] for name in members)
+        total = sum(beside.open_minor[name] for name in members) - sum(_kept(row, level))
         faults = [f"the members are {total} minor units, the other side {target}"] if total != target else []
         # Where too much was named to look at all of it, the match does not claim to stand alone.
         if row["uniqueness"] != Uniqueness.UNBOUNDED.name.lower():
@@ -152,6 +155,11 @@ def again(row: Row, level: GroupLevel, beside: Beside) -> Check:
         found = f"the {len(members)} that are named and open sum up"
     later = f"; {beside.since} came later and are left out" if beside.since else ""
     return check("search", faults, f"{found}{later}")
+
+
+def _kept(row: Row, level: GroupLevel) -> list[int]:
+    """Return what a payment service has kept of the members."""
+    return [its["minor"] for its in row["adjustments"] or []] if level is GroupLevel.BY_KEY_NET else []
 
 
 def _only(row: Row, members: set[UUID], target: int, beside: Beside) -> tuple[list[str], str]:

@@ -151,7 +151,7 @@ async def _proofs(store: MatchStore, row: dict[str, Any], group: GroupLevel) -> 
     if side == "incoming":
         found = await store.named_items(
             centre,
-            by_key=group in {GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS},
+            by_key=group in {GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET},
             short=group is GroupLevel.BY_QUOTES,
             less=group.less_credits,
             limit=NAMED_MAX,

@@ -279,3 +279,27 @@ async def test_the_other_tenant_s_rates_are_not_used(world: World) -> None:
     await world.receive("108.00", currency="USD", **QUOTED)
     await world.run()
     assert await world.matches() == []
+
+
+async def test_what_a_service_kept_of_a_payout_is_a_fee_and_all_of_it_is_settled(world: World) -> None:
+    batch = {"groupKey": "PO-2026-7"}
+    items = [await world.expect(amount, **batch, externalId=f"E{amount}") for amount in ("60.00", "45.00")]
+    note = await world.expect("15.00", direction="debit", **batch, externalId="N")
+    line = await world.receive("87.40", remittance="Payout PO-2026-7", counterpartyName="PSP")
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high", feeToleranceMinor=10_000)
+    await world.run()
+    match = await world.proposal()
+    assert differences(match, items[0], line) == [("fee", "expected", 260)]
+    assert "less credit note" in match["explanation"]
+    assert "are paid with 87.40 EUR, 2.60 EUR less than asked, taken as a fee" in match["explanation"]
+    assert match["confidence"] == "medium"
+    assert await broken(world, match) == {}
+
+    assert (await world.accept(match)).status_code == 200
+    for name in (*items, note):
+        assert (await world.expected(name))["openAmountMinor"] == 0
+    assert [(await world.expected(name))["status"] for name in (*items, note)] == ["matched"] * 3
+    assert (await world.incoming(line))["openAmountMinor"] == 0
+    assert (await world.tenant.post(f"/matches/{match['id']}/reverse", {"reason": "wrong"})).status_code == 200
+    assert [(await world.expected(name))["openAmountMinor"] for name in items] == [6_000, 4_500]
+    assert (await world.bystander.get(f"/matches/{match['id']}")).status_code == 404

@@ -99,6 +99,12 @@ async def by_key(world: World) -> None:
     await world.receive("30.00", remittance="Payout PO-2026-7", counterpartyName="Collector")
 
 
+async def by_key_net(world: World) -> None:
+    for at, (amount, direction) in enumerate((("60.00", "credit"), ("45.00", "credit"), ("15.00", "debit"))):
+        await world.expect(amount, groupKey="PO-2026-8", externalId=f"N{at}", direction=direction)
+    await world.receive("87.40", remittance="Payout PO-2026-8", counterpartyName="Collector")
+
+
 async def by_references(world: World) -> None:
     for at, amount in enumerate(("100.00", "120.00", "80.00")):
         await world.expect(amount, reference=f"INV-2026-{at}", counterpartyName="Bolt GmbH")
@@ -141,7 +147,7 @@ async def by_run(world: World) -> None:
 
 
 PAIRS = (pair, part, too_much, by_name, similar, alike, amount_alone)
-GROUPS = (by_key, by_references, by_some_references, by_quotes, by_instalments, by_some_instalments)
+GROUPS = (by_key, by_key_net, by_references, by_some_references, by_quotes, by_instalments, by_some_instalments)
 Story = Callable[[World], Awaitable[None]]
 
 
@@ -241,6 +247,15 @@ CHANGES: list[tuple[Story, str, set[str]]] = [
     (by_references, "UPDATE expected_transaction SET counterparty_name = 'Other'", {"evidence"}),
     (by_references, "UPDATE expected_transaction SET due_on = '2026-01-01' WHERE amount_minor = 8000", {"evidence"}),
     (by_key, "UPDATE incoming_transaction SET remittance = NULL", {"evidence"}),
+    (by_key_net, "UPDATE incoming_transaction SET remittance = NULL", {"evidence"}),
+    (by_key_net, "UPDATE match SET confidence = 'high'", {"confidence"}),
+    # what was kept
+    (by_key_net, "UPDATE match SET adjustments = NULL", {"adjustments", "sums", "search"}),
+    (
+        by_key_net,
+        """UPDATE match SET adjustments = jsonb_set(adjustments, '{0,type}', '"write_off"')""",
+        {"adjustments"},
+    ),
     # legs and amounts
     (pair, "UPDATE leg SET amount_minor = 9999", {"sums"}),
     (pair, "UPDATE leg SET settled_minor = 9999", {"sums"}),

@@ -10,6 +10,7 @@ on the line: it may pay something else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import polars as pl
@@ -32,6 +33,23 @@ FEE_PERCENT_MAX: Final = 3
 OVER_PAYMENT_SHARE_MAX: Final = 5
 """What is beyond an item is an over-payment up to the item's amount divided by this."""
 
+SETTLED_SCHEMA: Final = {
+    "level": pl.Int8(),  # the GroupLevel of the groups that it belongs to
+    "e": pl.UInt32(),
+    "i": pl.UInt32(),
+    "type": pl.Int8(),
+    "amount_minor": pl.Int64(),
+}
+"""What groups settle of an item without money; ``i`` is their line."""
+
+_ADJUSTED: Final = {
+    "proposal": pl.UInt32(),
+    "type": pl.Int8(),
+    "e": pl.UInt32(),
+    "i": pl.UInt32(),
+    "amount_minor": pl.Int64(),
+    "rate": pl.String(),
+}
 _DEFAULT_DIGITS: Final = 2
 _ASKED: Final = pl.col("e_amount_minor")
 _PAID: Final = pl.col("i_amount_minor")
@@ -73,7 +91,8 @@ def adjusted(proposals: pl.DataFrame, taken: pl.Series, sides: Sides, rules: Mat
     """Return the adjustments of proposals, as ``proposal, type, e, i, amount_minor, rate``, in their order.
 
     ``proposals`` are competed pairs with ``proposal``, ``settled_minor`` and ``rate``; where ``g`` is not null they are
-    groups, which sum up and need none. So do several parts of one item. ``taken`` are the items of all proposals.
+    groups, of which ``adjustments_of`` tells. Several parts of one item sum up and need none. ``taken`` are the items
+    of all proposals.
     """
     pairs = proposals.filter(pl.col("g").is_null())
     pairs = pairs.filter((pl.len().over("e") == 1) & (pl.col("amount_level") != AmountLevel.EQUAL.value))
@@ -158,6 +177,28 @@ def _for_nothing_else(beyond: pl.DataFrame, taken: pl.Series, sides: Sides) -> p
     whole = pl.col("amount_level") != AmountLevel.LARGER.value
     other = pl.col("proposal").is_in(pl.concat(asked_for)["proposal"].implode())
     return beyond.filter(whole | ~other)
+
+
+@cache
+def no_settled() -> pl.DataFrame:
+    """Return nothing, as SETTLED_SCHEMA."""
+    return pl.DataFrame(schema=SETTLED_SCHEMA)
+
+
+def adjustments_of(proposals: pl.DataFrame, legs: pl.DataFrame, settled: pl.DataFrame) -> pl.DataFrame:
+    """Return what is ``settled`` without money in those of the proposals that it belongs to, as ``adjusted`` does."""
+    if settled.is_empty():
+        return pl.DataFrame(schema=_ADJUSTED)
+    # A line is in one proposal alone.
+    of_lines = legs.select("proposal", "i").drop_nulls("i").unique()
+    return (
+        proposals.select("proposal", level="group_level")
+        .join(of_lines, on="proposal")
+        .join(settled, on=["level", "i"])
+        .sort("proposal", "e")
+        .with_columns(i=pl.lit(None, dtype=pl.UInt32), rate=pl.lit(None, dtype=pl.String))
+        .select(list(_ADJUSTED))
+    )
 
 
 def with_ordinals(ways: Sequence[pl.DataFrame], sides: Sides) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.adjustments import SETTLED_SCHEMA, no_settled
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.groups import GROUP_SCHEMA, LEG_SCHEMA, Groups, no_groups
 from payrec.domain.matching.reasons import finding
@@ -43,17 +44,6 @@ ADVICES_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 )
 """The lines of remittance advices."""
 
-SETTLED_SCHEMA: Final = {"e": pl.UInt32(), "i": pl.UInt32(), "type": pl.Int8(), "amount_minor": pl.Int64()}
-"""What an advice settles of an item without money."""
-
-_ADJUSTED: Final = {
-    "proposal": pl.UInt32(),
-    "type": pl.Int8(),
-    "e": pl.UInt32(),
-    "i": pl.UInt32(),
-    "amount_minor": pl.Int64(),
-    "rate": pl.String(),
-}
 _HEAD: Final = ("currency", "total_minor", "payment_key", "name_key")
 _LINE: Final = ("reference_key", "amount_minor", "deduction_minor")
 
@@ -88,7 +78,7 @@ def advised(
     group, ``own`` the lines that move the tenant's own money and pay nothing. What comes twice is one advice. Of a line
     with two different ones nothing is said, and of several lines that one advice covers the first is ambiguous.
     """
-    nothing = Advised(no_groups(), pl.DataFrame(schema=SETTLED_SCHEMA))
+    nothing = Advised(no_groups(), no_settled())
     if advices.is_empty():
         return nothing
     heads, listed = _distinct(advices)
@@ -143,6 +133,7 @@ def advised(
     settled = members.filter(pl.col("settled_minor") > 0).with_columns(
         type=pl.when("in_terms").then(AdjustmentType.DISCOUNT.value).otherwise(AdjustmentType.DEDUCTION.value),
         amount_minor="settled_minor",
+        level=pl.lit(GroupLevel.BY_ADVICE.value),
     )
     return Advised(found, shaped(settled, SETTLED_SCHEMA).sort("e", "i"))
 
@@ -283,24 +274,3 @@ def _legs(sides: Sides, listed: pl.DataFrame, claims: pl.DataFrame, rules: Match
 def _left() -> pl.Expr:
     """Return what stays open of the item of a leg; below nothing, more is listed than is open."""
     return pl.col("open_minor") - pl.col("leg_minor") - pl.col("settled_minor")
-
-
-def adjustments_of(proposals: pl.DataFrame, legs: pl.DataFrame, settled: pl.DataFrame) -> pl.DataFrame:
-    """Return what is ``settled`` without money in those of the proposals that advices list, as ``adjusted`` does."""
-    if settled.is_empty():
-        return pl.DataFrame(schema=_ADJUSTED)
-    listed = proposals.filter(pl.col("group_level") == GroupLevel.BY_ADVICE.value)
-    return (
-        legs.select("proposal", "e", "i")
-        .join(listed.select("proposal"), on="proposal", how="semi")
-        .join(settled, on=["e", "i"])
-        .sort("proposal", "e")
-        .select(
-            "proposal",
-            "type",
-            "e",
-            pl.lit(None, dtype=pl.UInt32).alias("i"),
-            "amount_minor",
-            pl.lit(None, dtype=pl.String).alias("rate"),
-        )
-    )

@@ -15,8 +15,8 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.adjustments import adjusted, with_ordinals
-from payrec.domain.matching.advices import ADVICES_SCHEMA, adjustments_of, advised, no_advices
+from payrec.domain.matching.adjustments import adjusted, adjustments_of, with_ordinals
+from payrec.domain.matching.advices import ADVICES_SCHEMA, advised, no_advices
 from payrec.domain.matching.blind import blind
 from payrec.domain.matching.block import candidates, of_part, with_code
 from payrec.domain.matching.certificate import withheld
@@ -319,6 +319,7 @@ def _proposed(
     done("score")
     listed = advised(sides, advices, refused, rules, own=money.own.lines)
     groups = choose(pairs, sides, found, refused, rules, listed, money.refused.items)
+    settled_by_groups = groups.settled
     done("groups")
     rates = rates if rates is not None else pl.DataFrame(schema=dict(RATES_SCHEMA))
     abroad = claimed(sides, pairs, rates, refused, rules)
@@ -371,7 +372,7 @@ def _proposed(
     )
     result, all_legs = appended(result, _leg_ordinals(legs, sides), money.found, sides)
     result = withheld(result, chosen, sides, rules)
-    without_money = [adjusted(chosen, settled.items, sides, rules), adjustments_of(chosen, legs, listed.settled)]
+    without_money = [adjusted(chosen, settled.items, sides, rules), adjustments_of(chosen, legs, settled_by_groups)]
     return Proposals(
         matches=result,
         legs=all_legs,

@@ -71,6 +71,10 @@ def _less(level: GroupLevel, group: GroupFacts) -> str:
     items, notes = _counted("invoice", group.members), _counted("credit note", group.less)
     paid = f"{format_minor(group.amount_minor, group.currency)} {group.currency}"
     leaves = "leaves" if len(group.members) == 1 else "leave"
+    if level is GroupLevel.BY_KEY_NET:
+        less = f" less {notes}" if group.less else ""
+        paid_with = "is paid with" if len(group.members) == 1 else "are paid with"
+        return f"{items}{less}, all that is open of group {quoted(group.name, 'of the item')}, {paid_with} {paid}"
     if level is GroupLevel.BY_KEY_LESS:
         return (
             f"{items} less {notes}, all that is open of group {quoted(group.name, 'of the item')}, {leaves} the {paid}"
@@ -119,7 +123,7 @@ def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
                 return "nobody named them, and no other set that was tried has the sum"
             if level is GroupLevel.BY_CREDIT_NOTES:
                 return "it names no credit note, and no other set of the open ones fits"
-            whole = level.proves or level is GroupLevel.BY_QUOTES
+            whole = level.proves or level in {GroupLevel.BY_QUOTES, GroupLevel.BY_KEY_NET}
             return "nothing else claims any of them" if whole else "no other set of them does"
         case Uniqueness.CONTESTED if level.blind:
             return "nobody named them, and other sets have the sum as well"

@@ -12,7 +12,9 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.adjustments import no_settled
 from payrec.domain.matching.advices import Advised
+from payrec.domain.matching.batches import less_than_batches
 from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
@@ -36,6 +38,7 @@ from payrec.domain.matching.rules import (
 )
 from payrec.domain.matching.score import LEVELS, score_milli, scored
 
+_BATCHES: Final = [level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET)]
 _PROVING: Final = [level.value for level in GroupLevel if level.proves]
 MATCH_COLUMNS: Final = (
     "g", "e", "i", "kind", "size", "amount_minor", "score_milli", "probability_ppm", "confidence", "status", "auto",
@@ -75,6 +78,8 @@ class Chosen:
     taken: Taken
     doubtful: Taken = field(default_factory=nobody)
     """What a group id claims beside what is proposed, or may claim: no pair of these is sure."""
+    settled: pl.DataFrame = field(default_factory=no_settled)
+    """What they settle without money, as ``payrec.domain.matching.adjustments.SETTLED_SCHEMA``."""
 
 
 def _together(found: list[Groups]) -> Groups:
@@ -118,9 +123,7 @@ def _all(column: str, level: int) -> pl.Expr:
 
 def _party(column: str) -> pl.Expr:
     """Say of a group whether its parties agree. Of a batch they never do: who pays it is the one who collected it."""
-    differs = (pl.col(column) == PartyLevel.DIFFERENT.value).any() & (
-        ~pl.col("level").first().is_in([GroupLevel.BY_KEY.value, GroupLevel.BY_KEY_LESS.value])
-    )
+    differs = (pl.col(column) == PartyLevel.DIFFERENT.value).any() & (~pl.col("level").first().is_in(_BATCHES))
     return (
         pl.when(_all(column, PartyLevel.EQUAL.value))
         .then(PartyLevel.EQUAL.value)
@@ -234,8 +237,8 @@ def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series) -> pl.
         .then(Confidence.LOW.value)
         .when(sure & pl.col("proving"))
         .then(Confidence.EXACT.value)
-        # Nobody has named the credit notes of these.
-        .when(sure & (pl.col("group_level") != GroupLevel.BY_CREDIT_NOTES.value))
+        # Nobody has named the credit notes of these, or said what was kept.
+        .when(sure & ~pl.col("group_level").is_in([GroupLevel.BY_CREDIT_NOTES.value, GroupLevel.BY_KEY_NET.value]))
         .then(Confidence.HIGH.value)
         .otherwise(Confidence.MEDIUM.value)
     )
@@ -319,7 +322,9 @@ def choose(
     keyed, claims, doubtful = by_key(sides, proofs, refused, rules)
     found = doubted(found, doubtful)
     quoted = [by_quotes(proofs, rules, of_lines=of_lines) for of_lines in (True, False)]
-    less = less_credits(sides, proofs, claims, unsettled, rules)
+    batches = less_than_batches(sides, claims, unsettled, rules)
+    less = less_credits(sides, proofs, unsettled, rules)
+    less = replace(less, groups=[*less.groups, *batches.groups])
     together = _together([listed.groups, keyed, *quoted, by_short_quotes(proofs, quoted[0], rules), *less.groups])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
@@ -336,4 +341,5 @@ def choose(
     groups = groups.with_columns(auto=pl.col("auto") & ~held_back)
     findings = pl.concat([together.findings, given_up(groups, legs, lost)])
     matches = groups.filter(~pl.col("g").is_in(lost.implode()))
-    return replace(chosen(matches, legs, rivals, findings), doubtful=doubtful)
+    settled = pl.concat([listed.settled, batches.settled])
+    return replace(chosen(matches, legs, rivals, findings), doubtful=doubtful, settled=settled)

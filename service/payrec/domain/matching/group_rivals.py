@@ -17,7 +17,9 @@ RIVAL_SCHEMA: Final = {
     "i": pl.UInt32(),
     "score_milli": pl.Int32(),
 }
-_BESIDE: Final = [level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_ADVICE)]
+_BESIDE: Final = [
+    level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET, GroupLevel.BY_ADVICE)
+]
 CLAIMS_SCHEMA: Final = {"g": pl.UInt32(), "side": pl.Int8(), "claims": pl.Int32()}
 """How many rivals of a group stand on a side."""
 

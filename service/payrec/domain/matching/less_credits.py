@@ -1,8 +1,8 @@
 """Explicit groups of items less their credit notes: one line pays what these leave of what it names.
 
-A credit note is an item of the opposite direction and of the same counterparty. The line names it as it names the
-items, by quoting it or by their group id, and everything that it names sums up; or it quotes the items alone, and of
-the few open credit notes of their counterparty only one, or only all of them, is what it is short of the items.
+A credit note is an item of the opposite direction and of the same counterparty. The line quotes it as it quotes the
+items, and everything that it quotes sums up; or it quotes the items alone, and of the few open credit notes of their
+counterparty only one, or only all of them, is what it is short of the items. Those of a group id are in ``batches``.
 
 Until ``joined`` says which item a credit note settles, it is a member as any other, of a negative amount.
 """
@@ -17,11 +17,9 @@ import polars as pl
 from payrec.domain.matching.block import Candidates, equal_pairs, keyed
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.groups import GROUP_SCHEMA, LEG_SCHEMA, Groups, Proofs, no_groups
-from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.reasons import no_findings
-from payrec.domain.matching.ruled import PARTIES, required, strict_lines
+from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import (
-    GROUP_LEGS_MAX,
     KEY_ITEMS_MAX,
     KEY_LINES_MAX,
     SUBSET_MEMBERS_MAX,
@@ -75,7 +73,7 @@ class Less:
         return replace(proofs, fitting=pl.concat([proofs.fitting, *rows]))
 
 
-def _notes(sides: Sides) -> pl.DataFrame:
+def notes_of(sides: Sides) -> pl.DataFrame:
     """Return the items with the ``part`` and the ``salt`` of lines whose items they may be credit notes of."""
     sign = pl.col("direction")
     parts = sides.incoming.select("part", "salt", "currency", "direction").unique()
@@ -84,30 +82,27 @@ def _notes(sides: Sides) -> pl.DataFrame:
     return sides.expected.select(*_NOTE, own="part").join(facing, on="own", maintain_order="left").drop("own")
 
 
-def less_credits(
-    sides: Sides, proofs: Proofs, claims: pl.DataFrame, refused: pl.DataFrame, rules: MatchingRules
-) -> Less:
+def less_credits(sides: Sides, proofs: Proofs, refused: pl.DataFrame, rules: MatchingRules) -> Less:
     """Return the groups of items less credit notes.
 
-    ``claims`` are the group ids that lines name, as ``payrec.domain.matching.groups.by_key`` has them; ``refused`` the
-    codes of items that are not to settle each other.
+    ``refused`` are the codes of items that are not to settle each other.
     """
     nothing = Less([], pl.DataFrame(schema=_QUOTED))
     if sides.expected["direction"].n_unique() < 2:
         return nothing
     short = _short(proofs)
-    if short.is_empty() and claims.is_empty():
+    if short.is_empty():
         return nothing
-    notes = _notes(sides)
+    notes = notes_of(sides)
     if notes.is_empty():
         return nothing
     quoted = _quoted(sides, notes, short)
-    ways = [_by_quotes(sides, quoted, short, proofs, rules), _by_key(sides, notes, claims, rules)]
+    ways = [_by_quotes(sides, quoted, short, proofs, rules)]
     ways.append(_by_credits(sides, notes, quoted, short, proofs, rules))
-    return Less([_allowed(way, refused) for way in ways], quoted)
+    return Less([allowed(way, refused) for way in ways], quoted)
 
 
-def _allowed(way: Groups, refused: pl.DataFrame) -> Groups:
+def allowed(way: Groups, refused: pl.DataFrame) -> Groups:
     """Leave out the groups of which somebody has said that two of its items do not settle each other."""
     if refused.is_empty() or way.groups.is_empty():
         return way
@@ -176,7 +171,7 @@ def _of_party(credits_: pl.DataFrame, items: pl.DataFrame, sides: Sides) -> pl.E
     return (pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64)).is_in(found["code"].implode())
 
 
-def _groups(members: pl.DataFrame, level: GroupLevel, said: pl.DataFrame) -> Groups:
+def groups_of(members: pl.DataFrame, level: GroupLevel, said: pl.DataFrame) -> Groups:
     """Return a group for each line of ``said``, which has ``i, tried, named``, and may have ``same`` and ``key``."""
     chosen = said.sort("i").with_row_index("g")
     defaults = {"same": pl.lit(0), "key": pl.lit(None, dtype=pl.Int64), "unbounded": pl.lit(value=False)}
@@ -208,52 +203,7 @@ def _by_quotes(sides: Sides, quoted: pl.DataFrame, short: pl.DataFrame, proofs: 
             told.select("e", "i", leg_minor=-pl.col("e_amount_minor")),
         ]
     )
-    return _groups(members, GroupLevel.BY_REFERENCES_LESS, said)
-
-
-def _by_key(sides: Sides, notes: pl.DataFrame, claims: pl.DataFrame, rules: MatchingRules) -> Groups:
-    """Find lines that are all open items of a group id less all credit notes of it."""
-    proving = (pl.col("key") & 1) == 1
-    credit = keyed(notes, "group_key").rename({"row": "e"}).filter(proving)
-    credit = credit.join(claims.select("key").unique(), on="key", how="semi")
-    if credit.is_empty():
-        return no_groups()
-    credit = credit.join(notes.select("amount_minor", e="row"), on="e")
-    items = keyed(sides.expected, "group_key").rename({"row": "e"}).join(credit.select("key").unique(), on="key")
-    items = items.join(sides.expected.select("amount_minor", e="row"), on="e")
-    sums = [
-        frame.group_by("key").agg(total=pl.col("amount_minor").cast(pl.Int128).sum(), n=pl.len())
-        for frame in (items, credit)
-    ]
-    both = sums[0].join(sums[1], on="key", suffix="_less")
-    # Of a batch the id alone agrees.
-    strict = required(rules, PARTIES | Required.END_TO_END_ID)
-    lines = sides.payments().select("amount_minor", i="row", strict=strict)
-    exact = (
-        claims.select("i", "key")
-        .join(both, on="key")
-        .join(lines, on="i")
-        .filter(
-            ~pl.col("strict"),
-            pl.col("total") - pl.col("total_less") == pl.col("amount_minor"),
-            pl.col("n") + pl.col("n_less") <= GROUP_LEGS_MAX,
-        )
-    )
-    # A line that is the sum of two group ids proves neither.
-    exact = exact.filter(pl.len().over("i") == 1)
-    chosen = exact.group_by("key").agg(
-        pl.col("i").min(), same=pl.len() - 1, tried=pl.lit(1), named=(pl.col("n") + pl.col("n_less")).first()
-    )
-    members = pl.concat(
-        [
-            items.select("e", "key", leg_minor="amount_minor"),
-            credit.select("e", "key", leg_minor=-pl.col("amount_minor")),
-        ]
-    ).join(chosen.select("key", "i"), on="key")
-    late = members.with_columns(
-        scored(members.select("e", "i", reference=pl.lit(0), end_to_end=pl.lit(0)), sides, rules).select("days_outside")
-    ).filter(pl.col("days_outside") > 0)
-    return _groups(members, GroupLevel.BY_KEY_LESS, chosen.join(late.select("i"), on="i", how="anti"))
+    return groups_of(members, GroupLevel.BY_REFERENCES_LESS, said)
 
 
 def _by_credits(
@@ -304,7 +254,7 @@ def _by_credits(
         [items.select("e", "i", leg_minor="e_amount_minor"), pl.DataFrame(members, schema=schema, orient="row")]
     )
     kept = pl.DataFrame(chosen, schema={"i": pl.UInt32, "tried": pl.Int32, "named": pl.Int32}, orient="row")
-    return _groups(both, GroupLevel.BY_CREDIT_NOTES, kept)
+    return groups_of(both, GroupLevel.BY_CREDIT_NOTES, kept)
 
 
 def joined(legs: pl.DataFrame) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "9"
+ENGINE_VERSION: Final = "10"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -195,7 +195,7 @@ class LineLevel(Level):
 
 
 class GroupLevel(Level):
-    """What holds a match of several legs together. Its amounts sum to the minor unit, or it would not be one."""
+    """What holds a match of several legs together. With its adjustments it sums to the minor unit, or it were none."""
 
     UNKNOWN = 0
     """A pair."""
@@ -229,23 +229,19 @@ class GroupLevel(Level):
     """All open items that the line quotes in full, less the only credit notes of their counterparty that fit."""
     BY_UNNAMED_PARTS = 15
     """Equal lines of which at least half are of the item's counterparty; the others do not say who pays."""
+    BY_KEY_NET = 16
+    """All open items of the group id that the line has or quotes, less its credit notes, and less what was kept."""
 
     @property
     def proves(self) -> bool:
         """Whether everything that is claimed is explained, so that nothing was left to choose."""
-        return self in {
-            GroupLevel.BY_KEY,
-            GroupLevel.BY_REFERENCES,
-            GroupLevel.BY_INSTALMENTS,
-            GroupLevel.BY_ADVICE,
-            GroupLevel.BY_REFERENCES_LESS,
-            GroupLevel.BY_KEY_LESS,
-        }
+        named = GroupLevel.BY_KEY <= self <= GroupLevel.BY_INSTALMENTS or self is GroupLevel.BY_ADVICE
+        return named or self in {GroupLevel.BY_REFERENCES_LESS, GroupLevel.BY_KEY_LESS}
 
     @property
     def less_credits(self) -> bool:
-        """Whether credit notes settle a part of the items, and the line the rest."""
-        return self in {GroupLevel.BY_REFERENCES_LESS, GroupLevel.BY_KEY_LESS, GroupLevel.BY_CREDIT_NOTES}
+        """Whether credit notes may settle a part of the items, and the line the rest."""
+        return GroupLevel.BY_REFERENCES_LESS <= self <= GroupLevel.BY_CREDIT_NOTES or self is GroupLevel.BY_KEY_NET
 
     @property
     def blind(self) -> bool:

@@ -28,7 +28,7 @@ WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "name": (0, -1500, 4000, 2000),
         "own_account": (0, -2500, 200),
         "line": (0, 0, -300, -6000),
-        "group": (0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0, 2000, 11000, 3000, 11000, -1000, -1000),
+        "group": (0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0, 2000, 11000, 3000, 11000, -1000, -1000, 5000),
     }
 )
 """Thousandths of log-odds for each level, by feature. Multiples of 100."""

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.domain.matching.explain import ExpectedFacts, IncomingFacts, evidence, explanation
+from payrec.domain.matching.explain import AdjustmentFacts, ExpectedFacts, IncomingFacts, evidence, explanation
 from payrec.domain.matching.explain_groups import GroupFacts, group_explanation
-from payrec.domain.matching.rules import FEATURES, GroupLevel, Reason, Uniqueness
+from payrec.domain.matching.rules import FEATURES, AdjustmentType, GroupLevel, Reason, Uniqueness
 from payrec.domain.matching.weights import WEIGHTS
 
 ITEM = ExpectedFacts(amount_minor=10_000, currency="EUR", due_on=date(2026, 5, 1), reference="INV-17")
@@ -126,6 +126,7 @@ SUMS = {
         (GroupLevel.BY_REFERENCES_LESS, "Invoice A-1 less credit note C-1, all quoted by the payment, leaves its"),
         (GroupLevel.BY_KEY_LESS, "Invoice A-1 less credit note C-1, all that is open of group PO-7, leaves the"),
         (GroupLevel.BY_CREDIT_NOTES, "Invoice A-1 that the payment quotes less credit note C-1 of the counterparty"),
+        (GroupLevel.BY_KEY_NET, "Invoice A-1 less credit note C-1, all that is open of group PO-7, is paid with 300"),
     ],
 )
 def test_the_sentence_of_a_group_less_credit_notes(level: GroupLevel, told: str) -> None:
@@ -145,7 +146,20 @@ LESS_ALONE = {
     GroupLevel.BY_REFERENCES_LESS: "nothing else claims any of them",
     GroupLevel.BY_KEY_LESS: "nothing else claims any of them",
     GroupLevel.BY_CREDIT_NOTES: "it names no credit note, and no other set of the open ones fits",
+    GroupLevel.BY_KEY_NET: "nothing else claims any of them",
 }
+
+
+def test_the_sentence_of_a_batch_of_which_something_was_kept() -> None:
+    fee = AdjustmentFacts(
+        type=AdjustmentType.FEE, amount_minor=260, currency="EUR", of_line=False, settled_minor=9_740, rate=None
+    )
+    levels = {"amount": 1, "group": GroupLevel.BY_KEY_NET.value}
+    told = group_explanation(levels, group=group_of("A-1", "A-2"), expected=ITEM, incoming=LINE, adjustments=[fee])
+    assert told == (
+        "The 2 invoices A-1, A-2, all that is open of group PO-7, are paid with 300.00 EUR, 2.60 EUR less than asked,"
+        " taken as a fee; nothing else claims any of them."
+    )
 
 
 @pytest.mark.parametrize("level", [level for level in GroupLevel if level and not level.less_credits])

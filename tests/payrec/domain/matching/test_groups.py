@@ -67,7 +67,7 @@ def test_a_batch_of_one_is_a_pair() -> None:
     assert (group.kind, level(group), sure(group)) == (MatchKind.ONE_TO_ONE, GroupLevel.BY_KEY, PROOF)
 
 
-@pytest.mark.parametrize("paid", [999, 1_001])
+@pytest.mark.parametrize("paid", [899, 1_001])
 def test_a_batch_of_another_sum_is_no_group(paid: int) -> None:
     outcome = run(batch_of(100, 250, 650), [Line("x", amount=paid, group="PO-2026-7")])
     assert not outcome.matches
