@@ -39,6 +39,9 @@ _LESS_A_FEE: Final = 2
 _PART: Final = 3
 """How near the amounts are; the nearer of two candidates is meant."""
 
+_STEP_MIN: Final = 100
+"""Minor units at least by which amounts are put beside each other: more than one that was rounded is off."""
+
 
 def residual(
     sides: Sides, pairs: pl.DataFrame, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
@@ -76,16 +79,41 @@ def _by_amount(
 
 
 def _of_party(sides: Sides, busy: Taken) -> pl.DataFrame:
-    """Return the pairs of one counterparty.
+    """Return the pairs of one counterparty; of one with many items those alone whose amounts are nearly equal.
 
     What a line quotes does not matter: nearly every text has a number that is no item's, of a customer or a day.
     """
     items, lines = busy.left(sides)
-    joins = [
-        equal_pairs(keyed(items, name), keyed(lines, its_name), items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX)
-        for name, its_name in PARTY_KEYS
-    ]
-    return distinct(unquoted(pl.concat([join.pairs for join in joins])))
+    found = []
+    for name, its_name in PARTY_KEYS:
+        join = equal_pairs(keyed(items, name), keyed(lines, its_name), items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX)
+        found.append(join.pairs)
+        if join.crowded_lines.len():
+            of_many = items.join(join.crowded_items.to_frame("row"), on="row", how="semi")
+            for_many = lines.join(join.crowded_lines.to_frame("row"), on="row", how="semi")
+            found.append(_of_many(of_many, for_many, name, its_name, sides))
+    return distinct(unquoted(pl.concat(found)))
+
+
+def _of_many(items: pl.DataFrame, lines: pl.DataFrame, name: str, its_name: str, sides: Sides) -> pl.DataFrame:
+    """Return the pairs of a key and of amounts that were rounded: of many items one is near any amount by chance."""
+    unit = [units(rows["currency"]).clip(_STEP_MIN) for rows in (items, lines)]
+    step = pl.col("amount_minor") // pl.col("unit")
+    steps = items.with_columns(unit=unit[0]).with_columns(amount_minor=step)
+    beside = [lines.with_columns(unit=unit[1]).with_columns(amount_minor=step + more) for more in (-1, 0, 1)]
+    pairs = equal_pairs(
+        keyed(steps, name, with_amount=True),
+        keyed(pl.concat(beside), its_name, with_amount=True),
+        items_max=KEY_ITEMS_MAX,
+        lines_max=KEY_LINES_MAX,
+    ).pairs
+    of_pairs = sides.expected.select("currency", "amount_minor")[pairs["e"]]
+    amounts = pairs.with_columns(
+        e_amount_minor=of_pairs["amount_minor"],
+        i_amount_minor=sides.incoming["amount_minor"][pairs["i"]],
+        unit=units(of_pairs["currency"]),
+    )
+    return amounts.filter(rounded()).select("e", "i")
 
 
 @of_none

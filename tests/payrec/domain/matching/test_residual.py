@@ -109,11 +109,45 @@ def test_what_a_bank_keeps_is_in_units_of_the_currency(currency: str, meant: set
 
 def test_a_party_with_very_many_items_is_not_searched() -> None:
     items = [replace(ITEM, id=f"e{at}", amount=10_000 + 1_000_000 * at) for at in range(KEY_ITEMS_MAX + 1)]
-    assert not run(items, [replace(LINE, amount=9_999)]).pairs
-    assert run(items[:KEY_ITEMS_MAX], [replace(LINE, amount=9_999)]).pairs
+    assert not run(items, [replace(LINE, amount=9_900)]).pairs
+    assert run(items[:KEY_ITEMS_MAX], [replace(LINE, amount=9_900)]).pairs
 
 
 AMOUNTS = st.integers(9_000, 11_000) | st.integers(1, 30_000)
+
+
+@pytest.mark.parametrize(
+    ("currency", "asked", "paid", "is_rounded"),
+    [
+        ("EUR", 12_345, 12_348, True),
+        ("EUR", 12_345, 12_340, True),
+        ("EUR", 12_345, 12_300, True),  # to the whole unit
+        ("EUR", 12_399, 12_401, True),
+        ("EUR", 12_345, 12_351, False),
+        ("EUR", 12_345, 12_145, False),  # a fee
+        ("JPY", 12_345, 12_349, True),
+        ("JPY", 12_345, 12_351, False),
+        ("KWD", 123_450, 123_000, True),
+        ("KWD", 123_450, 123_010, False),
+        ("USD", 12_345, 12_348, False),  # of another currency there is nothing
+    ],
+)
+def test_of_a_party_with_very_many_items_amounts_that_were_rounded_are_found(
+    currency: str, asked: int, paid: int, *, is_rounded: bool
+) -> None:
+    of_its = "EUR" if currency == "USD" else currency
+    many = [replace(ITEM, id=f"e{at}", amount=1_000_000 * (at + 2), currency=of_its) for at in range(KEY_ITEMS_MAX)]
+    meant = replace(ITEM, amount=asked, currency=of_its)
+    line = replace(LINE, amount=paid, currency=currency)
+    for order in ([*many, meant], [meant, *many]):
+        assert list(run(order, [line]).pairs) == ([("e", "i")] if is_rounded else [])
+    # Of two as near, neither is meant.
+    assert not run([*many, meant, replace(meant, id="f", amount=2 * paid - asked)], [line]).pairs
+
+
+def test_however_many_items_of_a_party_are_alike_they_are_not_compared() -> None:
+    alike = [replace(ITEM, id=f"e{at}", amount=10_000) for at in range(KEY_ITEMS_MAX + 1)]
+    assert not run(alike, [replace(LINE, amount=10_002)]).pairs
 
 
 @settings(max_examples=10)
