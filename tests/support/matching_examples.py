@@ -219,6 +219,14 @@ EXAMPLES = (
         incoming=({"amount": "220.00", "remittance": "INV-2026-1 + 3675", **BOLT},),
     ),
     Example(
+        key="by_references_and_one",
+        expected=(
+            {"amount": "100.00", "reference": "INV-2026-1401", **BOLT},
+            {"amount": "120.00", "reference": "INV-2026-1402", **BOLT},
+        ),
+        incoming=({"amount": "220.00", "remittance": "INV-2026-1401", **BOLT},),
+    ),
+    Example(
         key="by_some_references",
         expected=_invoices("100.00", "120.00", "80.00", **BOLT),
         incoming=({"amount": "220.00", "remittance": "INV-2026-1, INV-2026-2, INV-2026-3", **BOLT},),

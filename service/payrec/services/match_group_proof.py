@@ -29,6 +29,7 @@ HYPOTHESES: Final[Mapping[GroupLevel, str]] = {
     GroupLevel.BY_REFERENCES_LESS: "all items less all credit notes that the payment quotes are the payment",
     GroupLevel.BY_KEY_LESS: "all open items less all credit notes of one group id are the payment",
     GroupLevel.BY_KEY_NET: "all open items less all credit notes of one group id are the payment and a fee",
+    GroupLevel.BY_REFERENCES_AND_ONE: "all items that the payment quotes and one more are the payment",
     GroupLevel.BY_CREDIT_NOTES: "all items that the payment quotes less one set alone of credit notes are the payment",
 }
 """What was supposed of a group that somebody named."""
@@ -40,18 +41,20 @@ _OF_LINE: Final = frozenset(
         GroupLevel.BY_SOME_REFERENCES,
         GroupLevel.BY_QUOTES,
         GroupLevel.BY_ADVICE,
+        GroupLevel.BY_REFERENCES_AND_ONE,
     }
     | {level for level in GroupLevel if level.less_credits}
 )
 
-TOLD_ONLY: Final = frozenset({GroupLevel.BY_ADVICE, GroupLevel.BY_CREDIT_NOTES})
-"""Of which what is open does not say again what was looked at: an advice, and which credit notes were free."""
+TOLD_ONLY: Final = frozenset({GroupLevel.BY_ADVICE, GroupLevel.BY_CREDIT_NOTES, GroupLevel.BY_REFERENCES_AND_ONE})
+"""Of which what is open does not say again what was looked at: an advice, and what nobody else claimed."""
 
 _LISTED: Final = frozenset({GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET, GroupLevel.BY_ADVICE})
 """Held together by somebody's list, whatever their number."""
 
 _WHOLE: Final = frozenset(
-    {level for level in GroupLevel if level.proves} | {GroupLevel.BY_QUOTES, GroupLevel.BY_KEY_NET}
+    {level for level in GroupLevel if level.proves}
+    | {GroupLevel.BY_QUOTES, GroupLevel.BY_KEY_NET, GroupLevel.BY_REFERENCES_AND_ONE}
 )
 """Of which all that is named is matched, and nothing was searched for."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from payrec.constants import EXPLANATION_MEMBERS_MAX
 from payrec.domain.matching.explain import (
@@ -84,6 +85,9 @@ def _less(level: GroupLevel, group: GroupFacts) -> str:
     return f"{items} that the payment quotes less {notes} of the counterparty {leaves} its {paid}"
 
 
+_PARTLY: Final = {GroupLevel.BY_QUOTES: ", not all in full,", GroupLevel.BY_REFERENCES_AND_ONE: ", all but one,"}
+
+
 def _sum(level: GroupLevel, group: GroupFacts) -> str:
     """Say what sums up to what."""
     count, members = len(group.members), _names(group.members)
@@ -95,8 +99,8 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
             return f"invoice{listed} is all that is open of group {name} and has the payment's {paid}"
         case GroupLevel.BY_KEY:
             return f"the {count} invoices{listed} of group {name} sum to the payment's {paid}"
-        case GroupLevel.BY_REFERENCES | GroupLevel.BY_QUOTES:
-            partly = ", not all in full," if level is GroupLevel.BY_QUOTES else ""
+        case GroupLevel.BY_REFERENCES | GroupLevel.BY_QUOTES | GroupLevel.BY_REFERENCES_AND_ONE:
+            partly = _PARTLY.get(level, "")
             return f"the {count} invoices{listed} that the payment quotes{partly} sum to its {paid}"
         case GroupLevel.BY_SOME_REFERENCES:
             only = members or str(count)
@@ -121,6 +125,8 @@ def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
         case Uniqueness.UNIQUE:
             if level.blind:
                 return "nobody named them, and no other set that was tried has the sum"
+            if level is GroupLevel.BY_REFERENCES_AND_ONE:
+                return "no other open one of the counterparty is the rest"
             if level is GroupLevel.BY_CREDIT_NOTES:
                 return "it names no credit note, and no other set of the open ones fits"
             whole = level.proves or level in {GroupLevel.BY_QUOTES, GroupLevel.BY_KEY_NET}

@@ -22,6 +22,7 @@ from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, no_groups, proofs_of
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
+from payrec.domain.matching.one_more import with_one_more
 from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.ruled import NOBODY, bound, least
 from payrec.domain.matching.rules import (
@@ -39,6 +40,10 @@ from payrec.domain.matching.rules import (
 from payrec.domain.matching.score import LEVELS, score_milli, scored
 
 _BATCHES: Final = [level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET)]
+_NOT_ALL_SAID: Final = [
+    level.value for level in (GroupLevel.BY_CREDIT_NOTES, GroupLevel.BY_KEY_NET, GroupLevel.BY_REFERENCES_AND_ONE)
+]
+"""Nobody has named the credit notes of these, said what was kept, or named the one that is the rest."""
 _PROVING: Final = [level.value for level in GroupLevel if level.proves]
 MATCH_COLUMNS: Final = (
     "g", "e", "i", "kind", "size", "amount_minor", "score_milli", "probability_ppm", "confidence", "status", "auto",
@@ -237,8 +242,7 @@ def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series) -> pl.
         .then(Confidence.LOW.value)
         .when(sure & pl.col("proving"))
         .then(Confidence.EXACT.value)
-        # Nobody has named the credit notes of these, or said what was kept.
-        .when(sure & ~pl.col("group_level").is_in([GroupLevel.BY_CREDIT_NOTES.value, GroupLevel.BY_KEY_NET.value]))
+        .when(sure & ~pl.col("group_level").is_in(_NOT_ALL_SAID))
         .then(Confidence.HIGH.value)
         .otherwise(Confidence.MEDIUM.value)
     )
@@ -325,7 +329,8 @@ def choose(
     batches = less_than_batches(sides, claims, unsettled, rules)
     less = less_credits(sides, proofs, unsettled, rules)
     less = replace(less, groups=[*less.groups, *batches.groups])
-    together = _together([listed.groups, keyed, *quoted, by_short_quotes(proofs, quoted[0], rules), *less.groups])
+    more = [by_short_quotes(proofs, quoted[0], rules), with_one_more(sides, pairs, proofs, refused, rules)]
+    together = _together([listed.groups, keyed, *quoted, *more, *less.groups])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)

@@ -231,6 +231,8 @@ class GroupLevel(Level):
     """Equal lines of which at least half are of the item's counterparty; the others do not say who pays."""
     BY_KEY_NET = 16
     """All open items of the group id that the line has or quotes, less its credit notes, and less what was kept."""
+    BY_REFERENCES_AND_ONE = 17
+    """All items that the line quotes in full, and the only other one of their counterparty that is the rest."""
 
     @property
     def proves(self) -> bool:

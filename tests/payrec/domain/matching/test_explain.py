@@ -116,6 +116,7 @@ SUMS = {
     9: "The 3 equal payments of A-1, A-2, A-3 sum to the 300.00 EUR of reference PO-7",
     10: "The 3 invoices A-1, A-2, A-3 that the payment quotes, not all in full, sum to its 300.00 EUR",
     11: "A remittance advice lists the 3 invoices A-1, A-2, A-3 with the payment's 300.00 EUR",
+    17: "The 3 invoices A-1, A-2, A-3 that the payment quotes, all but one, sum to its 300.00 EUR",
     15: "The 3 equal payments of A-1, A-2, A-3, not all of which say who pays, sum to the 300.00 EUR of reference PO-7",
 }
 
@@ -169,6 +170,8 @@ def test_the_sentence_of_a_group(level: GroupLevel) -> None:
     alone = "nothing else claims any of them" if whole else "no other set of them does"
     if level.blind:
         alone = "nobody named them, and no other set that was tried has the sum"
+    if level is GroupLevel.BY_REFERENCES_AND_ONE:
+        alone = "no other open one of the counterparty is the rest"
     told = group_explanation(levels, group=group_of("A-1", "A-2", "A-3"), expected=ITEM, incoming=LINE)
     assert told == f"{SUMS[level]}; {alone}."
 

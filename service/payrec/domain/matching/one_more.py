@@ -1,0 +1,70 @@
+"""Explicit groups of which one is not named: what a line quotes in full, and the only other item that is the rest.
+
+Texts are cut off, and who always pays two invoices may quote the first alone. The other item is of the counterparty of
+what is quoted, open, in time, and the only one that has the amount; nobody quotes it, no line of its counterparty pays
+just as much, and no item of it asks for just the line's amount. Nobody has named it, so a person decides.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.groups import Groups, Proofs, no_groups
+from payrec.domain.matching.less_credits import groups_of
+from payrec.domain.matching.ruled import strict_lines
+from payrec.domain.matching.rules import AmountLevel, GroupLevel, MatchingRules
+from payrec.domain.matching.score import scored, without
+
+_PARTIES: Final = ("account_key", "name_key")
+
+
+def with_one_more(
+    sides: Sides, pairs: pl.DataFrame, proofs: Proofs, refused: pl.DataFrame, rules: MatchingRules
+) -> Groups:
+    """Return the lines that are what they quote and one item more.
+
+    ``pairs`` are scored, ``refused`` the codes of rejected pairs.
+    """
+    whole = (pl.col("fault") == 0) & (pl.col("amount_level") == AmountLevel.EQUAL.value) & pl.col("payer")
+    paid = pairs.filter(whole).select("e", "i")
+    quoted = proofs.fitting.join(pl.concat([proofs.settled, paid]), on="i", how="anti")
+    short = (
+        quoted.group_by("i")
+        .agg(total=pl.col("e_amount_minor").cast(pl.Int128).sum(), target=pl.col("i_amount_minor").first(), n=pl.len())
+        .filter(pl.col("total") < pl.col("target"), pl.col("n") < rules.group_size_max)
+        .join(proofs.claimed.group_by("i").agg(claims=pl.len()), on="i")
+        .filter(pl.col("n") == pl.col("claims"), ~pl.col("i").is_in(strict_lines(sides, rules).implode()))
+        .select("i", named=pl.col("n") + 1, rest=(pl.col("target") - pl.col("total")).cast(pl.Int64))
+    )
+    if short.is_empty():
+        return no_groups()
+    taken = pl.concat([proofs.claimed["e"], paid["e"]]).unique()
+    free = sides.expected.join(taken.to_frame("row"), on="row", how="anti")
+    of_payer = (
+        quoted.select("e", "i").join(short, on="i").join(sides.expected.select("part", *_PARTIES, e="row"), on="e")
+    )
+    found = [_the_only(free, of_payer, name) for name in _PARTIES]
+    others = pl.concat(found).unique().filter(pl.len().over("i") == 1, pl.len().over("e") == 1)
+    silent = [pl.lit(0, dtype=pl.Int8).alias(name) for name in ("reference", "end_to_end")]
+    others = without(others.sort("e", "i").with_columns(silent), refused)
+    late = (scored(others, sides, rules)["days_outside"] > 0).fill_null(value=False)
+    others = others.filter(~late).select("e", "i").join(short, on="i")
+    members = pl.concat(
+        [
+            quoted.join(others, on="i", how="semi").select("e", "i", leg_minor="e_amount_minor"),
+            others.select("e", "i", leg_minor="rest"),
+        ]
+    )
+    return groups_of(members, GroupLevel.BY_REFERENCES_AND_ONE, others.select("i", "named", tried=pl.lit(1)))
+
+
+def _the_only(free: pl.DataFrame, of_payer: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return ``e``, the only free item of a counterparty with the amount that is the rest of a line ``i``."""
+    on = ["part", name, "amount_minor"]
+    # Counted before they are joined: of a payer who always owes the same there may be any number.
+    wanted = of_payer.select("i", "part", name, amount_minor="rest").drop_nulls(name).unique()
+    alone = free.select(*on, e="row").join(wanted, on=on, how="semi").filter(pl.len().over(on) == 1)
+    return wanted.join(alone, on=on).select("e", "i")
