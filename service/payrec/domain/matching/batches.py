@@ -44,6 +44,8 @@ def less_than_batches(sides: Sides, claims: pl.DataFrame, refused: pl.DataFrame,
     ``claims`` are the group ids that lines name, as ``payrec.domain.matching.groups.by_key`` has them; ``refused`` the
     codes of items that are not to settle each other.
     """
+    if claims.is_empty():
+        return Batches([], no_settled())
     members = _members(sides, claims)
     told = _told(sides, claims, members, rules)
     if told.is_empty():

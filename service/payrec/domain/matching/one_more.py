@@ -28,6 +28,8 @@ def with_one_more(
 
     ``pairs`` are scored, ``refused`` the codes of rejected pairs.
     """
+    if proofs.fitting.height == proofs.settled.height:
+        return no_groups()
     whole = (pl.col("fault") == 0) & (pl.col("amount_level") == AmountLevel.EQUAL.value) & pl.col("payer")
     paid = pairs.filter(whole).select("e", "i")
     quoted = proofs.fitting.join(pl.concat([proofs.settled, paid]), on="i", how="anti")
