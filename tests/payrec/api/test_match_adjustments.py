@@ -131,8 +131,9 @@ async def test_a_fee_is_accepted_at_once_within_the_tolerance_and_by_proof_alone
     assert await broken(world, match) == {}
 
 
-async def test_a_rest_that_another_item_asks_for_is_no_over_payment(world: World) -> None:
-    await world.expect("10.00", counterpartyName="Bolt")
+async def test_a_rest_that_other_items_ask_for_is_no_over_payment(world: World) -> None:
+    for name in ("one", "other"):
+        await world.expect("10.00", counterpartyName="Bolt", externalId=name)
     match, expected, incoming = await proposed(world, "100.00", "110.00", {"counterpartyName": "Bolt"})
     assert differences(match, expected, incoming) == []
     assert (await world.accept(match)).status_code == 200

@@ -31,8 +31,10 @@ def with_one_more(
     if proofs.fitting.height == proofs.settled.height:
         return no_groups()
     whole = (pl.col("fault") == 0) & (pl.col("amount_level") == AmountLevel.EQUAL.value) & pl.col("payer")
-    paid = pairs.filter(whole).select("e", "i")
-    quoted = proofs.fitting.join(pl.concat([proofs.settled, paid]), on="i", how="anti")
+    paid = pairs.filter(whole)
+    # What a line hints at beside, by a few characters, may be what it means.
+    unclear = pl.concat([proofs.settled["i"], paid["i"], proofs.short["i"]]).unique().to_frame()
+    quoted = proofs.fitting.join(unclear, on="i", how="anti")
     short = (
         quoted.group_by("i")
         .agg(total=pl.col("e_amount_minor").cast(pl.Int128).sum(), target=pl.col("i_amount_minor").first(), n=pl.len())
