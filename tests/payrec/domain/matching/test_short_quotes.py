@@ -33,6 +33,9 @@ def test_short_references_of_the_payer_are_a_group_where_all_of_them_sum_up(refe
 def test_short_references_prove_nothing_by_a_part_of_them_or_of_somebody_else() -> None:
     three = "INV-10001 3675 3676"
     assert not quoted(100, 250, 70, references=three, line=350, text=three)
-    assert not quoted(100, 250, references="INV-10001 3675", line=350, text="INV-10001 3675", name="Nagel", iban="DE2")
+    # Who is somebody else means the second by its amount alone, as whoever does not quote it.
+    [rest] = quoted(100, 250, references="INV-10001 3675", line=350, text="INV-10001 3675", name="Nagel", iban="DE2")
+    assert (level(rest), rest.auto) == (GroupLevel.BY_REFERENCES_AND_ONE, False)
+    assert not quoted(100, 250, references="3674 3675", line=350, text="3674 3675", name="Nagel", iban="DE2")
     # One of them is the line's own.
     assert not quoted(350, 250, 100, references="3674 3675 3676", line=350, text="3674 3675 3676")
