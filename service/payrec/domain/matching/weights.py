@@ -18,6 +18,10 @@ PRIOR_WEIGHT: Final = -6000
 WEIGHT_STEP: Final = 100
 """All weights are multiples of it, so that scores are few."""
 
+_OF_GROUPS: Final = (
+    0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0, 2000, 11000, 3000, 11000, -1000, -1000, 5000, 1000,
+)  # fmt: skip
+
 WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
     {
         "reference": (0, -1500, 1000, 5000, 10000, 3000),
@@ -28,26 +32,7 @@ WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "name": (0, -1500, 4000, 2000),
         "own_account": (0, -2500, 200),
         "line": (0, 0, -300, -6000),
-        "group": (
-            0,
-            11000,
-            3000,
-            3000,
-            1000,
-            1000,
-            0,
-            -1000,
-            -2000,
-            0,
-            2000,
-            11000,
-            3000,
-            11000,
-            -1000,
-            -1000,
-            5000,
-            1000,
-        ),
+        "group": _OF_GROUPS,
     }
 )
 """Thousandths of log-odds for each level, by feature. Multiples of 100."""
