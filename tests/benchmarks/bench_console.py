@@ -272,9 +272,8 @@ def tell(line: str) -> None:
 
 async def measure(base_url: str, given: argparse.Namespace, told: Callable[[], tuple[float, float]]) -> None:
     """Measure all, and print it."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
+        browser = await playwright.chromium.launch(executable_path=given.browser, args=list(ARGUMENTS))
         for name in PAGES if "views" in given.only else ():
             seen = [await view(browser, base_url, name) for _ in range(VIEWS)]
             mid = {key: sorted(one[key] for one in seen)[VIEWS // 2] for key in seen[0]}
@@ -304,6 +303,8 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=30)
     parser.add_argument("--listed", type=int, default=10_000)
     parser.add_argument("--only", nargs="*", default=["views", "decisions", "lists"])
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    parser.add_argument("--browser", type=Path, default=chromium, required=chromium is None)
     given = parser.parse_args()
     with kept_server(given.keep) as (postgres, place):
         is_loaded = place / f"loaded-{given.rows}"
