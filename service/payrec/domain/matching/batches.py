@@ -20,7 +20,7 @@ from payrec.domain.matching.less_credits import allowed, groups_of, notes_of
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.ruled import PARTIES, required
 from payrec.domain.matching.rules import GROUP_LEGS_MAX, AdjustmentType, GroupLevel, MatchingRules
-from payrec.domain.matching.score import scored
+from payrec.domain.matching.score import in_time
 
 FEE_OF_BATCH_MAX: Final = 10
 """What a payment service keeps is at most what it has collected divided by this: beyond, something else is missing."""
@@ -121,7 +121,5 @@ def _chosen(told: pl.DataFrame) -> pl.DataFrame:
 def _in_time(chosen: pl.DataFrame, members: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     """Leave out the lines beyond the days of one of their members."""
     pairs = members.join(chosen.select("key", "i"), on="key")
-    silent = [pl.lit(0, dtype=pl.Int8).alias(name) for name in ("reference", "end_to_end")]
-    days = scored(pairs.select("e", "i", *silent), sides, rules)["days_outside"]
-    late = pairs.filter((days > 0).fill_null(value=False))
-    return chosen.join(late.select("i").unique(), on="i", how="anti")
+    late = pairs.join(in_time(pairs, sides, rules), on=["e", "i"], how="anti")
+    return chosen.join(late, on="i", how="anti")

@@ -46,6 +46,9 @@ EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 )
 """The open expected transactions. Only ordinal, currency, direction, the two amounts and tie_key are never null."""
 
+PARTY_KEYS: Final = ("account_key", "name_key")
+"""What items of one counterparty have in common."""
+
 INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     {
         "ordinal": pl.Int32(),

@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.block import Candidates, equal_pairs, keyed
-from payrec.domain.matching.columns import Sides, shaped
+from payrec.domain.matching.columns import PARTY_KEYS, Sides, shaped
 from payrec.domain.matching.groups import GROUP_SCHEMA, LEG_SCHEMA, Groups, Proofs, no_groups
 from payrec.domain.matching.reasons import no_findings
 from payrec.domain.matching.ruled import strict_lines
@@ -29,13 +29,12 @@ from payrec.domain.matching.rules import (
     MatchKind,
     ReferenceLevel,
 )
-from payrec.domain.matching.score import scored
+from payrec.domain.matching.score import in_time, scored
 from payrec.domain.matching.subsets import only_subset
 
 assert KEY_ITEMS_MAX <= SUBSET_MEMBERS_MAX, "all sets of the credit notes of a counterparty are tried"
 
 _NOTE: Final = ("row", "amount_minor", "reference_key", "end_to_end_key", "group_key", "account_key", "name_key")
-_PARTIES: Final = ("account_key", "name_key")
 _QUOTED: Final = {"e": pl.UInt32, "i": pl.UInt32, "reference": pl.Int8, "end_to_end": pl.Int8}
 
 JOINED_SCHEMA: Final = {**LEG_SCHEMA, "c": pl.UInt32()}
@@ -116,16 +115,16 @@ def allowed(way: Groups, refused: pl.DataFrame) -> Groups:
 
 def _short(proofs: Proofs) -> pl.DataFrame:
     """Return ``i, total, target, n`` of lines that quote items of more than their amount, all in time."""
-    claimed = proofs.claimed.group_by("i").agg(named=pl.len())
-    return (
-        proofs.fitting.join(proofs.settled.select("i"), on="i", how="anti")
-        .group_by("i")
-        .agg(total=pl.col("e_amount_minor").cast(pl.Int128).sum(), target=pl.col("i_amount_minor").first(), n=pl.len())
-        .filter(pl.col("total") > pl.col("target"))
-        .join(claimed, on="i")
-        .filter(pl.col("n") == pl.col("named"))
-        .drop("named")
+    quoted = proofs.fitting.join(proofs.settled.select("i"), on="i", how="anti")
+    return sums_of(quoted, proofs).filter(pl.col("total") > pl.col("target"))
+
+
+def sums_of(quoted: pl.DataFrame, proofs: Proofs) -> pl.DataFrame:
+    """Return ``i, total, target, n`` of lines all of whose proofs are ``quoted``: the sum of the items, the amount."""
+    amounts = quoted.group_by("i").agg(
+        total=pl.col("e_amount_minor").cast(pl.Int128).sum(), target=pl.col("i_amount_minor").first(), n=pl.len()
     )
+    return amounts.join(proofs.claimed.group_by("i").agg(n=pl.len()), on=["i", "n"])
 
 
 def _quoted(sides: Sides, notes: pl.DataFrame, short: pl.DataFrame) -> pl.DataFrame:
@@ -163,10 +162,10 @@ def _pairs(notes: pl.DataFrame, name: str, asked: pl.DataFrame) -> pl.DataFrame:
 
 def _of_party(credits_: pl.DataFrame, items: pl.DataFrame, sides: Sides) -> pl.Expr:
     """Tell of ``e, i`` whether the credit note is of the counterparty of one of the ``items`` of its line."""
-    said = sides.expected.select(*_PARTIES, e="row")
+    said = sides.expected.select(*PARTY_KEYS, e="row")
     its = credits_.select("e", "i").join(said, on="e")
     theirs = items.select("e", "i").join(said, on="e")
-    same = [its.drop_nulls(name).join(theirs, on=["i", name], how="semi").select("e", "i") for name in _PARTIES]
+    same = [its.drop_nulls(name).join(theirs, on=["i", name], how="semi").select("e", "i") for name in PARTY_KEYS]
     found = pl.concat(same).unique().select(code=pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64))
     return (pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64)).is_in(found["code"].implode())
 
@@ -227,15 +226,14 @@ def _by_credits(
     if items.is_empty() or free.is_empty():
         return no_groups()
     salts = sides.incoming.select("salt", i="row")
-    said = items.select("e", "i").join(sides.expected.select(*_PARTIES, e="row"), on="e").join(salts, on="i")
+    said = items.select("e", "i").join(sides.expected.select(*PARTY_KEYS, e="row"), on="e").join(salts, on="i")
     found = [
         _pairs(free, name, said.select(row="i", key=pl.col(name) ^ pl.col("salt")).drop_nulls("key").unique())
-        for name in _PARTIES
+        for name in PARTY_KEYS
     ]
     pairs = pl.concat(found).unique().sort("i", "e")
-    silent = [pl.lit(0, dtype=pl.Int8).alias(name) for name in ("reference", "end_to_end")]
-    told = scored(pairs.with_columns(silent), sides, rules).select("e", "i", "days_outside", minor="e_amount_minor")
-    told = told.filter(~(pl.col("days_outside") > 0).fill_null(value=False)).join(lines, on="i")
+    minors = sides.expected.select(e="row", minor="amount_minor")
+    told = in_time(pairs, sides, rules).join(minors, on="e").join(lines, on="i")
     told = told.with_columns(gap=(pl.col("total") - pl.col("target")).cast(pl.Int64, strict=False))
     told = told.filter(pl.col("minor") <= pl.col("gap")).sort("i", "e")
     chosen, members = [], []

@@ -15,12 +15,9 @@ import numpy.typing as npt
 import polars as pl
 
 from payrec.domain.matching.block import AMOUNT_FACTOR, Candidates, amount_key, distinct, equal_pairs
-from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.columns import PARTY_KEYS, Sides
 from payrec.domain.matching.digits import DIGITS_MAX, comes_near
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, EndToEndLevel, ReferenceLevel
-
-PARTIES: Final = ("account_key", "name_key")
-"""What items of one counterparty have in common."""
 
 _TAIL: Final = 1_000
 _HEAD: Final = 10_000
@@ -139,7 +136,7 @@ def _siblings(nearly: pl.Series, items: pl.DataFrame) -> pl.Series:
     factor = pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)
     digits = asked.select("row", "reference_digits")
     found = []
-    for name in PARTIES:
+    for name in PARTY_KEYS:
         party = pl.col(name) ^ pl.col("salt")
         its = asked.join(ours.select(name, "salt").drop_nulls().unique(), on=[name, "salt"], how="semi")
         of_items, of_ours = (

@@ -7,18 +7,14 @@ just as much, and no item of it asks for just the line's amount. Nobody has name
 
 from __future__ import annotations
 
-from typing import Final
-
 import polars as pl
 
-from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.columns import PARTY_KEYS, Sides
 from payrec.domain.matching.groups import Groups, Proofs, no_groups
-from payrec.domain.matching.less_credits import groups_of
+from payrec.domain.matching.less_credits import groups_of, sums_of
 from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import AmountLevel, GroupLevel, MatchingRules
-from payrec.domain.matching.score import scored, without
-
-_PARTIES: Final = ("account_key", "name_key")
+from payrec.domain.matching.score import in_time, without
 
 
 def with_one_more(
@@ -36,11 +32,9 @@ def with_one_more(
     unclear = pl.concat([proofs.settled["i"], paid["i"], proofs.short["i"]]).unique().to_frame()
     quoted = proofs.fitting.join(unclear, on="i", how="anti")
     short = (
-        quoted.group_by("i")
-        .agg(total=pl.col("e_amount_minor").cast(pl.Int128).sum(), target=pl.col("i_amount_minor").first(), n=pl.len())
+        sums_of(quoted, proofs)
         .filter(pl.col("total") < pl.col("target"), pl.col("n") < rules.group_size_max)
-        .join(proofs.claimed.group_by("i").agg(claims=pl.len()), on="i")
-        .filter(pl.col("n") == pl.col("claims"), ~pl.col("i").is_in(strict_lines(sides, rules).implode()))
+        .filter(~pl.col("i").is_in(strict_lines(sides, rules).implode()))
         .select("i", named=pl.col("n") + 1, rest=(pl.col("target") - pl.col("total")).cast(pl.Int64))
     )
     if short.is_empty():
@@ -48,14 +42,11 @@ def with_one_more(
     taken = pl.concat([proofs.claimed["e"], paid["e"]]).unique()
     free = sides.expected.join(taken.to_frame("row"), on="row", how="anti")
     of_payer = (
-        quoted.select("e", "i").join(short, on="i").join(sides.expected.select("part", *_PARTIES, e="row"), on="e")
+        quoted.select("e", "i").join(short, on="i").join(sides.expected.select("part", *PARTY_KEYS, e="row"), on="e")
     )
-    found = [_the_only(free, of_payer, name) for name in _PARTIES]
+    found = [_the_only(free, of_payer, name) for name in PARTY_KEYS]
     others = pl.concat(found).unique().filter(pl.len().over("i") == 1, pl.len().over("e") == 1)
-    silent = [pl.lit(0, dtype=pl.Int8).alias(name) for name in ("reference", "end_to_end")]
-    others = without(others.sort("e", "i").with_columns(silent), refused)
-    late = (scored(others, sides, rules)["days_outside"] > 0).fill_null(value=False)
-    others = others.filter(~late).select("e", "i").join(short, on="i")
+    others = in_time(without(others.sort("e", "i"), refused), sides, rules).join(short, on="i")
     members = pl.concat(
         [
             quoted.join(others, on="i", how="semi").select("e", "i", leg_minor="e_amount_minor"),

@@ -15,6 +15,7 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.columns import PARTY_KEYS
 from payrec.domain.matching.names_alike import words_of
 from payrec.domain.matching.near import halves_asked, halves_quoted
 from payrec.domain.matching.rules import KEY_ITEMS_MAX
@@ -24,9 +25,6 @@ LOOK_UPS_MAX: Final = 32
 
 NAMES: Final = ("reference_key", "end_to_end_key", "group_key")
 """What a line may name an item by."""
-
-PARTIES: Final = ("account_key", "name_key")
-"""What items of one counterparty have in common."""
 
 PRICED_COLUMNS: Final = (
     "transaction_id", "currency", "direction", "amount_minor", "name_key", "account_key", "reference_digits",
@@ -113,7 +111,7 @@ def reached(
     )
     frames = [found]
     while True:
-        accounts, payers = (asked.new(name, found[name]) for name in PARTIES)
+        accounts, payers = (asked.new(name, found[name]) for name in PARTY_KEYS)
         if not (accounts or payers):
             break
         left = _less(left)

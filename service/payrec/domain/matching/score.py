@@ -268,6 +268,13 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     return _levelled(_gathered(pairs, sides, rules), rules)
 
 
+def in_time(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
+    """Return those of the pairs ``e``, ``i`` that are not beyond the days for a line that says nothing of its item."""
+    silent = [pl.lit(0, dtype=pl.Int8).alias(name) for name in ("reference", "end_to_end")]
+    late = scored(pairs.select("e", "i", *silent), sides, rules)["days_outside"] > 0
+    return pairs.filter(~late.fill_null(value=False))
+
+
 def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
     """Return ``scored`` of pairs that have the columns of both sides beside them."""
     beside, is_early, outside = _days(rules)

@@ -23,6 +23,8 @@ LINE = Line("i", amount=10_240, text="Payout PO-90001", name="PSP")
 
 HINT = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
 FEE = AdjustmentType.FEE
+DAY = 20_600
+"""Of the line."""
 
 
 def net(outcome: Outcome) -> list[Proposal]:
@@ -65,6 +67,20 @@ def test_of_items_too_small_to_bear_it_nothing_is_kept() -> None:
     assert not net(run(cents, [replace(LINE, amount=9)]))
 
 
+def test_credit_notes_bear_nothing_and_take_nothing_of_what_items_bear() -> None:
+    # Of 10, 2 and 98 at most half: 5 + 1 + 49 of the 11 that may be kept.
+    items = [replace(ONE, id=f"e{minor}", amount=minor, reference=f"ORDER-{minor}") for minor in (10, 2, 98)]
+    notes = [replace(NOTE, id=f"n{at}", amount=30, reference=f"CREDIT-2000{at}") for at in range(3)]
+    [match] = net(run([*items, *notes], [replace(LINE, amount=110 - 90 - 11)]))
+    assert match.named == 6
+    assert not net(run([*items, *notes], [replace(LINE, amount=110 - 90 - 12)]))
+    # What is counted is what was sold, to the minor unit.
+    items = [replace(ONE, id="e99", amount=99), replace(ONE, id="e120", amount=120, reference="ORDER-10003")]
+    note = replace(NOTE, amount=20)
+    assert net(run([*items, note], [replace(LINE, amount=219 - 20 - 21)]))
+    assert not net(run([*items, note], [replace(LINE, amount=219 - 20 - 22)]))
+
+
 @pytest.mark.parametrize(
     ("item", "line"),
     [
@@ -77,6 +93,17 @@ def test_of_items_too_small_to_bear_it_nothing_is_kept() -> None:
 )
 def test_what_is_no_payout_of_the_batch_is_none(item: dict[str, Any], line: dict[str, Any]) -> None:
     assert not net(run([ONE, replace(TWO, **item)], [replace(LINE, **line)]))
+
+
+@pytest.mark.parametrize(
+    ("due", "fits"), [(DAY - 60, True), (DAY - 61, False), (DAY + 30, True), (DAY + 31, False), (None, True)]
+)
+def test_each_member_is_paid_in_time_to_the_day(due: int | None, *, fits: bool) -> None:
+    late = replace(TWO, due=due)
+    assert bool(net(run([ONE, late], [LINE]))) == fits
+    less = run([ONE, late, NOTE], [replace(LINE, amount=9_500)]).matches
+    assert (GroupLevel.BY_KEY_LESS in map(level, less)) == fits
+    assert bool(net(run([ONE, TWO, replace(NOTE, due=due)], [replace(LINE, amount=9_240)]))) == fits
 
 
 def test_of_what_is_paid_out_nobody_keeps_anything() -> None:

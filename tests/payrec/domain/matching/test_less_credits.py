@@ -110,6 +110,13 @@ def test_what_does_not_hold_whole_is_none(note: dict[str, Any], line: dict[str, 
         assert not less(run([ONE, replace(NOTE, **note)], [replace(ALONE, **line)]))
 
 
+@pytest.mark.parametrize(
+    ("due", "fits"), [(20_540, True), (20_539, False), (20_630, True), (20_631, False), (None, True)]
+)
+def test_a_credit_note_that_nobody_quotes_is_taken_off_in_time_to_the_day(due: int | None, *, fits: bool) -> None:
+    assert bool(less(run([ONE, replace(NOTE, due=due)], [ALONE]))) == fits
+
+
 def test_who_else_claims_the_credit_note_leaves_a_doubt() -> None:
     # The note was paid out, or so somebody says who quotes it.
     paid_out = Line("out", amount=2_000, direction=-1, text="CN-10001")

@@ -75,6 +75,13 @@ def test_what_is_not_the_rest_is_none(item: dict[str, Any], line: dict[str, Any]
     assert not more(run([ONE, replace(TWO, **item)], [replace(LINE, **line)]))
 
 
+@pytest.mark.parametrize(
+    ("due", "fits"), [(20_540, True), (20_539, False), (20_630, True), (20_631, False), (None, True)]
+)
+def test_the_other_item_is_paid_in_time_to_the_day(due: int | None, *, fits: bool) -> None:
+    assert bool(more(run([ONE, replace(TWO, due=due)], [LINE]))) == fits
+
+
 def test_two_lines_that_lack_the_same_have_it_neither() -> None:
     three = replace(ONE, id="three", reference="INV-10003")
     assert not more(run([ONE, TWO, three], [LINE, replace(LINE, id="j", text="INV-10003")]))
