@@ -21,8 +21,8 @@ def _together(make: Maker, kind: str, items: Sequence[Item], payer: Payer, *, da
     make.link(kind, items, [line], payer)
 
 
-def batch_id(make: Maker) -> int:
-    """Pay out many items at once, which have the payout's id already; the line has it in its text or end-to-end id."""
+def _payout(make: Maker, kind: str, *, share: float) -> int:
+    """Pay out many items less a share, which have the payout's id already; the line has it in its text or as its id."""
     named = f"PO-{make.number(10**7, 10**8 - 1)}"
     currency = make.payer().currency
     end = make.number(3, DAYS - 1)
@@ -39,16 +39,27 @@ def batch_id(make: Maker) -> int:
         for payer in sold_to
     ]
     by_id = make.happens(0.2)
+    total = sum(i.amount for i in items)
     line = make.line(
-        sum(i.amount for i in items),
+        total - int(total * share),
         currency,
         day=end + make.number(1, 4),
         remittance=make.pick(SILENT) if by_id else make.pick(BATCHES).format(b=named),
         name="Pay Provider Ltd",
         end_to_end_id=named if by_id else "",
     )
-    make.link("batch_id", items, [line], Payer(-1, "", "", currency, 0, is_person=False))
+    make.link(kind, items, [line], Payer(-1, "", "", currency, 0, is_person=False))
     return len(items)
+
+
+def batch_id(make: Maker) -> int:
+    """Pay out all that has been collected."""
+    return _payout(make, "batch_id", share=0.0)
+
+
+def batch_id_net(make: Maker) -> int:
+    """Pay out what has been collected less what the payment provider keeps of it."""
+    return _payout(make, "batch_id_net", share=make.number(8, 49) / 1_000)
 
 
 def batch_references(make: Maker) -> int:
@@ -62,6 +73,18 @@ def batch_references(make: Maker) -> int:
         make, "batch_references", items, payer, day=due + 7 + make.lateness(), remittance=make.pick(MANY).format(r=text)
     )
     return count
+
+
+def batch_references_cut(make: Maker) -> int:
+    """Pay several items at once and quote all but the last: the text was too long, or the payer thought it enough."""
+    payer = make.payer()
+    due = make.number(0, DAYS - 8)
+    items = [make.item(payer, due=due + make.number(0, 7), payable=False) for _ in range(make.number(2, 4))]
+    text = make.pick((", ", " ", " + ", "; ", "/ ")).join(i.reference for i in items[:-1])
+    remittance = make.pick(MANY).format(r=text)
+    day = due + 7 + make.lateness()
+    _together(make, "batch_references_cut", items, payer, day=day, remittance=remittance)
+    return len(items)
 
 
 def less_credit_notes(make: Maker) -> int:
@@ -176,7 +199,9 @@ def instalments(make: Maker) -> int:
 GROUPS: Final[Mapping[str, Scenario]] = MappingProxyType(
     {
         "batch_id": batch_id,
+        "batch_id_net": batch_id_net,
         "batch_references": batch_references,
+        "batch_references_cut": batch_references_cut,
         "less_credit_notes": less_credit_notes,
         "batch_contiguous": batch_contiguous,
         "batch_contiguous_minus": batch_contiguous_minus,

@@ -149,7 +149,15 @@ def test_a_line_s_amount_differs_as_its_class_says(data: DataSet, name: str, hol
 
 
 @pytest.mark.parametrize(
-    "name", ["batch_id", "batch_references", "batch_contiguous", "batch_contiguous_minus", "batch_arbitrary"]
+    "name",
+    [
+        "batch_id",
+        "batch_references",
+        "batch_references_cut",
+        "batch_contiguous",
+        "batch_contiguous_minus",
+        "batch_arbitrary",
+    ],
 )
 def test_a_group_adds_up_to_its_line(data: DataSet, name: str) -> None:
     groups = (
@@ -167,6 +175,25 @@ def test_a_group_adds_up_to_its_line(data: DataSet, name: str) -> None:
     assert (groups["items"] >= 2).all()
     assert (groups["total"] == groups["line"]).all()
     assert (groups["batches"] == 1).all()
+
+
+def test_what_is_paid_out_net_is_less_than_its_batch_by_a_fee(data: DataSet) -> None:
+    batches = (
+        sides(data, "batch_id_net")
+        .group_by("batch_id")
+        .agg(pl.col("amount_minor").sum(), pl.first("amount_minor_line"))
+    )
+
+    assert batches.height >= 2
+    kept = batches.select(share=1 - pl.col("amount_minor_line") / pl.col("amount_minor"))["share"]
+    assert kept.min() > 0  # type: ignore[operator]
+    assert kept.max() < 0.05  # type: ignore[operator]
+
+
+def test_the_last_of_several_is_not_quoted_where_the_text_was_cut(data: DataSet) -> None:
+    for _, group in sides(data, "batch_references_cut").group_by("incoming_id"):
+        said = [quoted in text for quoted, text in group.select("reference", "remittance").iter_rows()]
+        assert said.count(False) == 1
 
 
 def test_a_contiguous_run_leaves_out_nothing_of_its_payer_and_the_other_one_does(data: DataSet) -> None:
@@ -194,8 +221,9 @@ def test_instalments_add_up_to_their_item(data: DataSet, name: str) -> None:
     assert (items["total"] == items["item"]).all()
 
 
-def test_a_batch_is_named_in_the_line_alone(data: DataSet) -> None:
-    for row in sides(data, "batch_id").iter_rows(named=True):
+@pytest.mark.parametrize("name", ["batch_id", "batch_id_net"])
+def test_a_batch_is_named_in_the_line_alone(data: DataSet, name: str) -> None:
+    for row in sides(data, name).iter_rows(named=True):
         said = normalise_reference(row["remittance"]) + normalise_reference(row["end_to_end_id_line"])
         assert normalise_reference(row["batch_id"]) in said
 

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from payrec.domain.matching.batches import FEE_OF_BATCH_MAX
 from payrec.domain.matching.line_rules import Required
-from payrec.domain.matching.rules import AdjustmentType, Confidence, GroupLevel, MatchingRules, MatchKind, Uniqueness
+from payrec.domain.matching.rules import (
+    GROUP_LEGS_MAX,
+    AdjustmentType,
+    Confidence,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    Uniqueness,
+)
 from support.matching_frames import Item, Line, Outcome, Proposal, level, only, run, sure
 
 ONE = Item("one", amount=6_000, reference="ORDER-10001", name="Alpha", group="PO-90001")
@@ -104,6 +112,21 @@ def test_each_member_is_paid_in_time_to_the_day(due: int | None, *, fits: bool) 
     less = run([ONE, late, NOTE], [replace(LINE, amount=9_500)]).matches
     assert (GroupLevel.BY_KEY_LESS in map(level, less)) == fits
     assert bool(net(run([ONE, TWO, replace(NOTE, due=due)], [replace(LINE, amount=9_240)]))) == fits
+
+
+def test_of_an_item_at_most_half_is_kept() -> None:
+    items = [replace(ONE, id=f"e{at}", amount=101, reference=f"ORDER-2000{at}") for at in range(11)]
+    outcome = run(items, [replace(LINE, amount=11 * 101 - 111)])
+    assert sorted(minor for _, minor in outcome.adjustments(items).values()) == [11, 50, 50]
+    assert sorted(minor for _, _, minor in only(outcome).legs) == [51, 51, 90, *[101] * 8]
+
+
+def test_as_many_as_a_match_may_have() -> None:
+    items = [replace(ONE, id=f"e{at}", amount=100, reference=f"ORDER-{10_000 + at}") for at in range(GROUP_LEGS_MAX)]
+    match = only(run(items, [replace(LINE, amount=100 * len(items) - 1)]))
+    assert (level(match), len(match.legs)) == (GroupLevel.BY_KEY_NET, GROUP_LEGS_MAX)
+    more = replace(ONE, id="more", amount=100, reference="ORDER-30000")
+    assert not net(run([*items, more], [replace(LINE, amount=100 * len(items) + 99)]))
 
 
 def test_of_what_is_paid_out_nobody_keeps_anything() -> None:
