@@ -24,7 +24,7 @@ JOB_BYTES_FIXED: Final = 64 * 1024 * 1024
 """Memory that a job may take whatever its size: files and lists are streams."""
 
 MATCH_RUN_BYTES_PER_ROW: Final = 1_250
-"""Memory that a run takes for each open row of either side; ordinary data takes 840, the worst half as much again."""
+"""Memory that a run takes for each open row of either side; ordinary data takes 1,000, the most while it is written."""
 
 BACKTEST_ROWS_MAX: Final = 200_000
 """Rows of either side that may be open on one day of a backtest."""

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import IntEnum
 
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payrec.domain.matching.certificate import RESTING_PPM_MIN, certify, curve_of, lower_bound_ppm
-from payrec.domain.matching.rules import Confidence, MatchingRules, Uniqueness
+from payrec.domain.matching.certificate import (
+    RESTING_PPM_MIN,
+    acceptable,
+    certify,
+    curve_of,
+    lower_bound_ppm,
+    proved,
+)
+from payrec.domain.matching.rules import (
+    AmountLevel,
+    Confidence,
+    DateLevel,
+    EndToEndLevel,
+    MatchingRules,
+    NameLevel,
+    PartyLevel,
+    ReferenceLevel,
+    Uniqueness,
+)
 from payrec.domain.matching.weights import PRECISION_PPM_MIN, Calibration
 from support.matching_frames import Item, Line, Outcome, run
 
@@ -43,9 +61,10 @@ def similar(rules: MatchingRules, *, day: int = 20_600, **changes: object) -> Ou
 def test_a_certificate_takes_2703_decisions_without_an_error() -> None:
     assert lower_bound_ppm(FEWEST, FEWEST) >= PRECISION_PPM_MIN > lower_bound_ppm(FEWEST - 1, FEWEST - 1)
     assert lower_bound_ppm(FEWEST, FEWEST + 1) < PRECISION_PPM_MIN
-    assert lower_bound_ppm(0, 0) == 0
+    assert lower_bound_ppm(0, 0) == lower_bound_ppm(0, 9) == 0
     few = certify(reviewed((5_000, False, FEWEST - 1, 0)))
     assert (few.threshold_milli, few.reviewed, few.wrong) == (None, FEWEST - 1, 0)
+    assert few.bound_ppm == lower_bound_ppm(FEWEST - 1, FEWEST - 1)
     enough = certify(reviewed((5_000, False, FEWEST, 0)))
     assert (enough.threshold_milli, enough.reviewed) == (5_000, FEWEST)
     assert enough.bound_ppm == lower_bound_ppm(FEWEST, FEWEST)
@@ -91,6 +110,64 @@ def test_a_higher_score_was_never_right_less_often(counts: list[tuple[int, int]]
     assert shares == sorted(shares)
     whole = sum(right for _, _, right in scores) * 1_000_000 // sum(count for _, count, _ in scores)
     assert shares[0] <= whole <= shares[-1]
+
+
+def test_scores_that_were_right_as_often_are_one_step() -> None:
+    assert curve_of([(1_000, 4, 2), (2_000, 8, 4), (3_000, 4, 3)]) == ((1_000, 500_000), (3_000, 750_000))
+
+
+NOTHING = {
+    "reference_level": ReferenceLevel.UNKNOWN,
+    "end_to_end_level": EndToEndLevel.UNKNOWN,
+    "account_level": PartyLevel.UNKNOWN,
+    "name_level": NameLevel.UNKNOWN,
+    "amount_level": AmountLevel.EQUAL,
+    "date_level": DateLevel.CLOSE,
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "proof"),
+    [
+        ({}, False, False),
+        ({"reference_level": ReferenceLevel.ABSENT}, False, False),
+        ({"reference_level": ReferenceLevel.COMMON}, True, False),
+        ({"reference_level": ReferenceLevel.NEAR}, True, False),
+        ({"reference_level": ReferenceLevel.PARTIAL}, True, False),
+        ({"reference_level": ReferenceLevel.FULL}, True, True),
+        ({"end_to_end_level": EndToEndLevel.DIFFERENT}, False, False),
+        ({"end_to_end_level": EndToEndLevel.EQUAL}, True, True),
+        ({"end_to_end_level": EndToEndLevel.PARTIAL}, True, False),
+        ({"account_level": PartyLevel.DIFFERENT}, False, False),
+        ({"account_level": PartyLevel.EQUAL}, True, False),
+        ({"name_level": NameLevel.DIFFERENT}, False, False),
+        ({"name_level": NameLevel.EQUAL}, True, False),
+        ({"name_level": NameLevel.SIMILAR}, True, False),
+    ],
+)
+def test_what_speaks_for_a_pair_is_a_text_and_who_pays_at_another_time_has_to_prove_it(
+    said: dict[str, IntEnum], *, text: bool, proof: bool
+) -> None:
+    def tells(*, unique: bool = True, **changed: IntEnum) -> tuple[bool, bool]:
+        levels = pl.DataFrame({name: [level.value] for name, level in {**NOTHING, **said, **changed}.items()})
+        [told] = levels.select(acceptable(pl.lit(unique)).alias("ok"), proved().alias("proof")).rows()
+        return told
+
+    assert tells() == (text, proof)
+    assert tells(unique=False) == (False, proof)
+    for level in AmountLevel:
+        whole = level.name in {"EQUAL", "TOLERANCE", "BAND", "TERM"}
+        assert tells(amount_level=level) == (text and whole, proof)
+    for day in DateLevel:
+        timely = day.name in {"UNKNOWN", "NEAR", "CLOSE"}
+        assert tells(date_level=day) == (text and (timely or proof), proof)
+
+
+def test_a_score_that_is_just_the_threshold_is_certified() -> None:
+    score = similar(RULES).proposals.matches["score_milli"].item()
+    at, above = (replace(RULES, calibration=replace(CERTIFIED, threshold_milli=score + more)) for more in (0, 1))
+    assert similar(at).pairs["e", "i"].auto
+    assert not similar(above).pairs["e", "i"].auto
 
 
 def test_a_certified_score_with_text_evidence_needs_no_person() -> None:
