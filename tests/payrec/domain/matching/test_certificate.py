@@ -215,6 +215,11 @@ def test_one_in_a_hundred_that_rest_on_a_calibration_waits_for_a_person() -> Non
     # Drawn of the content: the same ones in another order.
     again = run(items[::-1], lines[::-1], RULES).proposals.matches
     assert again.filter("sampled")["amount_minor"].to_list() == drawn.filter("sampled")["amount_minor"].to_list()
+    # By both sides: another item of the same line draws a lot of its own, and so does another line.
+    others = ([replace(item, id=f"other-{item.id}") for item in items], lines)
+    for twisted in (others, (items, [replace(line, id=f"other-{line.id}") for line in lines])):
+        sampled = run(*twisted, RULES).proposals.matches.filter("sampled")["amount_minor"].to_list()
+        assert sampled != drawn.filter("sampled")["amount_minor"].to_list()
     without = replace(RULES, calibration=None)
     assert not run(items, lines, without).proposals.matches["sampled"].any()
 
