@@ -16,7 +16,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.currencies import MINOR_UNITS
-from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA, Sides
+from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA, PARTY_KEYS, Sides
 from payrec.domain.matching.emptiness import of_none
 from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import FEE_SHARE_MAX, AdjustmentType, AmountLevel, MatchingRules
@@ -165,14 +165,14 @@ def _for_nothing_else(beyond: pl.DataFrame, taken: pl.Series, sides: Sides) -> p
     rest = pl.concat(
         [
             beyond.select("proposal", amount_minor=-_SHORT),
-            sides.expected.select("part", "account_key", "name_key")[beyond["e"]],
+            sides.expected.select("part", *PARTY_KEYS)[beyond["e"]],
         ],
         how="horizontal",
     )
     free = sides.expected.join(taken.to_frame("row"), on="row", how="anti")
     asked_for = [
         rest.drop_nulls(name).join(free, on=["part", name, "amount_minor"], how="semi").select("proposal")
-        for name in ("account_key", "name_key")
+        for name in PARTY_KEYS
     ]
     whole = pl.col("amount_level") != AmountLevel.LARGER.value
     other = pl.col("proposal").is_in(pl.concat(asked_for)["proposal"].implode())

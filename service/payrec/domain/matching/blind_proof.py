@@ -8,14 +8,12 @@ what divides the amounts counts, round or not.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import polars as pl
 
 from payrec.domain.matching.blind_parties import roundness
 from payrec.domain.matching.block import Candidates, keyed
-from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.columns import PARTY_KEYS, Sides
 from payrec.domain.matching.provable import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
@@ -26,8 +24,6 @@ from payrec.domain.matching.rules import (
     Uniqueness,
 )
 from payrec.domain.matching.score import span
-
-_PARTY: Final = ("account_key", "name_key")
 
 
 def _told() -> pl.Expr:
@@ -46,7 +42,7 @@ def _told() -> pl.Expr:
 def _of_party(items: pl.Series, sides: Sides) -> pl.DataFrame:
     """Return each of these items ``e`` beside what the others of its counterparty ask for, ``other_minor``."""
     found = []
-    for name in _PARTY:
+    for name in PARTY_KEYS:
         keys = keyed(sides.expected, name)
         ours = keys.filter(pl.col("row").is_in(items.implode())).rename({"row": "e"})
         found.append(ours.join(keys.rename({"row": "other"}), on="key").filter(pl.col("e") != pl.col("other")))

@@ -12,7 +12,7 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.columns import PARTY_KEYS, Sides
 from payrec.domain.matching.rules import DUPLICATE_DAYS_MAX, AmountLevel
 from payrec.domain.matching.score import RANK_PROOF
 
@@ -24,7 +24,7 @@ _DECIDES: Final = ("pending", "duplicate", "proofless", "day")
 
 def _alike(sides: Sides) -> pl.DataFrame:
     """Return the lines that have an equal on a near day: ``i``, ``cluster``, and what decides who is the earlier."""
-    named = pl.any_horizontal(pl.col("account_key", "name_key").is_not_null())
+    named = pl.any_horizontal(pl.col(PARTY_KEYS).is_not_null())
     lines = sides.incoming.filter(~pl.col("reversal") & (named | (pl.col("reference_keys").list.len() > 0)))
     lines = lines.filter(pl.struct(_SAME).is_duplicated())
     # The payer's own end-to-end id is another one when the payment is sent again.
