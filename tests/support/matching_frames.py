@@ -24,6 +24,12 @@ from payrec.domain.matching.rules import (
     Uniqueness,
 )
 
+DAY = 20_600
+"""On which items are due and lines are booked."""
+
+DUE_IN_TIME = [(DAY - 60, True), (DAY - 61, False), (DAY + 30, True), (DAY + 31, False), (None, True)]
+"""Days on which an item may be due, and whether a line of the usual day is within the usual window."""
+
 
 @dataclass(frozen=True)
 class Item:
@@ -35,7 +41,7 @@ class Item:
     direction: int = 1
     total: int | None = None
     band: tuple[int | None, int | None] = (None, None)
-    due: int | None = 20_600
+    due: int | None = DAY
     span: tuple[int | None, int | None] = (None, None)
     reference: str | None = None
     end_to_end_id: str | None = None
@@ -57,7 +63,7 @@ class Line:
     currency: str = "EUR"
     direction: int = 1
     total: int | None = None
-    day: int | None = 20_600
+    day: int | None = DAY
     pending: bool = False
     reversal: bool = False
     duplicate: bool = False

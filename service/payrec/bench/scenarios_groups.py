@@ -62,25 +62,32 @@ def batch_id_net(make: Maker) -> int:
     return _payout(make, "batch_id_net", share=make.number(8, 49) / 1_000)
 
 
-def batch_references(make: Maker) -> int:
-    """Pay several items at once and quote them all."""
+def _of_a_week(make: Maker, fewest: int, most: int) -> tuple[Payer, int, list[Item]]:
+    """Return a payer, the first day of a week, and items of that payer that are due in it."""
     payer = make.payer()
     due = make.number(0, DAYS - 8)
-    count = make.number(2, 8)
-    items = [make.item(payer, due=due + make.number(0, 7), payable=False) for _ in range(count)]
-    text = make.pick((", ", " ", " + ", "; ", "/ ")).join(i.reference for i in items)
+    count = make.number(fewest, most)
+    return payer, due, [make.item(payer, due=due + make.number(0, 7), payable=False) for _ in range(count)]
+
+
+def _listed(make: Maker, items: Sequence[Item]) -> str:
+    return str(make.pick((", ", " ", " + ", "; ", "/ ")).join(i.reference for i in items))
+
+
+def batch_references(make: Maker) -> int:
+    """Pay several items at once and quote them all."""
+    payer, due, items = _of_a_week(make, 2, 8)
+    text = _listed(make, items)
     _together(
         make, "batch_references", items, payer, day=due + 7 + make.lateness(), remittance=make.pick(MANY).format(r=text)
     )
-    return count
+    return len(items)
 
 
 def batch_references_cut(make: Maker) -> int:
     """Pay several items at once and quote all but the last: the text was too long, or the payer thought it enough."""
-    payer = make.payer()
-    due = make.number(0, DAYS - 8)
-    items = [make.item(payer, due=due + make.number(0, 7), payable=False) for _ in range(make.number(2, 4))]
-    text = make.pick((", ", " ", " + ", "; ", "/ ")).join(i.reference for i in items[:-1])
+    payer, due, items = _of_a_week(make, 2, 4)
+    text = _listed(make, items[:-1])
     remittance = make.pick(MANY).format(r=text)
     day = due + 7 + make.lateness()
     _together(make, "batch_references_cut", items, payer, day=day, remittance=remittance)
@@ -89,9 +96,7 @@ def batch_references_cut(make: Maker) -> int:
 
 def less_credit_notes(make: Maker) -> int:
     """Pay items less what the payer has been credited, and quote the credit notes as well, or the items alone."""
-    payer = make.payer()
-    due = make.number(0, DAYS - 8)
-    items = [make.item(payer, due=due + make.number(0, 7), payable=False) for _ in range(make.number(1, 3))]
+    payer, due, items = _of_a_week(make, 1, 3)
     most = sum(item.amount for item in items) // 2
     if most < _CREDIT_MIN:
         make.link("unpaid", items, [], payer)

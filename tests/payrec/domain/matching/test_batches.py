@@ -22,7 +22,7 @@ from payrec.domain.matching.rules import (
     MatchKind,
     Uniqueness,
 )
-from support.matching_frames import Item, Line, Outcome, Proposal, level, only, run, sure
+from support.matching_frames import DUE_IN_TIME, Item, Line, Outcome, Proposal, level, only, run, sure
 
 ONE = Item("one", amount=6_000, reference="ORDER-10001", name="Alpha", group="PO-90001")
 TWO = replace(ONE, id="two", amount=4_500, reference="ORDER-10002", name="Beta")
@@ -31,8 +31,6 @@ LINE = Line("i", amount=10_240, text="Payout PO-90001", name="PSP")
 
 HINT = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
 FEE = AdjustmentType.FEE
-DAY = 20_600
-"""Of the line."""
 
 
 def net(outcome: Outcome) -> list[Proposal]:
@@ -103,9 +101,7 @@ def test_what_is_no_payout_of_the_batch_is_none(item: dict[str, Any], line: dict
     assert not net(run([ONE, replace(TWO, **item)], [replace(LINE, **line)]))
 
 
-@pytest.mark.parametrize(
-    ("due", "fits"), [(DAY - 60, True), (DAY - 61, False), (DAY + 30, True), (DAY + 31, False), (None, True)]
-)
+@pytest.mark.parametrize(("due", "fits"), DUE_IN_TIME)
 def test_each_member_is_paid_in_time_to_the_day(due: int | None, *, fits: bool) -> None:
     late = replace(TWO, due=due)
     assert bool(net(run([ONE, late], [LINE]))) == fits

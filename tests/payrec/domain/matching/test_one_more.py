@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import Confidence, GroupLevel, MatchingRules, MatchKind, Uniqueness
-from support.matching_frames import Item, Line, Outcome, Proposal, level, only, run, sure
+from support.matching_frames import DUE_IN_TIME, Item, Line, Outcome, Proposal, level, only, run, sure
 
 ONE = Item("one", amount=10_000, reference="INV-10001", name="Alpha", iban="DE1")
 TWO = replace(ONE, id="two", amount=12_000, reference="INV-10002")
@@ -75,9 +75,7 @@ def test_what_is_not_the_rest_is_none(item: dict[str, Any], line: dict[str, Any]
     assert not more(run([ONE, replace(TWO, **item)], [replace(LINE, **line)]))
 
 
-@pytest.mark.parametrize(
-    ("due", "fits"), [(20_540, True), (20_539, False), (20_630, True), (20_631, False), (None, True)]
-)
+@pytest.mark.parametrize(("due", "fits"), DUE_IN_TIME)
 def test_the_other_item_is_paid_in_time_to_the_day(due: int | None, *, fits: bool) -> None:
     assert bool(more(run([ONE, replace(TWO, due=due)], [LINE]))) == fits
 
