@@ -1,8 +1,9 @@
-"""Time the matching engine on data made to match everything with everything, beside ordinary data of the same size.
+"""Time the matching engine on data made to match everything with everything, beside data of the same size.
 
 Run as ``python tests/benchmarks/bench_hostile.py [--rows N] [--repeat K] [--kind TEXT]``. Each kind (see
-``tests/support/matching_hostile.py``) runs in a process of its own and prints its seconds, its peak of memory, and both
-beside those of ordinary data whose lines have as many keys.
+``tests/support/matching_hostile.py``) runs in a process of its own and prints its seconds beside those of what
+``payrec bench matching`` generates, and seconds and peak of memory beside those of lines that all quote their item, and
+as many keys.
 """
 
 from __future__ import annotations
@@ -13,24 +14,63 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from payrec.bench.generator import generate
 from payrec.bench.process import peak_rss_mib
+from payrec.domain.incoming_transactions import day_number
 from payrec.domain.matching.engine import propose
 from payrec.domain.matching.rules import MatchingRules
+from support.matching_frames import Item, Line, expected_frame, incoming_frame, names_frame
 from support.matching_hostile import KINDS, ORDINARY, WORDY
 
 _WORDS_MANY = 10
 """Keys of a line from which on a kind is compared with lines of many keys."""
 
 
+GENERATED = "generated"
+_RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
+
+
+def _generated(rows: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Return both sides of generated data, and the names of all; what only a bank's code tells is left out."""
+    data = generate(rows=rows, seed=1, preset="base")
+    items = [
+        Item(
+            id=str(row["id"]), **_common(row), due=day_number(row["due_date"]), reference=row["reference"] or None,
+            span=(day_number(row["window_from"]), day_number(row["window_to"])), group=row["batch_id"] or None,
+        )
+        for row in data.expected.iter_rows(named=True)
+    ]  # fmt: skip
+    lines = [
+        Line(id=str(row["id"]), **_common(row), day=day_number(row["booking_date"]), text=row["remittance"] or None)
+        for row in data.incoming.iter_rows(named=True)
+        if row["amount_minor"]
+    ]
+    return expected_frame(items), incoming_frame(lines), names_frame([*items, *lines])
+
+
+def _common(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "amount": abs(row["amount_minor"]),
+        "direction": 1 if row["amount_minor"] > 0 else -1,
+        "currency": row["currency"],
+        "end_to_end_id": row["end_to_end_id"] or None,
+        "name": row["counterparty_name"] or None,
+        "iban": row["counterparty_iban"] or None,
+    }
+
+
 def _measure(kind: str, rows: int, repeat: int) -> dict[str, float]:
-    items, lines = KINDS[kind].frames(rows)
+    items, lines, *names = _generated(rows) if kind == GENERATED else KINDS[kind].frames(rows)
     seconds = []
     for _ in range(repeat):
         start = time.perf_counter()
-        result = propose(items, lines, MatchingRules(auto_accept=True, auto_accept_min_confidence="high"))
+        result = propose(items, lines, _RULES, names=names[0] if names else None)
         seconds.append(time.perf_counter() - start)
     return {
         "seconds": min(seconds),
@@ -58,17 +98,17 @@ def main() -> None:
     if options.only:
         print(json.dumps(_measure(options.only, options.rows, options.repeat)))
         return
-    plain, wordy = (_in_process(kind, options.rows, options.repeat) for kind in (ORDINARY, WORDY))
-    print(f"{'kind':50} {'seconds':>8} {'ratio':>6} {'MiB':>6} {'ratio':>6} {'proposed':>9} {'accepted':>9}")
-    for kind in KINDS:
+    before = {kind: _in_process(kind, options.rows, options.repeat) for kind in (GENERATED, ORDINARY, WORDY)}
+    heads = ("seconds", "generated", "ordinary", "MiB", "ordinary", "proposed", "accepted")
+    print(f"{'kind':46} " + " ".join(f"{head:>9}" for head in heads))
+    for kind in (GENERATED, *KINDS):
         if options.kind not in kind:
             continue
-        known = {ORDINARY: plain, WORDY: wordy}
-        found = known.get(kind) or _in_process(kind, options.rows, options.repeat)
-        beside = wordy if found["words"] >= _WORDS_MANY else plain
-        time_ratio, memory_ratio = (found[name] / beside[name] for name in ("seconds", "mib"))
+        found = before.get(kind) or _in_process(kind, options.rows, options.repeat)
+        beside = before[WORDY if found["words"] >= _WORDS_MANY else ORDINARY]
         print(
-            f"{kind:50} {found['seconds']:8.2f} {time_ratio:6.2f} {found['mib']:6.0f} {memory_ratio:6.2f} "
+            f"{kind:46} {found['seconds']:9.2f} {found['seconds'] / before[GENERATED]['seconds']:9.2f} "
+            f"{found['seconds'] / beside['seconds']:9.2f} {found['mib']:9.0f} {found['mib'] / beside['mib']:9.2f} "
             f"{found['proposed']:9,.0f} {found['auto']:9,.0f}"
         )
 
