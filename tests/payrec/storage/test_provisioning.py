@@ -11,8 +11,9 @@ from psycopg import sql
 from payrec.domain.scope import TenantScope
 from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.errors import SchemaConflictError
-from payrec.storage import provisioning
+from payrec.storage import provisioning, tenant_resources
 from payrec.storage.database import Database
+from payrec.storage.ddl import tenant_tables
 from payrec.storage.migrations import head
 from payrec.storage.provisioning import Provisioner
 from support.places import Places, look, new_scope, wait_for
@@ -115,6 +116,25 @@ async def test_again_changes_nothing(opened: Database, provisioner: Provisioner)
     async with opened.tenant(scope) as connection:
         cursor = await connection.execute("SELECT count(*) AS count FROM change")
         assert await cursor.fetchone() == {"count": 1}
+
+
+@pytest.mark.parametrize(
+    "query", [provisioning._OWN_UNUSABLE_TABLES, provisioning._HAS_TABLES, tenant_resources._SOUND]
+)
+async def test_one_schema_is_looked_at_and_not_what_all_others_have(
+    opened: Database, places: Places, query: str
+) -> None:
+    scope = places.a
+    names = {
+        "environments": [scope.environment], "schemas": [scope.schema_name], "roles": [scope.role_name],
+        "revisions": [head("tenant")], "schema": scope.schema_name, "head": head("tenant"),
+        "tables": list(tenant_tables()),
+    }  # fmt: skip
+    async with opened.provisioning() as connection:
+        cursor = await connection.execute(f"EXPLAIN {query.replace('%s', '%(schema)s')}", names)
+        plan = [line["QUERY PLAN"] for line in await cursor.fetchall()]
+    assert any("pg_class" in line for line in plan)
+    assert not any("Seq Scan on pg_class" in line for line in plan), "\n".join(plan)
 
 
 @pytest.mark.parametrize("owner", ["payrec_admin", "tenant"])
