@@ -20,7 +20,6 @@ import argparse
 import asyncio
 import random
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -40,9 +39,11 @@ from bench_decisions import database_seconds
 from bench_run import timed_run
 
 from payrec.config import Config
+from payrec.embedded.passwords import PasswordHasher
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from support.browser import ARGUMENTS
-from support.commands import environment, started
+from support.commands import environment, is_healthy, started
+from support.control_plane import wait_until
 from support.ports import free_port
 from support.postgres import TEMPLATE, migrate
 from support.service import RATE_LIMITS, make_config, running
@@ -150,7 +151,8 @@ def kept_server(folder: Path | None) -> Iterator[tuple[EmbeddedPostgres, Path]]:
 
 async def fill(config: Config, database: EmbeddedDatabase, rows: int) -> None:
     """Store the rows, and let a run propose what it finds."""
-    async with running(config, worker=False) as service:
+    # Who signs in does so at another process, which makes hashes at their full cost.
+    async with running(config, worker=False, passwords=PasswordHasher()) as service:
         tenant = await service.tenant("bench", environments=["production"])
         day = datetime.now(UTC).date()
         rates = [{"date": str(day), "base": "EUR", "quote": q, "rate": r} for q, r in (("USD", "1.1"), ("GBP", "0.85"))]
@@ -254,16 +256,6 @@ async def scroll(page: Page, name: str, count: int) -> str:
     )
 
 
-def wait_until_it_answers(port: int) -> None:
-    """Wait for the service, which takes a while to start on busy cores."""
-    until = time.monotonic() + START_SECONDS_MAX
-    with socket.socket() as probe:
-        while probe.connect_ex(("127.0.0.1", port)):
-            if time.monotonic() > until:
-                raise TimeoutError("the service does not answer")
-            time.sleep(0.1)
-
-
 def tell(line: str) -> None:
     """Print a line at once: the whole takes minutes."""
     sys.stdout.write(line + "\n")
@@ -319,7 +311,7 @@ def main() -> None:
         settings = environment(database, PORT=str(port), INTERNAL_PORT="0", **dict.fromkeys(UNLIMITED, "0"))
         with started("serve", cwd=place, environ=settings) as service:
             base_url, in_service = f"http://127.0.0.1:{port}", psutil.Process(service.process.pid).cpu_times
-            wait_until_it_answers(port)
+            wait_until("the service", lambda: is_healthy(base_url), seconds=START_SECONDS_MAX)
             in_database = database_seconds(database)
             asyncio.run(measure(base_url, given, lambda: (sum(in_service()[:2]), in_database())))
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx2
 import psutil
 import pytest
 import structlog
@@ -120,6 +121,14 @@ def started(
         reader.join(5)
         if process.stdout is not None and not reader.is_alive():
             process.stdout.close()
+
+
+def is_healthy(url: str) -> bool:
+    """Tell whether an API answers, and reaches its database."""
+    try:
+        return httpx2.get(f"{url}/api/health").status_code == 200
+    except httpx2.HTTPError:
+        return False
 
 
 def is_alive(pid: int) -> bool:

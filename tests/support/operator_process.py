@@ -20,7 +20,7 @@ import httpx2
 
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.charts import rendered
-from support.commands import Running, environment, started, wait_until_gone
+from support.commands import Running, environment, is_healthy, started, wait_until_gone
 from support.control_plane import Api, ControlPlane, path_of, wait_until
 from support.ports import free_port
 
@@ -81,15 +81,8 @@ def served(database: EmbeddedDatabase, folder: Path) -> Iterator[str]:
     variables = environment(database, PORT=str(port), INTERNAL_PORT="0")
     with started("serve", cwd=folder, environ=variables):
         url = f"http://127.0.0.1:{port}"
-        wait_until("the API", lambda: _is_healthy(url))
+        wait_until("the API", lambda: is_healthy(url))
         yield url
-
-
-def _is_healthy(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/api/health").status_code == 200
-    except httpx2.HTTPError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,11 +72,11 @@ class Program:
     run: tuple[str, ...]
     """A script beside the registry, or a command of ``payrec``, with its arguments."""
     quick: tuple[str, ...] | None
-    """Arguments that make it short, in the place of the others; None where only the full size says something."""
+    """Arguments that make it short, in the place of the others; None where another program shows that it works."""
     needs: str | None
     """Variable without which it cannot run."""
     prints: bool = False
-    """It prints what it measures, and writes nothing: that is shown as it is."""
+    """It prints what it measures, and writes nothing: that is shown as it is, unless the run is quick."""
     figures: Mapping[str, Figure]
 
 

@@ -49,6 +49,7 @@ def measure(
 ) -> Iterator[Result]:
     """Run programs and give each one's figures when it has ended; what those print that write none is shown.
 
+    Not of a quick run, which tells of them no more than that they still work.
     What lacks the variable that it needs is told and left out; in CI that is an error. Of a quick run, a program with a
     figure that is refused runs once more, and that counts: a short measurement may have met a bad moment. One that
     fails keeps no other from running, since all of them take hours.
@@ -70,7 +71,9 @@ def measure(
             path = Path(folder) / f"{number}.json"
             try:
                 if program.prints:
-                    show(_printed(arguments, path, tell=tell))
+                    printed = _printed(arguments, path, tell=tell)
+                    if not quick:
+                        show(printed)
                     continue
                 found = _taken(program, arguments, path, tell=tell, now=now)
                 if quick and any(result.is_refused for result in found):
@@ -97,23 +100,22 @@ def _command(arguments: Sequence[str]) -> list[str]:
 
 
 def _printed(arguments: Sequence[str], path: Path, *, tell: Callable[[str], None]) -> str:
-    command = shlex.join(arguments)
-    tell(f"measuring: {command}")
-    return f"{command} ({machine()})\n\n{_run(_command(arguments), log=path.with_suffix('.log'), tell=tell)}"
+    before = machine()
+    return f"{shlex.join(arguments)} ({before})\n\n{_run(arguments, log=path.with_suffix('.log'), tell=tell)}"
 
 
 def _taken(
     program: Program, arguments: Sequence[str], path: Path, *, tell: Callable[[str], None], now: Callable[[], datetime]
 ) -> list[Result]:
-    command = shlex.join(arguments)
-    tell(f"measuring: {command}")
-    told = {"at": now().date().isoformat(), "command": command, "machine": machine()}
-    _run([*_command(arguments), "--json", str(path)], log=path.with_suffix(".log"), tell=tell)
+    told = {"at": now().date().isoformat(), "command": shlex.join(arguments), "machine": machine()}
+    _run(arguments, "--json", str(path), log=path.with_suffix(".log"), tell=tell)
     return read_taken(path, program, told)
 
 
-def _run(command: Sequence[str], *, log: Path, tell: Callable[[str], None]) -> str:
-    """Run a program and return what it prints; that and what its servers log is told if it fails."""
+def _run(arguments: Sequence[str], *others: str, log: Path, tell: Callable[[str], None]) -> str:
+    """Tell of a program, run it and return what it prints; that and what its servers log is told if it fails."""
+    tell(f"measuring: {shlex.join(arguments)}")
+    command = [*_command(arguments), *others]
     printed = log.with_suffix(".out")
     with log.open("wb") as logged, printed.open("wb") as written:
         process = subprocess.Popen(  # noqa: S603 - our own programs

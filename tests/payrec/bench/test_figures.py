@@ -100,10 +100,14 @@ def test_one_command_runs_every_script_that_a_page_has_a_figure_of() -> None:
     assert on_the_page <= {program.run[0] for program in registry() if program.prints}
 
 
-def test_what_writes_figures_does_not_print_them_and_nothing_short_is_left_unjudged() -> None:
+def test_what_writes_figures_does_not_print_them() -> None:
     for program in registry():
         assert program.prints == (not program.figures), program.run
-        assert not program.prints or program.quick is None, program.run
+
+
+def test_a_quick_run_runs_each_script() -> None:
+    programs_ = registry()
+    assert {p.run[0] for p in chosen(programs_, "all", quick=True)} == {p.run[0] for p in programs_}
 
 
 def test_arguments_of_a_script_are_some_that_it_takes() -> None:
@@ -117,12 +121,14 @@ def test_arguments_of_a_script_are_some_that_it_takes() -> None:
         assert program.prints or '"--json"' in text, script
 
 
-def test_what_a_program_prints_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_program_prints_is_shown_unless_it_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prints.py").write_text("import sys\nprint('7 of them')\nsys.stderr.write('a server logs\\n')\n")
     monkeypatch.setattr(programs, "FOLDER", tmp_path)
-    one = Program(action="api", prefix="", run=("prints.py",), quick=None, needs=None, prints=True, figures={})
+    one = Program(action="api", prefix="", run=("prints.py",), quick=(), needs=None, prints=True, figures={})
     shown: list[str] = []
-    assert list(measure([one], quick=False, tell=lambda _text: None, show=shown.append, now=SystemClock().now)) == []
+    for quick in (True, False):
+        found = measure([one], quick=quick, tell=lambda _text: None, show=shown.append, now=SystemClock().now)
+        assert list(found) == []
     [text] = shown
     assert text.startswith("prints.py (")
     assert text.endswith("\n\n7 of them\n")
