@@ -178,4 +178,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environments", type=int, default=2_000)
     parser.add_argument("--clients", type=int, default=4)
-    asyncio.run(main(parser.parse_args()))
+    given = parser.parse_args()
+    if given.environments < len(ENVIRONMENTS):
+        parser.error(f"--environments is at least {len(ENVIRONMENTS)}, which one tenant has")
+    asyncio.run(main(given))
