@@ -31,7 +31,6 @@ from support.matching_hostile import KINDS, ORDINARY, WORDY
 _WORDS_MANY = 10
 """Keys of a line from which on a kind is compared with lines of many keys."""
 
-
 GENERATED = "generated"
 _RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
 

@@ -42,6 +42,7 @@ _SCHEMA_OWNER: Final = "SELECT pg_get_userbyid(nspowner) AS owner FROM pg_namesp
 _SCHEMA_USABLE: Final = (
     "SELECT has_schema_privilege(%(schema)s, 'USAGE') AND has_schema_privilege(%(schema)s, 'CREATE') AS usable"
 )
+_SCHEMA: Final = "(SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)"
 # Every table depends on its schema, and what depends has an index. pg_class has none that begins with the schema, and
 # there are all tables of thousands of environments.
 _TABLES: Final = """
@@ -54,27 +55,23 @@ UNUSABLE_TABLES: Final = f"""
         AND has_table_privilege({{role}}, c.oid, 'UPDATE') AND has_table_privilege({{role}}, c.oid, 'DELETE'))
 """  # noqa: S608 - our own text
 """Tables of a schema that its role cannot use; without grants of anybody a table is open to its owner."""
-_OWN_UNUSABLE_TABLES: Final = UNUSABLE_TABLES.format(
-    schema="(SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)", role="current_user"
-)
+_OWN_UNUSABLE_TABLES: Final = UNUSABLE_TABLES.format(schema=_SCHEMA, role="current_user")
 MISSING_TABLES: Final = f"""
     SELECT w.name FROM unnest(%(tables)s::text[]) AS w (name)
     WHERE NOT EXISTS (SELECT FROM {_TABLES} AND c.relname = w.name)
 """  # noqa: S608 - our own text
 """Tables of the head that a schema does not have."""
-_OWN_MISSING_TABLES: Final = MISSING_TABLES.format(schema="(SELECT oid FROM pg_namespace WHERE nspname = %(schema)s)")
+_OWN_MISSING_TABLES: Final = MISSING_TABLES.format(schema=_SCHEMA)
 _HAS_TABLES: Final = f"""
     SELECT EXISTS (
-        SELECT FROM {_TABLES.format(schema="(SELECT oid FROM pg_namespace WHERE nspname = %s)")}
-            AND c.relname <> 'alembic_version'
+        SELECT FROM {_TABLES.format(schema=_SCHEMA)} AND c.relname <> 'alembic_version'
     ) AS found
 """  # noqa: S608 - our own text
-_HAS_VERSION: Final = """
+_HAS_VERSION: Final = f"""
     SELECT EXISTS (
-        SELECT FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s)
-            AND relkind = 'r' AND relname = 'alembic_version'
+        SELECT FROM pg_class WHERE relnamespace = {_SCHEMA} AND relkind = 'r' AND relname = 'alembic_version'
     ) AS found
-"""
+"""  # noqa: S608 - our own text
 _VERSION_TABLE: Final = (
     "CREATE TABLE alembic_version (version_num varchar(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
@@ -287,7 +284,7 @@ async def has_unknown_tables(connection: Connection, schema: str) -> bool:
 
 
 async def _tells(connection: Connection, query: str, schema: str) -> bool:
-    found = await (await connection.execute(query, (schema,))).fetchone()
+    found = await (await connection.execute(query, {"schema": schema})).fetchone()
     return found is not None and bool(found["found"])
 
 

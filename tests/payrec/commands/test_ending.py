@@ -8,25 +8,13 @@ import time
 from pathlib import Path
 
 from payrec.embedded.postgres import EmbeddedDatabase
-from support.commands import environment, started
+from support.commands import environment, is_healthy, started
 from support.control_plane import wait_until
 from support.ports import free_port
 
 CONNECTIONS = 3
 END_SECONDS_MAX = 15.0
 """How long a server with nothing to do may take; an idle connection is waited for, but not for ever."""
-
-
-def is_served(port: int) -> bool:
-    """Tell whether the API answers."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/api/health")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
 
 
 def asked(connection: http.client.HTTPConnection) -> tuple[int, str | None]:
@@ -41,7 +29,7 @@ def test_a_kept_connection_may_be_used_once_more(database: EmbeddedDatabase, tmp
     port = free_port()
     settings = environment(database, PORT=str(port), INTERNAL_PORT="0")
     with started("serve", cwd=tmp_path, environ=settings) as running:
-        wait_until("the API", lambda: is_served(port))
+        wait_until("the API", lambda: is_healthy(f"http://127.0.0.1:{port}"))
         kept = [http.client.HTTPConnection("127.0.0.1", port, timeout=10) for _ in range(CONNECTIONS)]
         assert [asked(connection) for connection in kept] == [(200, None)] * CONNECTIONS
         running.process.send_signal(signal.SIGTERM)
