@@ -136,13 +136,16 @@ async def test_no_user_changes_what_the_administrator_set(world: World, provider
 
 
 async def test_tokens_of_another_kind_or_client_are_refused(world: World, provider: KeycloakProvider) -> None:
-    """Real ones: ID and refresh tokens of our client's twin, access tokens of clients that are not ours."""
-    somebody = await world.person("admin")
+    """Real ones: ID and refresh tokens of our client's twin, access tokens of clients that are not ours.
+
+    Each of somebody else: Keycloak takes the second login of one user within milliseconds for a parallel guess.
+    """
+    somebody, another = await world.stranger("admin"), await world.stranger("admin")
     issuer = world.service.factory.issuer
     twin, secret = f"twin-{uuid4()}", str(uuid4())
     await provider.keycloak.add_client(twin, secret, protocolMappers=await provider.keycloak.mappers())
     of_twin = await provider.keycloak.grant(twin, secret, somebody.username, PASSWORD, issuer=issuer)
-    of_admin_cli = await provider.keycloak.grant("admin-cli", "", somebody.username, PASSWORD, issuer=issuer)
+    of_admin_cli = await provider.keycloak.grant("admin-cli", "", another.username, PASSWORD, issuer=issuer)
     assert await outcome(world, of_twin["access_token"]) == "ok"
     refused = [of_twin["id_token"], of_twin["refresh_token"], of_admin_cli["access_token"], of_admin_cli["id_token"]]
     assert [await outcome(world, token) for token in refused] == ["invalid_credentials"] * 4
