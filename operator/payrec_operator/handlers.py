@@ -137,8 +137,7 @@ async def hear_of_tenant(type: str | None, body: kopf.Body, memo: kopf.Memo, **_
 async def hear_of_secret(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:  # noqa: A002 - kopf's
     """Note a Secret as it is, and look at its Tenant where somebody else has changed or deleted it.
 
-    Not an index of kopf's: that waits for every object to be seen before it lets any of them go on, and with a limit of
-    workers it waits for ever once there are more objects than workers (seen with kopf 1.45.2).
+    Not an index of kopf's: that waits for every object to be seen before it lets any of them go on.
     """
     operator: Operator = memo.operator
     if type == "DELETED":

@@ -1,4 +1,4 @@
-"""Runs passes: one at a time for each Tenant, bounded in time, counted; what they need to know of each other is here.
+"""Runs passes: one at a time for each Tenant, bounded in number and time, counted; what one knows of another is here.
 
 Two of kopf's handlers for one object may run at the same time (a timer and an update do), and the body that a handler
 gets may be older than the status that the pass before it has made. Both are dealt with here, for all triggers alike.
@@ -31,6 +31,9 @@ Trigger = Literal["change", "timer", "secret", "wake", "delete"]
 
 PASS_SECONDS_MAX: Final = 120.0
 """How long a pass may take; what it has done stays, and the next one goes on."""
+
+PASSES_MAX: Final = 20
+"""Passes at the same time. The database's pool is smaller, and they take turns."""
 
 FRESH_SECONDS: Final = 10.0
 """How long a full pass counts for whoever has nothing new to say: resuming and updating come together."""
@@ -65,6 +68,7 @@ class Runner:
         self.chance = chance
         self._fresh_seconds = min(FRESH_SECONDS, fresh)
         self._memories: dict[str, _Memory] = {}
+        self._turns = asyncio.Semaphore(PASSES_MAX)
         self._running: dict[object, float] = {}
         self._logger = structlog.get_logger("payrec_operator")
 
@@ -72,7 +76,7 @@ class Runner:
         """Make a pass over a Tenant, as ``body`` shows it once its turn has come; None where there is no need."""
         uid = str(body["metadata"]["uid"])
         memory = self._memories.setdefault(uid, _Memory())
-        async with memory.lock:
+        async with memory.lock, self._turns:
             resource = self._read(memory, body)
             if self._is_fresh(trigger, memory, resource):
                 self._metrics.reconciles.labels(trigger=trigger, result="skipped").inc()

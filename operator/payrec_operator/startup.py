@@ -37,9 +37,6 @@ STORAGE_PREFIX: Final = "kopf.payrec.dev"
 """Of the annotations in which kopf keeps its progress. Under ``payrec.dev`` itself it would take our verbs for its own
 and never show a change of them."""
 
-WORKERS_MAX: Final = 20
-"""Tenants that are worked on at the same time; the database's pool is smaller, and they take turns."""
-
 PROBE_SECONDS_MAX: Final = 3.0
 """How long the database may take to answer a probe."""
 
@@ -57,7 +54,9 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.client_timeout = 330
     settings.watching.label_selectors["v1", "secrets"] = SELECTOR
     settings.networking.request_timeout = REQUEST_SECONDS_MAX
-    settings.queueing.worker_limit = WORKERS_MAX
+    # No limit of workers: one stays with a Tenant until what has failed is tried again, and some seconds after what
+    # went well, so that twenty Tenants in trouble would keep all others waiting. What is bounded is passes (``runner``).
+    settings.queueing.worker_limit = None
     settings.posting.loggers = False
     settings.posting.reporting_component = "payrec-operator"
     settings.posting.reporting_instance = os.environ.get("HOSTNAME", "payrec-operator")

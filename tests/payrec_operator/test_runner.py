@@ -201,6 +201,31 @@ async def test_two_triggers_for_one_tenant_take_turns_and_two_tenants_do_not_wai
 
 
 @pytest.mark.anyio
+async def test_no_more_passes_are_made_at_once_than_may_be(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [bench.world.create(make_spec(f"shop-{n}"), name=f"shop-{n}") for n in range(module.PASSES_MAX + 1)]
+    begun, full, release = 0, asyncio.Event(), asyncio.Event()
+
+    async def held(*_: Any, **__: Any) -> Outcome:
+        nonlocal begun
+        begun += 1
+        if begun >= module.PASSES_MAX:
+            full.set()
+        await release.wait()
+        return Outcome(status=None, result="stopped", reason=Reason.PENDING)
+
+    monkeypatch.setattr(module, "reconcile", held)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        for place in places:
+            group.create_task(bench.runner.run("change", bench.world.objects[place]))
+        await full.wait()
+        for _ in places:
+            await asyncio.sleep(0)
+        assert begun == module.PASSES_MAX
+        release.set()
+    assert begun == len(places), "who has waited gets a turn"
+
+
+@pytest.mark.anyio
 async def test_a_body_that_is_older_than_the_last_status_does_not_bring_it_back(bench: Bench) -> None:
     stale = bench.body
     await bench.runner.run("change", stale)

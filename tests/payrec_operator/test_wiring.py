@@ -63,7 +63,7 @@ def test_kopf_is_set_as_it_has_to_be() -> None:
     assert (settings.watching.server_timeout, settings.watching.client_timeout) == (300, 330)
     assert settings.watching.inactivity_timeout == 70
     assert settings.networking.request_timeout == 30
-    assert settings.queueing.worker_limit == 20
+    assert settings.queueing.worker_limit is None
     assert settings.posting.loggers is False
     assert settings.scanning.disabled is True
     assert settings.peering.standalone is True

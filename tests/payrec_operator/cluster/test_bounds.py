@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase
+from payrec_operator.runner import PASSES_MAX
 from support.commands import Running
 from support.operator_process import Operators, Tenants, ask, key
 
@@ -65,3 +66,17 @@ def test_a_resource_that_is_edited_fifty_times_at_once_ends_as_the_last_one_says
     steady = tenants.get("hasty")
     operators.wait_round(operator)
     assert tenants.get("hasty") == steady
+
+
+def test_tenants_that_cannot_go_on_keep_no_other_waiting(tenants: Tenants) -> None:
+    """Deletions that wait, of more Tenants than passes are made at once, as somebody may have in a namespace."""
+    names = [f"waiting-{number}" for number in range(PASSES_MAX + 4)]
+    for name in names:
+        tenants.create(name, {"payrec.dev/paused": "true"})
+    for name in names:
+        tenants.wait_for(name, "Paused")
+        tenants.delete(name)
+    tenants.create("healthy", apiKeys=[key()])
+    tenants.wait_for("healthy", "Reconciled")
+    assert ask(tenants.wait_secret("ledger-key")).status_code == 200
+    assert all(tenants.get(name) for name in names), "they wait still"
