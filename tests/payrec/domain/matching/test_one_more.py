@@ -40,6 +40,13 @@ def test_whoever_pays_it_is_of_the_payer_of_what_is_quoted() -> None:
     assert not more(run([ONE, replace(TWO, name="Omega", iban="DE9")], [LINE]))
 
 
+def test_of_two_that_are_the_rest_one_by_name_and_one_by_account_neither_is_meant() -> None:
+    others = [replace(TWO, name=None), replace(TWO, id="again", iban=None, reference="INV-10009")]
+    for other in others:
+        assert more(run([ONE, other], [LINE]))
+    assert not more(run([ONE, *others], [LINE]))
+
+
 def test_beside_several_that_are_quoted() -> None:
     three = replace(ONE, id="three", amount=3_000, reference="INV-10003")
     match = only(run([ONE, TWO, three], [replace(LINE, amount=25_000, text="INV-10001 INV-10003")]))
