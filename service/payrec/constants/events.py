@@ -89,8 +89,20 @@ WEBHOOK_ATTEMPTS_AT_ONCE: Final = 32
 WEBHOOK_ATTEMPTS_AT_ONCE_ALL: Final = 512
 """The same for all endpoints of a worker together."""
 
+WEBHOOK_ATTEMPTS_AT_ONCE_TENANT: Final = 256
+"""Of these, the ones of one tenant: whoever has many slow receivers leaves others half of them."""
+
 WEBHOOK_ENDPOINTS_AT_ONCE: Final = 200
 """Endpoints that a worker delivers to at the same time."""
+
+WEBHOOK_ENDPOINTS_AT_ONCE_TENANT: Final = 100
+"""Of these, the ones of one tenant."""
+
+WEBHOOK_TURN_SECONDS: Final = 10.0
+"""How long a worker keeps an endpoint for sure; then it begins no further attempt there while another one waits."""
+
+WEBHOOK_WAITING_SEEN: Final = 20
+"""Endpoints without a place that a look sees, so that as many others give theirs."""
 
 WEBHOOK_EVENTS_READ: Final = 1_000
 """Events of one endpoint that are read at a time."""

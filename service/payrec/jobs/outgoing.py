@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -22,6 +24,9 @@ from payrec.constants.events import (
     EVENT_POLL_SECONDS_MIN,
     UNSEALED_CHANGES_READ,
     WEBHOOK_ENDPOINTS_AT_ONCE,
+    WEBHOOK_ENDPOINTS_AT_ONCE_TENANT,
+    WEBHOOK_TURN_SECONDS,
+    WEBHOOK_WAITING_SEEN,
 )
 from payrec.constants.jobs import DATABASE_AWAY_SECONDS_MAX
 from payrec.domain.scope import TenantScope
@@ -46,6 +51,18 @@ def next_pause(pause: float, *, found: bool, is_away: bool) -> float:
     return min(pause * POLL_GROWTH, DATABASE_AWAY_SECONDS_MAX if is_away else EVENT_POLL_SECONDS_MAX)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Delivering:
+    """An endpoint that has a place."""
+
+    tenant_id: UUID | None
+    """None: nobody is there any more."""
+    environment_id: UUID
+    bell: Bell
+    began_at: float
+    task: asyncio.Task[None]
+
+
 class Outgoing:
     """Seals and delivers until it is cancelled."""
 
@@ -56,7 +73,7 @@ class Outgoing:
         self._postings = factory.upkeep.create_posting_sealer()
         self._webhooks = factory.webhooks.create_deliverer()
         self._sealing: dict[UUID, asyncio.Task[None]] = {}
-        self._delivering: dict[UUID, tuple[UUID, Bell, asyncio.Task[None]]] = {}
+        self._delivering: dict[UUID, _Delivering] = {}
         self._left_alone: dict[UUID, float] = {}
         self._woken = asyncio.Event()
         self._turn = asyncio.Semaphore(SEALINGS_AT_ONCE)
@@ -71,7 +88,7 @@ class Outgoing:
             try:
                 yield
             finally:
-                tasks = [looking, *self._sealing.values(), *(task for _, _, task in self._delivering.values())]
+                tasks = [looking, *self._sealing.values(), *(one.task for one in self._delivering.values())]
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -95,7 +112,6 @@ class Outgoing:
         """Begin what is to be done; return whether there was anything."""
         now = self._clock.monotonic()
         self._left_alone = {key: until for key, until in self._left_alone.items() if until > now}
-        room = WEBHOOK_ENDPOINTS_AT_ONCE - len(self._delivering)
         try:
             async with self._database.control(readonly=True) as connection:
                 store = WakeUpStore(connection)
@@ -103,7 +119,9 @@ class Outgoing:
                     not_sealed={*self._sealing, *self._left_alone},
                     changes_max=UNSEALED_CHANGES_READ,
                     not_delivered={*self._delivering, *self._left_alone},
-                    webhooks_max=max(room, 0),
+                    webhooks_max=max(WEBHOOK_ENDPOINTS_AT_ONCE - len(self._delivering), WEBHOOK_WAITING_SEEN),
+                    crowded=self._crowded(),
+                    crowded_max=WEBHOOK_WAITING_SEEN,
                 )
                 scopes = await self._scopes(TenantStore(connection), unsealed, due)
         except UnavailableError:
@@ -114,9 +132,8 @@ class Outgoing:
         self._is_away = False
         for waiting in unsealed:
             self._begin_sealing(waiting, scopes.get(waiting.environment_id))
-        for webhook in due:
-            self._begin_delivering(webhook, scopes.get(webhook.environment_id))
-        return bool(unsealed or due)
+        has_begun = self._give_places(due, scopes)
+        return bool(unsealed) or has_begun
 
     @staticmethod
     async def _scopes(store: TenantStore, unsealed: list[Unsealed], due: list[DueWebhook]) -> dict[UUID, TenantScope]:
@@ -152,14 +169,50 @@ class Outgoing:
 
     def _ring(self, sealed_id: UUID) -> None:
         """Tell those who deliver in an environment that there are news."""
-        for environment_id, bell, _ in self._delivering.values():
-            if environment_id == sealed_id:
-                bell.ring(news=True)
+        for one in self._delivering.values():
+            if one.environment_id == sealed_id:
+                one.bell.ring(news=True)
+
+    def _crowded(self) -> set[UUID]:
+        """Return the tenants that have as many places as one may have, so that others find some."""
+        places = Counter(one.tenant_id for one in self._delivering.values() if one.tenant_id is not None)
+        return {tenant_id for tenant_id, count in places.items() if count >= WEBHOOK_ENDPOINTS_AT_ONCE_TENANT}
+
+    def _give_places(self, due: list[DueWebhook], scopes: dict[UUID, TenantScope]) -> bool:
+        """Begin with the endpoints for which there is a place, and see that others give theirs to the rest."""
+        begun, waiting = False, Counter[UUID | None]()
+        for webhook in due:
+            scope = scopes.get(webhook.environment_id)
+            if scope is not None and scope.tenant_id in self._crowded():
+                waiting[scope.tenant_id] += 1
+            elif len(self._delivering) >= WEBHOOK_ENDPOINTS_AT_ONCE:
+                waiting[None] += 1
+            else:
+                self._begin_delivering(webhook, scope)
+                begun = True
+        for tenant_id, count in waiting.items():
+            self._ask_for_places(tenant_id, count)
+        return begun
+
+    def _ask_for_places(self, tenant_id: UUID | None, count: int) -> None:
+        """Have so many places given back, of a tenant or (None) of anybody: first those that were had the longest."""
+        now = self._clock.monotonic()
+        having = [one for one in self._delivering.values() if tenant_id in {None, one.tenant_id}]
+        asked = sum(one.bell.is_last_round for one in having)
+        had = [one for one in having if not one.bell.is_last_round and now - one.began_at >= WEBHOOK_TURN_SECONDS]
+        for one in had[: max(count - asked, 0)]:
+            one.bell.call_last_round()
 
     def _begin_delivering(self, webhook: DueWebhook, scope: TenantScope | None) -> None:
         bell = Bell()
         task = asyncio.create_task(self._guarded(webhook.webhook_id, partial(self._deliver, webhook, scope, bell)))
-        self._delivering[webhook.webhook_id] = (webhook.environment_id, bell, task)
+        self._delivering[webhook.webhook_id] = _Delivering(
+            tenant_id=scope.tenant_id if scope is not None else None,
+            environment_id=webhook.environment_id,
+            bell=bell,
+            began_at=self._clock.monotonic(),
+            task=task,
+        )
         task.add_done_callback(lambda _: self._delivering.pop(webhook.webhook_id))
 
     async def _deliver(self, webhook: DueWebhook, scope: TenantScope | None, bell: Bell) -> None:

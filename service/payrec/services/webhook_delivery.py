@@ -1,4 +1,4 @@
-"""Delivers events to endpoints: one worker at a time for an endpoint, as many endpoints at a time as there are.
+"""Delivers events to endpoints: one worker at a time for an endpoint, and of attempts no tenant has more than its part.
 
 A worker takes the lease of an endpoint, reads the feed from the endpoint's place on, sends, and stores what became of
 it together with the new place and a longer lease. Each store looks first whether the lease is still its own. So
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import structlog
 from pydantic_core import to_json
@@ -21,6 +22,7 @@ from pydantic_core import to_json
 from payrec.constants.events import (
     WEBHOOK_ATTEMPTS_AT_ONCE,
     WEBHOOK_ATTEMPTS_AT_ONCE_ALL,
+    WEBHOOK_ATTEMPTS_AT_ONCE_TENANT,
     WEBHOOK_EVENTS_HELD_MAX,
     WEBHOOK_EVENTS_READ,
     WEBHOOK_LEASE,
@@ -56,11 +58,17 @@ _LOOK_SECONDS_MAX: Final = 2.0
 
 
 class Bell:
-    """Wakes who delivers to an endpoint: there may be more events, or an attempt has ended."""
+    """Wakes who delivers to an endpoint: there may be more events, an attempt has ended, or another endpoint waits."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.has_news = True
+        self.is_last_round = False
+
+    def call_last_round(self) -> None:
+        """Have what is under way ended, and the place given to another endpoint."""
+        self.is_last_round = True
+        self._event.set()
 
     def ring(self, *, news: bool = False) -> None:
         """Wake; ``news`` are new events."""
@@ -83,6 +91,8 @@ class _Endpoint:
     row: dict[str, Any]
     queue: EndpointQueue
     bell: Bell
+    turn: asyncio.Semaphore
+    """What the attempts at all endpoints of the tenant share."""
     renewed_at: float
     """When the transaction began that the lease was last renewed in; monotonic seconds, as below."""
     stored_at: float = 0.0
@@ -92,7 +102,7 @@ class _Endpoint:
     is_behind: bool = False
     """More of the feed is known to be there."""
     is_ending: bool = False
-    """Nothing further is sent: the endpoint was changed, or is to be disabled."""
+    """Nothing further is sent: the endpoint was changed, is to be disabled, or has had its turn."""
     disabled_for: str | None = None
     broken: Exception | None = None
     """What went wrong on our side in an attempt."""
@@ -116,6 +126,7 @@ class WebhookDeliverer:
         self._metrics = metrics
         self._chance = chance
         self._turn = asyncio.Semaphore(WEBHOOK_ATTEMPTS_AT_ONCE_ALL)
+        self._turns: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
         self._logger = structlog.get_logger("payrec.webhooks")
 
     async def __aenter__(self) -> Self:
@@ -145,7 +156,8 @@ class WebhookDeliverer:
             await store.schedule(webhook_id, scope.environment_id, row["lease_until"])
             blocked = await WebhookDeliveryStore(connection, webhook_id).blocked()
         queue = EndpointQueue(position=row["position"], health=_health(row), blocked=blocked)
-        endpoint = _Endpoint(scope=scope, row=row, queue=queue, bell=bell, renewed_at=began)
+        turn = self._turns.setdefault(scope.tenant_id, asyncio.Semaphore(WEBHOOK_ATTEMPTS_AT_ONCE_TENANT))
+        endpoint = _Endpoint(scope=scope, row=row, queue=queue, bell=bell, turn=turn, renewed_at=began)
         with structlog.contextvars.bound_contextvars(
             tenant=scope.slug, environment=scope.environment, webhook_id=str(webhook_id)
         ):
@@ -164,6 +176,7 @@ class WebhookDeliverer:
         queue = endpoint.queue
         endpoint.busy_at = self._clock.monotonic()
         while True:
+            endpoint.is_ending = endpoint.is_ending or endpoint.bell.is_last_round
             has_read = await self._read(endpoint)
             self._start(endpoint)
             if self._is_to_be_stored(endpoint):
@@ -241,7 +254,7 @@ class WebhookDeliverer:
     async def _attempt(self, endpoint: _Endpoint, message: Message, keys: list[bytes]) -> None:
         queue = endpoint.queue
         try:
-            async with self._turn:
+            async with endpoint.turn, self._turn:
                 if endpoint.is_ending or not self._is_leased(endpoint):
                     queue.put_back(message)
                     return

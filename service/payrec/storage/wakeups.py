@@ -31,9 +31,15 @@ _LOOK: Final = """
     ) u GROUP BY environment_id
     UNION ALL
     SELECT environment_id, NULL, NULL, webhook_id FROM (
-        SELECT webhook_id, environment_id FROM webhook_queue
+        (SELECT webhook_id, environment_id FROM webhook_queue
         WHERE due_at <= clock_timestamp() AND webhook_id <> ALL(%(not_delivered)s)
-        ORDER BY due_at LIMIT %(webhooks_max)s
+            AND environment_id NOT IN (SELECT id FROM tenant_environment WHERE tenant_id = ANY(%(crowded)s))
+        ORDER BY due_at LIMIT %(webhooks_max)s)
+        UNION ALL
+        (SELECT webhook_id, environment_id FROM webhook_queue
+        WHERE due_at <= clock_timestamp() AND webhook_id <> ALL(%(not_delivered)s)
+            AND environment_id IN (SELECT id FROM tenant_environment WHERE tenant_id = ANY(%(crowded)s))
+        ORDER BY due_at LIMIT %(crowded_max)s)
     ) d
 """
 _EVERYWHERE: Final = """
@@ -75,16 +81,21 @@ class WakeUpStore:
         changes_max: int,
         not_delivered: Collection[UUID],
         webhooks_max: int,
+        crowded: Collection[UUID],
+        crowded_max: int,
     ) -> tuple[list[Unsealed], list[DueWebhook]]:
         """Return environments with changes and events that are not known to be sealed, and endpoints that are due.
 
-        Of both without those given; of the endpoints the longest waiting ones. One statement: it is run all the time.
+        Of both without those given; of the endpoints the longest waiting ones, and beside them some of ``crowded``
+        tenants, which are given by their ids. One statement: it is run all the time.
         """
         parameters = {
             "not_sealed": list(not_sealed),
             "changes_max": changes_max,
             "not_delivered": list(not_delivered),
             "webhooks_max": webhooks_max,
+            "crowded": list(crowded),
+            "crowded_max": crowded_max,
         }
         unsealed, due = [], []
         for row in await fetch_all(self._connection, _LOOK, parameters):

@@ -73,7 +73,9 @@ async def tell(service: Service) -> None:
 async def waits(service: Service) -> list[Unsealed]:
     """Return what a worker finds to be told."""
     async with service.factory.context.database.control(readonly=True) as connection:
-        found, _ = await WakeUpStore(connection).look(not_sealed=(), changes_max=1000, not_delivered=(), webhooks_max=0)
+        found, _ = await WakeUpStore(connection).look(
+            not_sealed=(), changes_max=1000, not_delivered=(), webhooks_max=0, crowded=(), crowded_max=0
+        )
     return found
 
 

@@ -270,3 +270,90 @@ async def test_the_feed_has_the_changes_of_a_resource_in_the_order_in_which_they
         assert [row["r"] for row in await here.sql(query, resource)] == list(range(2, 38))
     [row] = await here.sql("SELECT count(*) AS n, max(position) AS last FROM event")
     assert row["n"] == row["last"] == 3 + 3 * 36
+
+
+class Held:
+    """A receiver's answer that waits for something else to happen first, for so long as no attempt fails for it."""
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+        self.was_in_vain = False
+
+    async def answer(self, _came: Received) -> web.Response:
+        try:
+            async with asyncio.timeout(10):
+                await self.released.wait()
+        except TimeoutError:
+            self.was_in_vain = True
+        return web.Response(status=204)
+
+
+async def test_many_slow_endpoints_of_one_tenant_leave_places_to_others(
+    idle: tuple[Service, str], here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.jobs.outgoing.WEBHOOK_ENDPOINTS_AT_ONCE", 3)
+    monkeypatch.setattr("payrec.jobs.outgoing.WEBHOOK_ENDPOINTS_AT_ONCE_TENANT", 2)
+    held, other = Held(), await new_place(idle[0])
+    async with receiving(held.answer) as slow, receiving() as quick, telling(idle[0]):
+        mine = [await here.hook(slow.url) for _ in range(4)]
+        theirs = await other.hook(quick.url)
+        await here.happen(*RESOURCES)
+        await slow.got(1)
+        await other.happen(RESOURCES[0])
+        await quick.got(1)
+        assert not held.was_in_vain, "the other tenant's is told while none of ours has ended"
+        held.released.set()
+        for webhook in mine:
+            await here.settled(webhook, len(RESOURCES))
+        await other.settled(theirs, 1)
+
+
+async def test_attempts_at_slow_endpoints_of_one_tenant_leave_some_to_others(
+    idle: tuple[Service, str], here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.services.webhook_delivery.WEBHOOK_ATTEMPTS_AT_ONCE_ALL", 5)
+    monkeypatch.setattr("payrec.services.webhook_delivery.WEBHOOK_ATTEMPTS_AT_ONCE_TENANT", 4)
+    held, other = Held(), await new_place(idle[0])
+    async with receiving(held.answer) as slow, receiving() as quick, telling(idle[0]):
+        mine = [await here.hook(slow.url) for _ in range(2)]
+        theirs = await other.hook(quick.url)
+        await here.happen(*RESOURCES)
+        await slow.got(4)
+        await other.happen(*RESOURCES)
+        await quick.got(len(RESOURCES))
+        assert not held.was_in_vain, "all of the other tenant are told while none of ours has ended"
+        assert slow.most_at_once == 4
+        held.released.set()
+        for webhook in mine:
+            await here.settled(webhook, len(RESOURCES))
+        await other.settled(theirs, len(RESOURCES))
+
+
+@pytest.mark.parametrize("limit", ["WEBHOOK_ENDPOINTS_AT_ONCE", "WEBHOOK_ENDPOINTS_AT_ONCE_TENANT"])
+async def test_an_endpoint_that_is_never_done_gives_its_place_to_one_that_waits(
+    idle: tuple[Service, str], here: Place, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """Of the same tenant or of another one; what it had read is not lost, and comes once and in order."""
+    monkeypatch.setattr(f"payrec.jobs.outgoing.{limit}", 1)
+    monkeypatch.setattr("payrec.jobs.outgoing.WEBHOOK_TURN_SECONDS", 0.2)
+    there = here if limit.endswith("TENANT") else await new_place(idle[0])
+    is_done = False
+
+    async def answer(_came: Received) -> web.Response:
+        nonlocal is_done
+        await asyncio.sleep(0 if is_done else 0.05)
+        return web.Response(status=204)
+
+    async with receiving(answer) as busy, receiving() as waiting, telling(idle[0]):
+        webhook = await here.hook(busy.url)
+        await here.happen(*RESOURCES[:1] * 300)  # each after the one before: 15 s
+        await busy.got(1)
+        await there.hook(waiting.url)
+        await there.happen(RESOURCES[1])
+        await waiting.got(1)
+        assert len(busy.received) < 200
+        is_done = True
+        await busy.got(301 if there is here else 300)
+        await here.settled(webhook, 200)
+    found = [came.id for came in busy.received if came.resource == str(RESOURCES[0])]
+    assert found == (await in_feed(here))[str(RESOURCES[0])]
