@@ -51,6 +51,30 @@ def test_what_differs_is_no_duplicate(other: Line) -> None:
     assert Reason.DUPLICATE not in [reason for reason, *_ in outcome.lines.values()]
 
 
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (FIRST, replace(AGAIN, day=20_600 + DUPLICATE_DAYS_MAX)),
+        (replace(FIRST, iban=None), replace(AGAIN, iban=None)),  # the reference alone says it
+    ],
+)
+def test_what_is_sent_again_within_days_is_a_duplicate(first: Line, again: Line) -> None:
+    assert run([ITEM], [first, again], AUTO_HIGH).lines["y"][:2] == (Reason.DUPLICATE, "e")
+
+
+def test_of_two_without_a_day_only_the_identity_tells() -> None:
+    outcome = run([ITEM], [replace(FIRST, day=None), replace(FIRST, id="y", day=None)], AUTO_HIGH)
+    [pair] = outcome.pairs.values()
+    assert (pair.confidence, pair.status, pair.auto) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
+    assert [reason for reason, *_ in outcome.lines.values()] == [Reason.DUPLICATE]
+
+
+def test_what_takes_a_payment_back_is_none_of_it() -> None:
+    outcome = run([ITEM], [FIRST, replace(AGAIN, reversal=True)], AUTO_HIGH)
+    assert outcome.pairs["e", "x"].auto
+    assert outcome.lines.get("y", (None,))[0] is not Reason.DUPLICATE
+
+
 def test_its_own_end_to_end_id_makes_it_no_other_payment() -> None:
     lines = [replace(FIRST, end_to_end_id="PAY-000001"), replace(AGAIN, end_to_end_id="PAY-000002")]
     assert run([ITEM], lines).lines["y"][0] is Reason.DUPLICATE
@@ -91,13 +115,19 @@ def test_instalments_of_what_needs_both_are_no_duplicates() -> None:
     assert {leg[1] for match in outcome.matches for leg in match.legs} == {"x", "y"}
 
 
+def test_of_what_parts_do_not_fill_the_rest_is_no_part() -> None:
+    outcome = run([replace(ITEM, amount=25_000)], [FIRST, AGAIN, replace(AGAIN, id="z", day=20_604)])
+    assert outcome.lines["z"][0] is Reason.DUPLICATE
+
+
 def test_equal_lines_that_pay_nothing_are_no_duplicates() -> None:
     outcome = run([Item("e", amount=1)], [replace(FIRST, text="fees"), replace(AGAIN, text="fees")])
     assert {reason for reason, *_ in outcome.lines.values()} == {Reason.NO_CANDIDATE}
 
 
-def test_what_a_person_rejected_leaves_the_item_to_the_next() -> None:
-    outcome = run([ITEM], [FIRST, AGAIN], rejected=[("e", "x")])
+@pytest.mark.parametrize("text", ["INV-17017", "rent"])
+def test_what_a_person_rejected_leaves_the_item_to_the_next(text: str) -> None:
+    outcome = run([ITEM], [replace(FIRST, text=text), replace(AGAIN, text=text)], rejected=[("e", "x")])
     assert list(outcome.pairs) == [("e", "y")]
 
 
