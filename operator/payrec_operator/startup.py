@@ -55,7 +55,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.label_selectors["v1", "secrets"] = SELECTOR
     settings.networking.request_timeout = REQUEST_SECONDS_MAX
     # No limit of workers: one stays with a Tenant until what has failed is tried again, and some seconds after what
-    # went well, so that twenty Tenants in trouble would keep all others waiting. What is bounded is passes (``runner``).
+    # went well, so that twenty Tenants in trouble would keep all others waiting. Passes are bounded (``runner``).
     settings.queueing.worker_limit = None
     settings.posting.loggers = False
     settings.posting.reporting_component = "payrec-operator"

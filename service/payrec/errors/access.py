@@ -127,7 +127,7 @@ class SecondApproverRequiredError(ForbiddenError):
 
 
 class RateLimitedError(PayrecError):
-    """More requests than the principal, its tenant environment, or a login may make; ``Retry-After`` is in seconds."""
+    """More requests than a principal, tenant or login may make, or have under way; ``Retry-After`` is in seconds."""
 
     status = 429
     code = "rate_limited"

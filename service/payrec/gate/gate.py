@@ -83,6 +83,7 @@ class Gate:
         watch = Watch(send, incoming, headers=((b"x-request-id", request_id.encode()), (b"api-version", API_VERSION)))
         began = self._factory.context.clock.monotonic()
         route: Route | None = None
+        self._factory.context.database.share()
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:

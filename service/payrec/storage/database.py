@@ -11,8 +11,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Final
+from uuid import UUID
+from weakref import WeakValueDictionary
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -22,7 +25,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from pydantic_core import from_json
 
 from payrec.domain.scope import TenantScope
-from payrec.errors import ProvisioningDeniedError, StorageFullError, UnavailableError
+from payrec.errors import ProvisioningDeniedError, RateLimitedError, StorageFullError, UnavailableError
 from payrec.storage.addresses import CONNECT_SECONDS, POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.integrity import translate
 
@@ -55,6 +58,9 @@ CONNECTION_LIFETIME_SECONDS: Final = 900.0
 IDLE_TRANSACTION_SECONDS_MAX: Final = 120.0
 """How long a transaction that may write waits for its next statement before the database ends it. Whoever opened it
 hangs, or is on a machine that is gone without a word, and others would wait for what it holds as long as TCP does."""
+
+_SHARES: Final = ContextVar("shares", default=False)
+"""Whether who asks for a connection is to leave some to other tenants, and has none yet."""
 
 _ALONE: Final = "; SET LOCAL max_parallel_workers_per_gather = 0"
 """Of all but a snapshot, which is for what reads much: a request reads little, and takes longer to begin a second
@@ -103,6 +109,8 @@ class Database:
         options: dict[str, Any] = {"autocommit": True, "row_factory": dict_row, "options": "-c timezone=UTC"}
         if not prepared:
             options["prepare_threshold"] = None
+        self._tenant_share = max(pool_size_max // 2, 1)
+        self._shares: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
         self._url = url
         self._pool = _pool(url, options, minimum=2, maximum=pool_size_max)
         self._admin_pool = _pool(admin_url, options, minimum=0, maximum=2) if admin_url else None
@@ -129,6 +137,15 @@ class Database:
         if self._admin_pool is not None:
             await self._admin_pool.close()
 
+    @staticmethod
+    def share() -> None:
+        """From here on have this task, and those it begins, leave half of the connections to other tenants.
+
+        For what asks for one connection at a time, as a request does. Jobs are admitted by other rules, each with all
+        that it needs.
+        """
+        _SHARES.set(True)
+
     @asynccontextmanager
     async def tenant(
         self,
@@ -146,17 +163,43 @@ class Database:
         ``planned_once`` is for statements that look up a few rows whatever their values: these are planned without
         them, once for a connection. The planner takes an array for many ids unless it knows it, so it would plan them
         anew each time, which takes ten times as long as to do what they say.
+
+        Raises
+        ------
+        RateLimitedError
+            As many requests of the tenant are under way as may be (``share``).
         """
         # Each shared view has a name of its own, which nobody asks for again.
         make = _begin.__wrapped__ if isinstance(snapshot, str) else _begin
         begin = make(
             scope.role_name, scope.schema_name, readonly=readonly, snapshot=snapshot, planned_once=planned_once
         )
-        async with self._transaction(self._pool, begin) as connection:
+        async with self._shared(scope), self._transaction(self._pool, begin) as connection:
             if planned_once and connection.is_distributed:
                 # Citus makes no plan of a statement of several parts without knowing the values.
                 await connection.execute(_PLANNED_EACH_TIME, prepare=False)
             yield connection
+
+    @asynccontextmanager
+    async def _shared(self, scope: TenantScope) -> AsyncIterator[None]:
+        """Wait for one of the connections that a tenant may have, unless whoever asks has one already."""
+        if not _SHARES.get():
+            yield
+            return
+        share = self._shares.setdefault(scope.tenant_id, asyncio.Semaphore(self._tenant_share))
+        try:
+            async with asyncio.timeout(POOL_TIMEOUT_SECONDS):
+                await share.acquire()
+        except TimeoutError:
+            detail = "as many requests of this tenant are under way as may be"
+            raise RateLimitedError(detail, retry_after_seconds=1) from None
+        # Those who hold one must not wait for each other.
+        _SHARES.set(False)
+        try:
+            yield
+        finally:
+            _SHARES.set(True)
+            share.release()
 
     @asynccontextmanager
     async def beside(self, connection: Connection, scope: TenantScope) -> AsyncIterator[Connection]:

@@ -1,0 +1,99 @@
+"""Requests of one tenant that take long, whatever for, leave connections to those of other tenants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
+from support.postgres import cloned
+from support.service import Service, Tenant, make_config, running
+from support.tenant_data import scope_of_tenant
+from support.wire import until
+
+pytestmark = pytest.mark.anyio
+
+CONNECTIONS = 4
+REQUESTS = 12
+LISTS = "/expected-transactions"
+SECONDS_MAX = 5.0
+"""Within which somebody else is answered; who waits for a connection is refused after ten."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Site:
+    """A service with few connections, and two tenants."""
+
+    database: EmbeddedDatabase
+    service: Service
+    slow: Tenant
+    other: Tenant
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[psycopg.AsyncConnection]:
+        """Keep everybody from a table of the slow tenant, as a query does that never ends."""
+        scope = await scope_of_tenant(self.service.factory, self.slow)
+        async with await psycopg.AsyncConnection.connect(self.database.superuser_url) as connection:
+            table = sql.Identifier(scope.schema_name, "expected_transaction")
+            await connection.execute(sql.SQL("LOCK TABLE {}").format(table))
+            yield connection
+            await connection.rollback()
+
+    async def waiting(self) -> int:
+        """Count the requests that wait in the database."""
+        async with await psycopg.AsyncConnection.connect(self.database.superuser_url) as connection:
+            query = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
+            found = await (await connection.execute(query)).fetchone()
+        assert found is not None
+        return int(found[0])
+
+
+@pytest.fixture(scope="module")
+async def site(postgres: EmbeddedPostgres) -> AsyncIterator[Site]:
+    """Run the service."""
+    with cloned(postgres) as database:
+        async with running(make_config(database, database_pool_size=CONNECTIONS), worker=False) as service:
+            slow, other = await service.tenant("slow"), await service.tenant("other")
+            yield Site(database=database, service=service, slow=slow, other=other)
+
+
+async def test_a_tenant_whose_requests_hang_keeps_no_other_waiting(site: Site) -> None:
+    async with site.held() as holder, asyncio.TaskGroup() as group:
+        asked = [group.create_task(site.slow.get(LISTS)) for _ in range(REQUESTS)]
+
+        async def all_wait() -> bool | None:
+            return await site.waiting() >= CONNECTIONS // 2 or None
+
+        await until(all_wait)
+        async with asyncio.timeout(SECONDS_MAX):
+            for _ in range(20):
+                assert (await site.other.get(LISTS)).status_code == 200
+        assert await site.waiting() == CONNECTIONS // 2
+        await holder.rollback()
+    assert {task.result().status_code for task in asked} == {200}
+
+
+async def test_who_waits_for_too_long_is_told_that_its_own_requests_are_too_many(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.storage.database.POOL_TIMEOUT_SECONDS", 0.3)
+    async with site.held() as holder, asyncio.TaskGroup() as group:
+        asked = [group.create_task(site.slow.get(LISTS)) for _ in range(REQUESTS)]
+
+        async def others_are_refused() -> bool | None:
+            return sum(task.done() for task in asked) == REQUESTS - CONNECTIONS // 2 or None
+
+        await until(others_are_refused)
+        await holder.rollback()
+    answers = [task.result() for task in asked]
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert len(refused) == REQUESTS - CONNECTIONS // 2
+    assert {(a.status_code, a.json()["code"]) for a in refused} == {(429, "rate_limited")}
+    assert {a.headers["retry-after"] for a in refused} == {"1"}
+    assert (await site.slow.get(LISTS)).status_code == 200, "what was taken is given back"
