@@ -174,32 +174,36 @@ class Database:
         begin = make(
             scope.role_name, scope.schema_name, readonly=readonly, snapshot=snapshot, planned_once=planned_once
         )
-        async with self._shared(scope), self._transaction(self._pool, begin) as connection:
-            if planned_once and connection.is_distributed:
-                # Citus makes no plan of a statement of several parts without knowing the values.
-                await connection.execute(_PLANNED_EACH_TIME, prepare=False)
-            yield connection
+        share = await self._share_taken(scope) if _SHARES.get() else None
+        if share is not None:
+            # Who has one waits for no other, which those who wait for this one may have.
+            _SHARES.set(False)
+        try:
+            async with self._transaction(self._pool, begin) as connection:
+                if planned_once and connection.is_distributed:
+                    # Citus makes no plan of a statement of several parts without knowing the values.
+                    await connection.execute(_PLANNED_EACH_TIME, prepare=False)
+                yield connection
+        finally:
+            if share is not None:
+                _SHARES.set(True)
+                share.release()
 
-    @asynccontextmanager
-    async def _shared(self, scope: TenantScope) -> AsyncIterator[None]:
-        """Wait for one of the connections that a tenant may have, unless whoever asks has one already."""
-        if not _SHARES.get():
-            yield
-            return
-        share = self._shares.setdefault(scope.tenant_id, asyncio.Semaphore(self._tenant_share))
+    async def _share_taken(self, scope: TenantScope) -> asyncio.Semaphore:
+        """Take one of the connections that a tenant may have, once there is one."""
+        share = self._shares.get(scope.tenant_id)
+        if share is None:
+            share = self._shares[scope.tenant_id] = asyncio.Semaphore(self._tenant_share)
+        if not share.locked():
+            await share.acquire()
+            return share
         try:
             async with asyncio.timeout(POOL_TIMEOUT_SECONDS):
                 await share.acquire()
         except TimeoutError:
             detail = "as many requests of this tenant are under way as may be"
             raise RateLimitedError(detail, retry_after_seconds=1) from None
-        # Those who hold one must not wait for each other.
-        _SHARES.set(False)
-        try:
-            yield
-        finally:
-            _SHARES.set(True)
-            share.release()
+        return share
 
     @asynccontextmanager
     async def beside(self, connection: Connection, scope: TenantScope) -> AsyncIterator[Connection]:
