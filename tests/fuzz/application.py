@@ -112,6 +112,8 @@ class _Tables:
 class _Doors:
     """A database of which only the door of authentication opens."""
 
+    share = staticmethod(Database.share)
+
     @asynccontextmanager
     async def authentication(self) -> AsyncIterator[_Tables]:
         yield _Tables()
