@@ -82,7 +82,7 @@ async def test_a_tenant_whose_requests_hang_keeps_no_other_waiting(site: Site) -
 async def test_who_waits_for_too_long_is_told_that_its_own_requests_are_too_many(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("payrec.storage.database.POOL_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("payrec.storage.database.POOL_TIMEOUT_SECONDS", 2.0)
     async with site.held() as holder, asyncio.TaskGroup() as group:
         asked = [group.create_task(site.slow.get(LISTS)) for _ in range(REQUESTS)]
 
