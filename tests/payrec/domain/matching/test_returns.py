@@ -42,6 +42,9 @@ def link(returns: list[Line], payments: list[Line]) -> Linked:
         ({"end_to_end_id": "NOTPROVIDED"}, {"end_to_end_id": "NOTPROVIDED"}, Naming.NONE),
         ({"end_to_end_id": "4711"}, {"end_to_end_id": "4711"}, Naming.NONE),
         ({}, {}, Naming.NONE),
+        ({"remittance": "INV-2026-001"}, {}, Naming.NONE),
+        ({"remittance": "INV-2026-001", "counterparty_name": "A"}, {"remittance": "INV-2026-001"}, Naming.REFERENCE),
+        ({"counterparty_account": "DE1", "counterparty_name": "Bolt"}, {"counterparty_name": "Bolt"}, Naming.PARTY),
         ({"counterparty_account": "DE1", "counterparty_name": "A"}, {"counterparty_account": "DE2"}, Naming.NONE),
         (
             {"counterparty_account": "DE1", "counterparty_name": "Bolt"},
@@ -73,6 +76,29 @@ def test_what_cannot_be_the_payment_whatever_is_quoted(fields: dict[str, Any]) -
     named = {"end_to_end_id": "E2E-4711"}
     assert naming(back(**named, account="DE1"), payment(**named, account="DE1")) is Naming.ID
     assert naming(back(**{**named, "account": "DE1", **fields}), payment(**named, account="DE1")) is Naming.NONE
+
+
+def test_who_names_a_payment_by_its_id_takes_it_before_who_was_earlier() -> None:
+    of = payment(end_to_end_id="E2E-4711", counterparty_name="Bolt")
+    earlier, named = back(counterparty_name="Bolt"), back(end_to_end_id="E2E-4711", booking_day=111)
+    for returns, first in (([earlier, named], 1), ([named, earlier], 0)):
+        found = link(returns, [of])
+        assert found.links == ((first, 0, 100),)
+        assert found.reasons == {1 - first: Reason.NO_CANDIDATE}
+
+
+def test_of_two_that_are_named_the_one_that_is_as_large_is_taken_back() -> None:
+    named = {"end_to_end_id": "E2E-4711"}
+    for payments, place in (
+        ([payment(300, **named), payment(**named)], 1),
+        ([payment(**named), payment(300, **named)], 0),
+    ):
+        assert link([back(**named)], payments).links == ((0, place, 100),)
+
+
+def test_who_names_a_payment_at_which_nobody_has_looked_yet_waits() -> None:
+    found = link([back(end_to_end_id="E2E-4711"), back(7)], [payment(end_to_end_id="E2E-4711", waits=True)])
+    assert (found.links, found.waiting) == ((), frozenset({0}))
 
 
 @pytest.mark.parametrize("booking_day", [100, 100 + RETURN_DAYS_MAX])
