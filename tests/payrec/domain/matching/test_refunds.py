@@ -9,10 +9,15 @@ from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     REFUND_DAYS_MAX,
+    AmountLevel,
     Confidence,
+    EndToEndLevel,
     MatchingRules,
     MatchKind,
+    NameLevel,
+    PartyLevel,
     Reason,
+    ReferenceLevel,
     Uniqueness,
 )
 from support.matching_frames import Item, Line, only, run, sure
@@ -77,6 +82,32 @@ def test_a_part_is_given_back_by_a_reference_of_the_counterparty() -> None:
     match = only(run([], [PAID, replace(BACK, amount=4_000)], AUTO_HIGH))
     assert (match.legs, match.difference) == ((("paid", "back", 4_000),), 6_000)
     assert sure(match) == (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
+
+
+@pytest.mark.parametrize("day", [20_600, 20_600 + REFUND_DAYS_MAX])
+@pytest.mark.parametrize("amount", [4_000, 10_000])
+def test_the_first_and_the_last_day(day: int, amount: int) -> None:
+    assert run([], [PAID, replace(BACK, day=day, amount=amount)], AUTO_HIGH).pairs.keys() == {("paid", "back")}
+
+
+@pytest.mark.parametrize("pending", ["paid", "back"])
+def test_what_is_pending_on_either_side_waits(pending: str) -> None:
+    lines = [replace(line, pending=line.id == pending) for line in (PAID, BACK)]
+    assert sure(only(run([], lines, AUTO_HIGH))) == (Confidence.EXACT, Uniqueness.UNIQUE, False)
+
+
+def test_what_it_rests_on_is_said() -> None:
+    def said(**changes: Any) -> list[int]:
+        levels = dict(only(run([], [PAID, replace(BACK, **changes)], AUTO_HIGH)).levels)
+        return [levels[name] for name in ("reference", "end_to_end", "amount", "account", "name")]
+
+    reference, amount, party = ReferenceLevel.FULL.value, AmountLevel.EQUAL.value, PartyLevel.EQUAL.value
+    assert said() == [reference, 0, amount, party, NameLevel.EQUAL.value]
+    assert said(amount=4_000)[:3] == [reference, 0, AmountLevel.SMALLER.value]
+    assert said(text=None)[:3] == [0, 0, amount], "the counterparty and the amount alone"
+    lines = [replace(line, text=None, end_to_end_id="E2E-20001") for line in (PAID, BACK)]
+    levels = dict(only(run([], lines, AUTO_HIGH)).levels)
+    assert (levels["reference"], levels["end_to_end"]) == (0, EndToEndLevel.EQUAL.value)
 
 
 def test_what_a_third_line_quotes_as_well_proves_nothing() -> None:
