@@ -51,6 +51,11 @@ def next_pause(pause: float, *, found: bool, is_away: bool) -> float:
     return min(pause * POLL_GROWTH, DATABASE_AWAY_SECONDS_MAX if is_away else EVENT_POLL_SECONDS_MAX)
 
 
+def is_crowd(count: int) -> bool:
+    """Tell whether so many places are as many as one tenant may have, so that others find some."""
+    return count >= WEBHOOK_ENDPOINTS_AT_ONCE_TENANT
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Delivering:
     """An endpoint that has a place."""
@@ -120,7 +125,7 @@ class Outgoing:
                     changes_max=UNSEALED_CHANGES_READ,
                     not_delivered={*self._delivering, *self._left_alone},
                     webhooks_max=max(WEBHOOK_ENDPOINTS_AT_ONCE - len(self._delivering), WEBHOOK_WAITING_SEEN),
-                    crowded=self._crowded(),
+                    crowded=[tenant_id for tenant_id, count in self._places().items() if is_crowd(count)],
                     crowded_max=WEBHOOK_WAITING_SEEN,
                 )
                 scopes = await self._scopes(TenantStore(connection), unsealed, due)
@@ -173,23 +178,24 @@ class Outgoing:
             if one.environment_id == sealed_id:
                 one.bell.ring(news=True)
 
-    def _crowded(self) -> set[UUID]:
-        """Return the tenants that have as many places as one may have, so that others find some."""
-        places = Counter(one.tenant_id for one in self._delivering.values() if one.tenant_id is not None)
-        return {tenant_id for tenant_id, count in places.items() if count >= WEBHOOK_ENDPOINTS_AT_ONCE_TENANT}
+    def _places(self) -> Counter[UUID]:
+        """Count the places that each tenant has."""
+        return Counter(one.tenant_id for one in self._delivering.values() if one.tenant_id is not None)
 
     def _give_places(self, due: list[DueWebhook], scopes: dict[UUID, TenantScope]) -> bool:
         """Begin with the endpoints for which there is a place, and see that others give theirs to the rest."""
-        begun, waiting = False, Counter[UUID | None]()
+        begun, waiting, places = False, Counter[UUID | None](), self._places()
         for webhook in due:
             scope = scopes.get(webhook.environment_id)
-            if scope is not None and scope.tenant_id in self._crowded():
+            if scope is not None and is_crowd(places[scope.tenant_id]):
                 waiting[scope.tenant_id] += 1
             elif len(self._delivering) >= WEBHOOK_ENDPOINTS_AT_ONCE:
                 waiting[None] += 1
             else:
                 self._begin_delivering(webhook, scope)
                 begun = True
+                if scope is not None:
+                    places[scope.tenant_id] += 1
         for tenant_id, count in waiting.items():
             self._ask_for_places(tenant_id, count)
         return begun

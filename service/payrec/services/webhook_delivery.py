@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
-from weakref import WeakValueDictionary
 
 import structlog
 from pydantic_core import to_json
@@ -45,6 +44,7 @@ from payrec.metrics import Metrics
 from payrec.services.webhook_secrets import WebhookSecrets
 from payrec.services.webhook_sender import WebhookSender
 from payrec.services.work import LostLeaseError, Work
+from payrec.shares import TenantShares
 from payrec.storage.events import EventStore
 from payrec.storage.webhook_deliveries import WebhookDeliveryStore
 from payrec.storage.webhooks import NEVER, WebhookStore
@@ -68,7 +68,7 @@ class Bell:
     def call_last_round(self) -> None:
         """Have what is under way ended, and the place given to another endpoint."""
         self.is_last_round = True
-        self._event.set()
+        self.ring()
 
     def ring(self, *, news: bool = False) -> None:
         """Wake; ``news`` are new events."""
@@ -126,7 +126,7 @@ class WebhookDeliverer:
         self._metrics = metrics
         self._chance = chance
         self._turn = asyncio.Semaphore(WEBHOOK_ATTEMPTS_AT_ONCE_ALL)
-        self._turns: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
+        self._turns = TenantShares(WEBHOOK_ATTEMPTS_AT_ONCE_TENANT)
         self._logger = structlog.get_logger("payrec.webhooks")
 
     async def __aenter__(self) -> Self:
@@ -156,7 +156,7 @@ class WebhookDeliverer:
             await store.schedule(webhook_id, scope.environment_id, row["lease_until"])
             blocked = await WebhookDeliveryStore(connection, webhook_id).blocked()
         queue = EndpointQueue(position=row["position"], health=_health(row), blocked=blocked)
-        turn = self._turns.setdefault(scope.tenant_id, asyncio.Semaphore(WEBHOOK_ATTEMPTS_AT_ONCE_TENANT))
+        turn = self._turns.of(scope.tenant_id)
         endpoint = _Endpoint(scope=scope, row=row, queue=queue, bell=bell, turn=turn, renewed_at=began)
         with structlog.contextvars.bound_contextvars(
             tenant=scope.slug, environment=scope.environment, webhook_id=str(webhook_id)

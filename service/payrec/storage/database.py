@@ -14,8 +14,6 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, Final
-from uuid import UUID
-from weakref import WeakValueDictionary
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -26,6 +24,7 @@ from pydantic_core import from_json
 
 from payrec.domain.scope import TenantScope
 from payrec.errors import ProvisioningDeniedError, RateLimitedError, StorageFullError, UnavailableError
+from payrec.shares import TenantShares
 from payrec.storage.addresses import CONNECT_SECONDS, POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.integrity import translate
 
@@ -109,8 +108,7 @@ class Database:
         options: dict[str, Any] = {"autocommit": True, "row_factory": dict_row, "options": "-c timezone=UTC"}
         if not prepared:
             options["prepare_threshold"] = None
-        self._tenant_share = max(pool_size_max // 2, 1)
-        self._shares: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
+        self._shares = TenantShares(max(pool_size_max // 2, 1))
         self._url = url
         self._pool = _pool(url, options, minimum=2, maximum=pool_size_max)
         self._admin_pool = _pool(admin_url, options, minimum=0, maximum=2) if admin_url else None
@@ -191,9 +189,7 @@ class Database:
 
     async def _share_taken(self, scope: TenantScope) -> asyncio.Semaphore:
         """Take one of the connections that a tenant may have, once there is one."""
-        share = self._shares.get(scope.tenant_id)
-        if share is None:
-            share = self._shares[scope.tenant_id] = asyncio.Semaphore(self._tenant_share)
+        share = self._shares.of(scope.tenant_id)
         if not share.locked():
             await share.acquire()
             return share

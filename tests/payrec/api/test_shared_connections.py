@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
+from support.places import look, wait_for
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
 from support.tenant_data import scope_of_tenant
@@ -22,6 +23,9 @@ pytestmark = pytest.mark.anyio
 CONNECTIONS = 4
 REQUESTS = 12
 LISTS = "/expected-transactions"
+WAITING = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
+"""Requests that wait in the database."""
+
 SECONDS_MAX = 5.0
 """Within which somebody else is answered; who waits for a connection is refused after ten."""
 
@@ -45,14 +49,6 @@ class Site:
             yield connection
             await connection.rollback()
 
-    async def waiting(self) -> int:
-        """Count the requests that wait in the database."""
-        async with await psycopg.AsyncConnection.connect(self.database.superuser_url) as connection:
-            query = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
-            found = await (await connection.execute(query)).fetchone()
-        assert found is not None
-        return int(found[0])
-
 
 @pytest.fixture(scope="module")
 async def site(postgres: EmbeddedPostgres) -> AsyncIterator[Site]:
@@ -66,15 +62,11 @@ async def site(postgres: EmbeddedPostgres) -> AsyncIterator[Site]:
 async def test_a_tenant_whose_requests_hang_keeps_no_other_waiting(site: Site) -> None:
     async with site.held() as holder, asyncio.TaskGroup() as group:
         asked = [group.create_task(site.slow.get(LISTS)) for _ in range(REQUESTS)]
-
-        async def all_wait() -> bool | None:
-            return await site.waiting() >= CONNECTIONS // 2 or None
-
-        await until(all_wait)
+        await wait_for(site.database.superuser_url, f"{WAITING} HAVING count(DISTINCT pid) >= {CONNECTIONS // 2}")
         async with asyncio.timeout(SECONDS_MAX):
             for _ in range(20):
                 assert (await site.other.get(LISTS)).status_code == 200
-        assert await site.waiting() == CONNECTIONS // 2
+        assert await look(site.database.superuser_url, WAITING) == [(CONNECTIONS // 2,)]
         await holder.rollback()
     assert {task.result().status_code for task in asked} == {200}
 

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase
+from payrec_operator.runner import PASSES_MAX
 from support.control_plane import ControlPlane, wait_until
 from support.operator_process import Operators, Step, Tenants, ask, key, reason_of
 
@@ -218,6 +219,16 @@ def test_a_secret_that_is_deleted_while_nobody_looks_is_back_at_the_start(
         found = tenants.get("unseen")
         assert found is not None
         assert reason_of(found) is not None
+
+
+def test_a_start_with_more_secrets_than_passes_looks_at_everything(operators: Operators, tenants: Tenants) -> None:
+    keys = [key(f"many-{number}", permissions=["read"]) for number in range(PASSES_MAX + 4)]
+    with operators.started():
+        tenants.create("many", apiKeys=keys)
+        tenants.wait_for("many", "Reconciled")
+    tenants.change("many", apiKeys=[*keys, key("last")])
+    with operators.started():
+        assert ask(tenants.wait_secret("last-key")).status_code == 200
 
 
 def test_it_ends_in_good_order_when_it_is_asked_to(operators: Operators, tenants: Tenants) -> None:
