@@ -33,6 +33,8 @@ class SftpServer:
     breaks: int = 0
     """How many reads end in the middle of the file, with the connection."""
     after_read: Callable[[str], None] | None = None
+    unanswered: set[str] = field(default_factory=set)
+    """What is never answered, while the connection itself stays alive: ``list``, ``read``, ``delete``, ``rename``."""
 
     def put(self, name: str, data: bytes, *, age: timedelta = AGE) -> Path:
         """Write a file that was last changed so long ago."""
@@ -80,11 +82,20 @@ async def sftp_server(root: Path) -> AsyncIterator[SftpServer]:  # noqa: C901 - 
             super().__init__(channel, chroot=os.fsencode(root))
             self._channel = channel
 
+        async def _hush(self, what: str) -> None:
+            """Answer, or never, for as long as there is anybody who waits for it."""
+            if what in state.unanswered:
+                await self._channel.get_connection().wait_closed()
+                raise asyncssh.SFTPConnectionLost("gone")
+
         def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
             state.reads.append(posixpath.normpath(path.decode()).lstrip("/"))
             return super().open(path, pflags, attrs)
 
-        def read(self, file_obj: object, offset: int, size: int) -> bytes:
+        async def read(self, file_obj: object, offset: int, size: int) -> bytes:
+            if "read" in state.unanswered:
+                super().close(file_obj)  # nobody does afterwards
+            await self._hush("read")
             if state.breaks and offset > 0:
                 state.breaks -= 1
                 self._channel.get_connection().abort()
@@ -93,6 +104,19 @@ async def sftp_server(root: Path) -> AsyncIterator[SftpServer]:  # noqa: C901 - 
             if not found and state.after_read is not None:
                 state.after_read(state.reads[-1])
             return bytes(found)
+
+        async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
+            await self._hush("list")
+            async for entry in super().scandir(path):
+                yield entry
+
+        async def remove(self, path: bytes) -> None:
+            await self._hush("delete")
+            super().remove(path)
+
+        async def rename(self, oldpath: bytes, newpath: bytes) -> None:
+            await self._hush("rename")
+            super().rename(oldpath, newpath)
 
     server = await asyncssh.listen(
         "127.0.0.1", 0, server_host_keys=[key], server_factory=Login, sftp_factory=Files, config=[]

@@ -107,7 +107,7 @@ DASHBOARD = Dashboard(
                 ),
                 Panel(
                     title="Duration of syncs",
-                    text="A sync reads at most 1,000 files or half an hour, and the next one goes on.",
+                    text="A sync reads at most 1,000 files, and begins none after five minutes; the next one goes on.",
                     unit="s",
                     queries=[
                         Query(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -39,6 +41,13 @@ class ConnectionBrokenError(SourceError):
         super().__init__("connection_broken", detail)
 
 
+class TooSlowError(SourceError):
+    """What was asked of a source was not done in time; its connection is of no use any more."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__("too_slow", f"took longer than {seconds:.0f} s")
+
+
 class ObjectTooLargeError(SourceError):
     """An object is larger than a file may be."""
 
@@ -72,7 +81,11 @@ class Place:
 
 
 class Connector(Protocol):
-    """One source, open as a context."""
+    """One source, open as a context.
+
+    A server that says nothing at all is given up by whoever connects; how long something may take in all is the
+    caller's to say.
+    """
 
     writes_whole: ClassVar[bool]
     """Objects appear whole or not at all; else they are read only when they have stopped changing."""
@@ -129,6 +142,21 @@ class Connector(Protocol):
         SourceError
         """
         ...
+
+
+@asynccontextmanager
+async def within(seconds: float) -> AsyncIterator[None]:
+    """Give up what a server does not do in time, however alive it keeps its connection.
+
+    Raises
+    ------
+    TooSlowError
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise TooSlowError(seconds) from None
 
 
 def short_version(*parts: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import ssl
@@ -31,7 +30,6 @@ from payrec.constants.sources import (
     OBJECT_READS_MAX,
     SOURCE_CHUNK_BYTES,
     SOURCE_CONNECT_SECONDS,
-    SOURCE_OBJECT_SECONDS,
     SOURCE_SILENCE_SECONDS,
 )
 from payrec.domain.addresses import UrlRefusedError
@@ -82,15 +80,14 @@ class HttpConnector:
         if found.size is not None and found.size > bytes_max:
             raise ObjectTooLargeError(bytes_max)
         with _told():
-            async with asyncio.timeout(SOURCE_OBJECT_SECONDS):
-                for attempt in range(OBJECT_READS_MAX):
-                    try:
-                        await self._read(found, into, bytes_max)
-                    except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, OSError):
-                        if attempt + 1 == OBJECT_READS_MAX:
-                            raise
-                    else:
-                        return
+            for attempt in range(OBJECT_READS_MAX):
+                try:
+                    await self._read(found, into, bytes_max)
+                except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, OSError):
+                    if attempt + 1 == OBJECT_READS_MAX:
+                        raise
+                else:
+                    return
 
     async def delete(self, found: RemoteObject) -> None:  # noqa: ARG002 - as every connector's
         """Refuse: HTTP sources are only read."""

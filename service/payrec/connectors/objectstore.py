@@ -6,7 +6,6 @@ service. So every store is made of what the data source says alone, and connects
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -135,17 +134,16 @@ class _Store:
         path, size = self._prefix + found.name, 0
         with self._told():
             try:
-                async with asyncio.timeout(SOURCE_OBJECT_SECONDS):
-                    options = {"if_match": found.tag} if found.tag else {}
-                    answer = await obstore.get_async(self._opened, path, options=options)  # type: ignore[arg-type]
-                    if found.tag and answer.meta["e_tag"] != found.tag:
-                        raise ObjectChangedError
-                    async for chunk in answer.stream(min_chunk_size=SOURCE_CHUNK_BYTES):
-                        size += len(chunk)
-                        if size > bytes_max:
-                            raise ObjectTooLargeError(bytes_max)
-                        with disk_room():
-                            into.write(chunk)
+                options = {"if_match": found.tag} if found.tag else {}
+                answer = await obstore.get_async(self._opened, path, options=options)  # type: ignore[arg-type]
+                if found.tag and answer.meta["e_tag"] != found.tag:
+                    raise ObjectChangedError
+                async for chunk in answer.stream(min_chunk_size=SOURCE_CHUNK_BYTES):
+                    size += len(chunk)
+                    if size > bytes_max:
+                        raise ObjectTooLargeError(bytes_max)
+                    with disk_room():
+                        into.write(chunk)
             except (exceptions.PreconditionError, *GONE):
                 raise ObjectChangedError from None
         if found.size is not None and size != found.size:

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import logging
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import IO, Any, ClassVar, Final, Self
+from typing import IO, Any, ClassVar, Final, Self, TypeVar
 
 import asyncssh
 
@@ -29,11 +29,12 @@ from payrec.constants.sources import (
     OBJECTS_LISTED_MAX,
     SOURCE_CHUNK_BYTES,
     SOURCE_CONNECT_SECONDS,
-    SOURCE_OBJECT_SECONDS,
     SOURCE_SILENCE_SECONDS,
 )
 from payrec.domain.disk import disk_room
 from payrec.domain.object_names import fixed_beginning, is_usable, matches
+
+_T = TypeVar("_T")
 
 PORT: Final = 22
 
@@ -59,6 +60,7 @@ class SftpConnector:
         self._destinations = place.destinations
         self._directory: str = place.config.get("directory") or "."
         self._stack = contextlib.AsyncExitStack()
+        self._connection: asyncssh.SSHClientConnection | None = None
         self._client: asyncssh.SFTPClient | None = None
 
     async def __aenter__(self) -> Self:
@@ -69,7 +71,7 @@ class SftpConnector:
             with _told():
                 key = asyncssh.import_public_key(config["hostKey"])
                 async with asyncio.timeout(SOURCE_CONNECT_SECONDS):
-                    connection = await asyncssh.connect(
+                    self._connection = await asyncssh.connect(
                         config["host"],
                         sock=made,
                         username=config["username"],
@@ -82,8 +84,9 @@ class SftpConnector:
                         x509_trusted_certs=[],
                         **self._credentials(),
                     )
-                    self._stack.push_async_callback(_close, connection)
-                    self._client = await self._stack.enter_async_context(connection.start_sftp_client())
+                    self._stack.push_async_callback(_close, self._connection)
+                    # Not as a context, which waits for the server to close its side: it goes with the connection.
+                    self._client = await self._connection.start_sftp_client()
         except BaseException:
             await self._stack.aclose()
             made.close()
@@ -104,7 +107,8 @@ class SftpConnector:
         with _told():
             while waiting:
                 below, level = waiting.pop()
-                async for entry in self._opened.scandir(self._path(below.rstrip("/"))):
+                entries = self._opened.scandir(self._path(below.rstrip("/")))
+                while (entry := await self._answer(anext(entries, None))) is not None:
                     seen += 1
                     if seen > OBJECTS_LISTED_MAX:
                         raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
@@ -124,20 +128,17 @@ class SftpConnector:
         size = 0
         with _told():
             try:
-                async with (
-                    asyncio.timeout(SOURCE_OBJECT_SECONDS),
-                    self._opened.open(self._path(found.name), "rb") as file,
-                ):
-                    while True:
-                        async with asyncio.timeout(SOURCE_SILENCE_SECONDS):
-                            data = await file.read(SOURCE_CHUNK_BYTES)
-                        if not data:
-                            break
+                file = await self._answer(self._opened.open(self._path(found.name), "rb"))
+                try:
+                    while data := await self._answer(file.read(SOURCE_CHUNK_BYTES)):
                         size += len(data)
                         if size > bytes_max:
                             raise ObjectTooLargeError(bytes_max)
                         with disk_room():
                             into.write(bytes(data))  # type: ignore[arg-type] # not text: opened as bytes
+                finally:
+                    with contextlib.suppress(asyncssh.Error):
+                        await self._answer(file.close())
                 after = await self._state(found.name)
             except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
                 raise ObjectChangedError from None
@@ -148,7 +149,7 @@ class SftpConnector:
         """Delete a file that is still the one that was listed."""
         with _told():
             if await self._is_there(found):
-                await self._opened.remove(self._path(found.name))
+                await self._answer(self._opened.remove(self._path(found.name)))
 
     async def move(self, found: RemoteObject, target: str) -> None:
         """Rename a file; directories on the way are made."""
@@ -157,8 +158,8 @@ class SftpConnector:
                 return
             place = target if await self._state(target) is None else other_name(target, found)
             if "/" in place:
-                await self._opened.makedirs(self._path(place.rpartition("/")[0]), exist_ok=True)
-            await self._opened.rename(self._path(found.name), self._path(place))
+                await self._answer(self._opened.makedirs(self._path(place.rpartition("/")[0]), exist_ok=True))
+            await self._answer(self._opened.rename(self._path(found.name), self._path(place)))
 
     async def _is_there(self, found: RemoteObject) -> bool:
         now = await self._state(found.name)
@@ -168,9 +169,28 @@ class SftpConnector:
 
     async def _state(self, name: str) -> RemoteObject | None:
         try:
-            return _object(name, await self._opened.lstat(self._path(name)))
+            return _object(name, await self._answer(self._opened.lstat(self._path(name))))
         except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
             return None
+
+    async def _answer(self, asked: Awaitable[_T]) -> _T:
+        """Wait for what a server is asked, but not for long: then the connection is of no use.
+
+        The library, when interrupted, tells the server so and waits for its answer, and leaves reads behind that nobody
+        waits for; without its connection it gives up whatever it waits for.
+        """
+        task = asyncio.ensure_future(asked)
+        try:
+            async with asyncio.timeout(SOURCE_SILENCE_SECONDS):
+                return await asyncio.shield(task)
+        except BaseException:
+            if not task.done():
+                if self._connection is not None:
+                    self._connection.abort()
+                await asyncio.wait([task])
+                if not task.cancelled():
+                    task.exception()
+            raise
 
     def _path(self, name: str) -> str:
         return f"{self._directory.rstrip('/')}/{name}" if name else self._directory

@@ -50,8 +50,11 @@ SYNC_OBJECTS_MAX: Final = 1_000
 SYNC_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
 """Bytes that one sync reads; the next one goes on."""
 
-SYNC_SECONDS_MAX: Final = 1_800.0
-"""Seconds after which a sync reads nothing more; the next one goes on."""
+SYNC_SECONDS_MAX: Final = 300.0
+"""Seconds after which a sync begins to read nothing more, or to clear away; the next one goes on."""
+
+SYNC_BYTES_HELD: Final = 32 * 1024 * 1024
+"""Memory that a sync takes: 20,000 objects with names of 60 characters are 18 MiB, and files are streams."""
 
 SYNC_ERRORS_SHOWN_MAX: Final = 20
 """Objects that failed that the result of a sync names."""
@@ -73,8 +76,14 @@ SOURCE_CONNECT_SECONDS: Final = 15.0
 SOURCE_SILENCE_SECONDS: Final = 60.0
 """Seconds without a byte after which a connection counts as broken."""
 
+SOURCE_LISTING_SECONDS: Final = 300.0
+"""Seconds that listing a source may take."""
+
 SOURCE_OBJECT_SECONDS: Final = 900.0
-"""Seconds that reading one object may take."""
+"""Seconds that reading one object may take, with all its tries."""
+
+SOURCE_CLEARING_SECONDS: Final = 120.0
+"""Seconds that deleting or moving one object may take."""
 
 SOURCE_CHUNK_BYTES: Final = 256 * 1024
 """Bytes of an object that are in memory at once."""

@@ -1,8 +1,9 @@
 """Which jobs a worker takes at once: as many as its memory allows, and never all of them of one tenant.
 
-Large jobs and small ones have places of their own, so that a small one never waits for a large one. In either kind the
-rule is first come, first served, of those whose tenant has not its share already: who is next is not overtaken, however
-much memory it waits for, and so it gets it. A job that is larger than all there is runs when no other large one does.
+Each lane has places of its own, so that a small job never waits for a large one, and neither of them for a tenant's
+slow server. In each the rule is first come, first served, of those whose tenant has not its share already: who is next
+is not overtaken, however much memory it waits for, and so it gets it. A job that is larger than all there is runs when
+no other large one does.
 
 Who is turned away comes again, here or at another worker; until then its turn is kept for a time.
 """
@@ -15,10 +16,11 @@ from typing import Final
 from uuid import UUID
 
 from payrec.constants.jobs import JOB_BYTES_FIXED
-from payrec.services.job_sizes import JobSize
+from payrec.constants.sources import SYNC_BYTES_HELD
+from payrec.services.job_sizes import JobSize, Lane
 
 PLACES_MAX: Final = 8
-"""Jobs that one worker does at once, half of them large ones and half of them small ones."""
+"""Large and small jobs that one worker does at once, as many of either; and as many again that wait for servers."""
 
 MEMORY_SHARE: Final = 0.8
 """What is given to jobs and the process of the memory that there is; the rest is for what nobody has foreseen."""
@@ -58,19 +60,24 @@ class Admission:
     """What one process does at the moment, and who waits for it. For one thread."""
 
     def __init__(self, *, memory_bytes: int, places: int, monotonic: Callable[[], float]) -> None:
-        """Take what there is of memory, and how many jobs may run at once; at least one large and one small one."""
-        self._places = max(1, min(places, PLACES_MAX) // 2)
-        self._share = max(1, self._places // 2)
-        small_bytes = self._places * JOB_BYTES_FIXED
-        self._budget_bytes = max(0, int(memory_bytes * MEMORY_SHARE) - PROCESS_BYTES - small_bytes)
+        """Take what there is of memory, and how many large and small jobs may run at once; at least one of either.
+
+        Jobs that wait for servers have as many places as the two together, and a tenant a quarter of them: they take
+        little, and the servers of two tenants may be slow for long.
+        """
+        half = max(1, min(places, PLACES_MAX) // 2)
+        self._places = {Lane.LARGE: half, Lane.SMALL: half, Lane.REMOTE: 2 * half}
+        self._share = max(1, half // 2)
+        beside = half * JOB_BYTES_FIXED + 2 * half * SYNC_BYTES_HELD
+        self._budget_bytes = max(0, int(memory_bytes * MEMORY_SHARE) - PROCESS_BYTES - beside)
         self._monotonic = monotonic
         self._running: list[Asked] = []
         self._turns: dict[tuple[UUID, str], _Turn] = {}
 
     @property
     def places(self) -> int:
-        """How many jobs run at once at most, large and small."""
-        return 2 * self._places
+        """How many jobs run at once at most, in all lanes."""
+        return sum(self._places.values())
 
     @property
     def budget_bytes(self) -> int:
@@ -112,7 +119,7 @@ class Admission:
 
     def admitted_bytes(self) -> int:
         """Add up the memory of the large jobs that run."""
-        return sum(asked.size.memory_bytes for asked in self._running if not asked.size.is_small)
+        return sum(asked.size.memory_bytes for asked in self._running if asked.size.lane is Lane.LARGE)
 
     def _forget(self, now: float, *, but: tuple[UUID, str] | None = None) -> None:
         self._turns = {key: turn for key, turn in self._turns.items() if turn.until > now or key == but}
@@ -120,19 +127,19 @@ class Admission:
     def _next(self) -> list[Asked]:
         """Return who of those that wait may begin, all of them together."""
         found: list[Asked] = []
-        closed: set[bool] = set()
+        closed: set[Lane] = set()
         for turn in self._turns.values():
-            asked = turn.asked
-            alike = [a for a in (*self._running, *found) if a.size.is_small == asked.size.is_small]
-            if asked.size.is_small in closed or sum(a.tenant_id == asked.tenant_id for a in alike) >= self._share:
+            asked, lane = turn.asked, turn.asked.size.lane
+            alike = [a for a in (*self._running, *found) if a.size.lane is lane]
+            if lane in closed or sum(a.tenant_id == asked.tenant_id for a in alike) >= self._share:
                 continue
-            if len(alike) < self._places and self._has_memory(asked, alike):
+            if len(alike) < self._places[lane] and self._has_memory(asked, alike):
                 found.append(asked)
             else:
-                closed.add(asked.size.is_small)
+                closed.add(lane)
         return found
 
     def _has_memory(self, asked: Asked, alike: Sequence[Asked]) -> bool:
-        if asked.size.is_small or not alike:
+        if asked.size.lane is not Lane.LARGE or not alike:
             return True
         return sum(a.size.memory_bytes for a in (*alike, asked)) <= self._budget_bytes

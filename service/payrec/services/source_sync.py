@@ -24,6 +24,8 @@ from payrec.connectors.base import (
     Place,
     RemoteObject,
     SourceError,
+    TooSlowError,
+    within,
 )
 from payrec.constants import UPLOAD_BYTES_MAX
 from payrec.constants.sources import (
@@ -31,6 +33,9 @@ from payrec.constants.sources import (
     OBJECT_READS_MAX,
     OBJECT_STABLE_AFTER,
     OBJECTS_LISTED_MAX,
+    SOURCE_CLEARING_SECONDS,
+    SOURCE_LISTING_SECONDS,
+    SOURCE_OBJECT_SECONDS,
     SYNC_BYTES_MAX,
     SYNC_ERRORS_SHOWN_MAX,
     SYNC_OBJECTS_MAX,
@@ -179,7 +184,6 @@ class SourceSyncer:
             self._metrics.sync_objects.labels(outcome=outcome).inc(count)
         self._logger.info("data_source.synced", listed=tally.listed, imported=tally.imported, waiting=tally.waiting)
 
-    # What one sync needs of its service.
     @property
     def work(self) -> Work:
         """Units of work."""
@@ -218,18 +222,16 @@ class _Sync:
 
     async def done(self) -> _Tally:
         """Do all steps and return what was done; raises as ``SourceSyncer.run``."""
-        began = self._work.clock.monotonic()
         async with self._stack:
             connector = await self._opened()
-            pattern = self._source["config"].get("pattern", "*")
-            seen = await self._looked(connector, pattern)
+            seen = await self._looked(connector, self._source["config"].get("pattern", "*"))
+            until = self._end()
             for one in seen:
                 self._progress.reach(self._tally.objects)
                 if not self._is_wanted(one):
                     continue
-                is_over = self._work.clock.monotonic() - began > SYNC_SECONDS_MAX
                 if (
-                    is_over
+                    self._work.clock.monotonic() > until
                     or self._tally.objects >= SYNC_OBJECTS_MAX
                     or self._tally.bytes >= SYNC_BYTES_MAX
                     or not self._is_stable(one, connector)
@@ -250,12 +252,13 @@ class _Sync:
         """List the source and note what is new; oldest first, so that statements come in their order."""
         target = self._source["config"].get("moveTo")
         found: list[RemoteObject] = []
-        async for one in connector.list(pattern):
-            if target is not None and one.name.startswith(target):
-                continue
-            found.append(one)
-            if len(found) > OBJECTS_LISTED_MAX:
-                raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
+        async with within(SOURCE_LISTING_SECONDS):
+            async for one in connector.list(pattern):
+                if target is not None and one.name.startswith(target):
+                    continue
+                found.append(one)
+                if len(found) > OBJECTS_LISTED_MAX:
+                    raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
         self._tally.listed = len(found)
         found.sort(key=lambda one: (one.modified_at or _LONG_AGO, one.name))
         seen: list[_Seen] = []
@@ -282,11 +285,11 @@ class _Sync:
         if known["state"] == "imported":
             # Without a version only the content tells whether there is something new.
             return one.found.version == ""
-        is_tried = known["attempts"] >= OBJECT_ATTEMPTS_MAX and known["source_version"] == self._source["version"]
-        if is_tried:
-            error = known["error"] or {"code": "given_up", "detail": "was tried too often"}
-            self._tally.failures.append((one.found.name, error))
-        return not is_tried
+        if known["attempts"] < OBJECT_ATTEMPTS_MAX or known["source_version"] != self._source["version"]:
+            return True
+        error = known["error"] or {"code": "given_up", "detail": "was tried too often"}
+        self._tally.failures.append((one.found.name, error))
+        return False
 
     def _is_stable(self, one: _Seen, connector: Connector) -> bool:
         """Tell whether an object has stopped changing, by when it was seen first or by the source's own word."""
@@ -303,14 +306,15 @@ class _Sync:
             await store.attempt(one.key, source_version=self._source["version"], at=at)
         try:
             with disk_room(), tempfile.TemporaryFile() as into:
-                connector = await self._fetched(connector, one, into)
+                async with within(SOURCE_OBJECT_SECONDS):
+                    connector = await self._fetched(connector, one, into)
                 await self._imported(one, into)
         except ObjectChangedError:
             # The next look finds what it is now.
             self._tally.waiting += 1
         except SourceError as error:
             await self._failed(one, {"code": error.code, "detail": error.detail})
-            if isinstance(error, ConnectionBrokenError):
+            if isinstance(error, ConnectionBrokenError | TooSlowError):
                 connector = await self._opened()
         except UnavailableError:
             with suppress(UnavailableError):
@@ -326,14 +330,13 @@ class _Sync:
         for read in range(1, OBJECT_READS_MAX + 1):
             try:
                 await connector.fetch(one.found, into, bytes_max=UPLOAD_BYTES_MAX)
+                break
             except ConnectionBrokenError:
                 if read == OBJECT_READS_MAX:
                     raise
-                into.seek(0)
-                into.truncate()
-                connector = await self._opened()
-            else:
-                break
+            into.seek(0)
+            into.truncate()
+            connector = await self._opened()
         return connector
 
     async def _imported(self, one: _Seen, into: IO[bytes]) -> None:
@@ -363,23 +366,31 @@ class _Sync:
         action = self._source["config"].get("afterRead", "leave")
         if action == "leave":
             return
+        until = self._end()
         for one in seen:
             if one.known["state"] != "imported":
                 continue
             self._progress.reach(self._tally.objects)
+            if self._work.clock.monotonic() > until:
+                self._tally.waiting += 1
+                continue
             try:
-                if action == "delete":
-                    await connector.delete(one.found)
-                else:
-                    target = self._source["config"].get("prefix", "") + self._source["config"]["moveTo"]
-                    await connector.move(one.found, target + one.found.name)
+                async with within(SOURCE_CLEARING_SECONDS):
+                    if action == "delete":
+                        await connector.delete(one.found)
+                    else:
+                        target = self._source["config"].get("prefix", "") + self._source["config"]["moveTo"]
+                        await connector.move(one.found, target + one.found.name)
             except ObjectChangedError:
                 self._tally.waiting += 1
-            except ConnectionBrokenError as error:
-                self._tally.failures.append((one.found.name, {"code": error.code, "detail": error.detail}))
-                return
             except SourceError as error:
                 self._tally.failures.append((one.found.name, {"code": error.code, "detail": error.detail}))
+                if isinstance(error, ConnectionBrokenError | TooSlowError):
+                    return
+
+    def _end(self) -> float:
+        """Return when what is not begun is the next sync's."""
+        return self._work.clock.monotonic() + SYNC_SECONDS_MAX
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[tuple[DataSourceObjectStore, datetime]]:

@@ -12,21 +12,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from payrec.constants.jobs import JOB_BYTES_FIXED
+from payrec.constants.sources import SYNC_BYTES_HELD
 from payrec.jobs.admission import CALLED_KEPT_SECONDS, PROCESS_BYTES, TURN_KEPT_SECONDS, Admission, Asked
-from payrec.services.job_sizes import JobSize
+from payrec.services.job_sizes import JobSize, Lane
 
 MIB = 1024 * 1024
 MEMORY = 4096 * MIB
-TENANTS = 4
+TENANTS = 6
 RUN_OF_400_000 = 64 * MIB + 800_000 * 1_000
 SIZES = [100 * MIB, 500 * MIB, RUN_OF_400_000, 2 * MEMORY]
 KINDS = (
-    *(f"{kind}: {told}" for kind in ("large", "small") for told in ("began", "share", "places", "behind another")),
+    *(f"{lane}: {told}" for lane in Lane for told in ("began", "share", "places", "behind another")),
     *("large: memory", "larger than everything, alone"),
     *("called", "called with others", "came when called", "did not come when called", "came again and began"),
     *("was forgotten", "asked for another job", "overtook who waits for its tenant"),
 )
 """What has to happen for walks to say anything."""
+PLACES = {Lane.LARGE: 4, Lane.SMALL: 4, Lane.REMOTE: 8}
+SHARE = 2
+"""Of a tenant, in any lane."""
 
 seeds = st.integers(0, 2**32 - 1)
 """Of a step: Hypothesis takes the same few of many values again and again, so dice choose."""
@@ -46,12 +50,17 @@ def make(memory: int = MEMORY, places: int = 8) -> tuple[Admission, Clock]:
 
 
 def asked(tenant: int, memory: int = 100 * MIB, *, environment: int = 0, kind: str = "match") -> Asked:
-    size = JobSize(memory_bytes=memory, is_small=memory == JOB_BYTES_FIXED)
+    lane = {JOB_BYTES_FIXED: Lane.SMALL, SYNC_BYTES_HELD: Lane.REMOTE}.get(memory, Lane.LARGE)
+    size = JobSize(memory_bytes=memory, lane=lane)
     return Asked(tenant_id=UUID(int=tenant), environment_id=UUID(int=tenant * 10 + environment), kind=kind, size=size)
 
 
 def small(tenant: int, **more: int) -> Asked:
     return asked(tenant, JOB_BYTES_FIXED, **more)
+
+
+def remote(tenant: int, **more: int) -> Asked:
+    return asked(tenant, SYNC_BYTES_HELD, **more)
 
 
 def test_six_large_runs_at_once_run_three_at_a_time_and_small_ones_pass() -> None:
@@ -84,8 +93,19 @@ def test_a_run_larger_than_everything_runs_alone_and_is_not_overtaken_for_ever()
     assert admission.admit(late)
 
 
+def test_slow_servers_of_four_tenants_hold_up_no_run_and_nobody_else_s_sync_before_that() -> None:
+    admission, _ = make()
+    slow = [remote(tenant, environment=n) for tenant in range(4) for n in range(SHARE)]
+    assert all(admission.admit(one) for one in slow[:-1])
+    assert admission.admit(remote(9))
+    assert not admission.admit(slow[-1])
+    assert admission.admit(asked(8))
+    assert admission.admit(small(8))
+    assert admission.admitted_bytes() == asked(8).size.memory_bytes
+
+
 def test_a_tenant_leaves_places_to_the_others_whatever_it_asks_for() -> None:
-    for make_one in (asked, small):
+    for make_one in (asked, small, remote):
         admission, _ = make()
         mine = [make_one(1, environment=n) for n in range(6)]
         assert [admission.admit(one) for one in mine] == [True, True, False, False, False, False]
@@ -114,6 +134,7 @@ def test_there_is_room_for_one_large_and_one_small_job_however_little_there_is(m
     admission, _ = make(memory, places)
     assert admission.admit(asked(1, 2 * MEMORY))
     assert admission.admit(small(1))
+    assert admission.admit(remote(1))
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -136,8 +157,8 @@ class AnyOrder(RuleBasedStateMachine):
     def ask(self, seed: int) -> None:
         """Some come or come again; what is to be done has become more or less meanwhile, perhaps."""
         dice = self._dice(seed)
-        for _ in range(dice.randint(1, 4)):
-            memory = dice.choice([*[JOB_BYTES_FIXED] * 4, *SIZES])
+        for _ in range(dice.randint(1, 6)):
+            memory = dice.choice([*[JOB_BYTES_FIXED] * 4, *[SYNC_BYTES_HELD] * 8, *SIZES])
             one = asked(dice.randint(1, TENANTS), memory, environment=dice.randint(0, 3))
             if self.waiting and dice.random() < 0.4:
                 one, _ = dice.choice(list(self.waiting.values()))
@@ -173,20 +194,17 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def memory_is_never_given_away_twice(self) -> None:
-        large = [one.size.memory_bytes for one in self.running if not one.size.is_small]
+        large, *others = self._memory()
         assert len(large) <= 1 or sum(large) <= self.admission.budget_bytes
         assert self.admission.admitted_bytes() == sum(large)
-        assert len(large) * 2 <= self.admission.places
-        small_ones = len(self.running) - len(large)
-        everything = sum(large) + small_ones * JOB_BYTES_FIXED + PROCESS_BYTES
+        assert all(len(some) <= places for some, places in zip([large, *others], PLACES.values(), strict=True))
+        everything = sum(large) + sum(map(sum, others)) + PROCESS_BYTES
         assert len(large) <= 1 or everything <= MEMORY * 0.8
 
     @invariant()
     def no_tenant_has_all_the_places(self) -> None:
-        for is_small in (False, True):
-            alike = [one for one in self.running if one.size.is_small == is_small]
-            for tenant in range(1, TENANTS + 1):
-                assert sum(one.tenant_id == UUID(int=tenant) for one in alike) * 4 <= self.admission.places
+        had = Counter((one.tenant_id, one.size.lane) for one in self.running)
+        assert all(count <= SHARE for count in had.values())
 
     def teardown(self) -> None:
         """Everybody who waits gets through, if all end and come again."""
@@ -203,6 +221,10 @@ class AnyOrder(RuleBasedStateMachine):
                 self.admission.release(self.running.pop(0))
             self.clock.seconds += 1
         assert done == set(waiting)
+
+    def _memory(self) -> list[list[int]]:
+        """Return what the running jobs take, lane by lane."""
+        return [[one.size.memory_bytes for one in self.running if one.size.lane is lane] for lane in PLACES]
 
     def _dice(self, seed: int) -> random.Random:
         """Return what chooses in a step: Hypothesis takes the same few of many values again and again."""
@@ -227,7 +249,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.waiting[one.key] = one, self.clock.seconds + TURN_KEPT_SECONDS
         why = self._why_not(one)
         assert self.admission.admit(one) is (why is None), why
-        self.met[f"{'small' if one.size.is_small else 'large'}: {why or 'began'}"] += 1
+        self.met[f"{one.size.lane}: {why or 'began'}"] += 1
         if why is None:
             self.met["came again and began"] += before is not None
             self.met["larger than everything, alone"] += one.size.memory_bytes > self.admission.budget_bytes
@@ -238,10 +260,10 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _why_not(self, one: Asked) -> str | None:
         """Return why somebody has to wait, after all have begun who are before it and can; None when it need not."""
-        small = one.size.is_small
-        begun = [other for other in self.running if other.size.is_small == small]
+        lane = one.size.lane
+        begun = [other for other in self.running if other.size.lane is lane]
         overtakes = False
-        for other in [asked for asked, _ in self.waiting.values() if asked.size.is_small == small]:
+        for other in [asked for asked, _ in self.waiting.values() if asked.size.lane is lane]:
             why = self._lacks(other, begun)
             if other.key == one.key:
                 self.met["overtook who waits for its tenant"] += why is None and overtakes
@@ -256,12 +278,12 @@ class AnyOrder(RuleBasedStateMachine):
 
     def _lacks(self, one: Asked, begun: list[Asked]) -> str | None:
         """Return what there is too little of for a job beside those of its kind."""
-        if sum(other.tenant_id == one.tenant_id for other in begun) * 4 >= self.admission.places:
+        if sum(other.tenant_id == one.tenant_id for other in begun) >= SHARE:
             return "share"
-        if len(begun) * 2 >= self.admission.places:
+        if len(begun) >= PLACES[one.size.lane]:
             return "places"
         needed = sum(other.size.memory_bytes for other in [*begun, one])
-        is_large = bool(begun) and not one.size.is_small
+        is_large = bool(begun) and one.size.lane is Lane.LARGE
         return "memory" if is_large and needed > self.admission.budget_bytes else None
 
 

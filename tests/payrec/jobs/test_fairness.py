@@ -11,13 +11,15 @@ from uuid import UUID
 import pytest
 
 from payrec.constants.jobs import JOB_BYTES_FIXED
+from payrec.constants.sources import SYNC_BYTES_HELD
 from payrec.domain.scope import TenantScope
 from payrec.jobs.admission import PLACES_MAX, PROCESS_BYTES
 from payrec.jobs.runner import JobRunner
 from payrec.jobs.worker import run_worker
 from payrec.services.exports import ExportService
 from payrec.services.import_processing import ImportProcessor
-from payrec.services.job_sizes import JobSize
+from payrec.services.job_sizes import JobSize, Lane, size_of
+from payrec.services.source_sync import SourceSyncer
 from payrec.storage.jobs import JobStore
 from support.attempts import queue
 from support.matching_world import DEADLINE_SECONDS
@@ -113,12 +115,17 @@ async def jobs(
     async with made.context.database.provisioning(search_path="jobs") as connection:
         await connection.execute("DELETE FROM procrastinate_jobs")
 
-    async def size_of(_connection: Any, job: dict[str, Any]) -> JobSize:
-        return JobSize(memory_bytes=job["params"]["bytes"], is_small=bool(job["params"].get("small")))
+    async def as_told(connection: Any, job: dict[str, Any]) -> JobSize:
+        if job["kind"] == "sync":
+            return await size_of(connection, job)
+        return JobSize(
+            memory_bytes=job["params"]["bytes"], lane=Lane.SMALL if job["params"].get("small") else Lane.LARGE
+        )
 
     monkeypatch.setattr(ImportProcessor, "process_job", made.do)
     monkeypatch.setattr(ExportService, "run", made.do)
-    monkeypatch.setattr("payrec.jobs.runner.size_of", size_of)
+    monkeypatch.setattr(SourceSyncer, "run", made.do)
+    monkeypatch.setattr("payrec.jobs.runner.size_of", as_told)
     yield made
     made.held.set()
 
@@ -126,7 +133,8 @@ async def jobs(
 @pytest.fixture
 async def worker(service: Service, jobs: Jobs) -> AsyncIterator[None]:
     """Run a worker that has 1 GiB for large jobs, and looks for what comes later in time for a test."""
-    memory = int((1024 * MIB + PROCESS_BYTES + PLACES_MAX // 2 * JOB_BYTES_FIXED) / 0.8) + 1
+    beside = PLACES_MAX // 2 * JOB_BYTES_FIXED + PLACES_MAX * SYNC_BYTES_HELD
+    memory = int((1024 * MIB + PROCESS_BYTES + beside) / 0.8) + 1
     ready = asyncio.Event()
     working = asyncio.create_task(
         run_worker(service.factory, ready=ready, memory_bytes=memory, polling_seconds=0.3, grace_seconds=0.1)
@@ -160,6 +168,26 @@ async def test_a_tenant_whose_long_jobs_fill_all_its_environments_does_not_delay
         await jobs.ended(other[0], await jobs.queue(other[0], kind, small=small))
         assert loop.time() - began < FAIR_SECONDS
     assert jobs.at_once[busy[0].tenant_id] <= PLACES_MAX // 2
+    jobs.held.set()
+
+
+@pytest.mark.usefixtures("worker")
+async def test_servers_that_do_not_answer_keep_nobody_s_runs_and_syncs_waiting(
+    jobs: Jobs, scopes: list[list[TenantScope]]
+) -> None:
+    *slow, other = scopes
+    for scope in (scope for environments in slow for scope in environments):
+        await jobs.queue(scope, "sync", held=True)
+
+    async def are_full() -> bool:
+        return [jobs.at_once[environments[0].tenant_id] for environments in slow] == [2, 2]
+
+    await jobs.until(are_full)
+    loop = asyncio.get_running_loop()
+    for kind, of in (("export", slow[0]), ("import", slow[1]), ("export", other), ("sync", other)):
+        began = loop.time()
+        await jobs.ended(of[0], await jobs.queue(of[0], kind))
+        assert loop.time() - began < FAIR_SECONDS
     jobs.held.set()
 
 

@@ -9,7 +9,7 @@ import pytest
 from payrec.constants.jobs import JOB_BYTES_FIXED, MATCH_RUN_BYTES_PER_ROW
 from payrec.domain.scope import TenantScope
 from payrec.services import job_sizes
-from payrec.services.job_sizes import JobSize, size_of
+from payrec.services.job_sizes import JobSize, Lane, size_of
 from payrec.storage.database import Database
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
@@ -49,12 +49,12 @@ async def test_a_run_is_counted_up_to_a_limit_and_then_told_by_the_pages(
     await world.sql("ALTER TABLE expected_open SET (autovacuum_enabled = off)")
     await world.sql(STORE, ITEMS)
     counted = await sized(database, world.scope)
-    assert (rows_of(counted), counted.is_small) == (ITEMS + 1, True)
+    assert (rows_of(counted), counted.lane) == (ITEMS + 1, Lane.SMALL)
 
     # Beyond the limit too, as long as nobody has looked at the table.
     monkeypatch.setattr(job_sizes, "JOB_SMALL_ROWS_MAX", ITEMS // 2)
     large = await sized(database, world.scope)
-    assert (rows_of(large), large.is_small) == (ITEMS + 1, False)
+    assert (rows_of(large), large.lane) == (ITEMS + 1, Lane.LARGE)
 
     await world.sql("ANALYZE expected_open")
     assert rows_of(await sized(database, world.scope)) == pytest.approx(ITEMS, rel=0.1)
