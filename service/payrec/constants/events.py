@@ -14,6 +14,9 @@ EVENTS_DROPPED_AT_ONCE: Final = 10_000
 EVENTS_SEALED_AT_ONCE: Final = 1_000
 """Events that get their places in one transaction, unless one row of the outbox stands for more."""
 
+SEALINGS_PER_TURN: Final = 20
+"""Such transactions in a row; then other environments have their turn."""
+
 UNSEALED_CHANGES_READ: Final = 5_000
 """Changes with unsealed events that are read at a time."""
 

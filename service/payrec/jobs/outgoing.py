@@ -157,13 +157,15 @@ class Outgoing:
     async def _seal(self, waiting: Unsealed, scope: TenantScope | None) -> None:
         """Seal an environment and post what it has decided, and then forget what said so; also of one that is gone.
 
-        Where much is to be posted, events that have come meanwhile are sealed before it goes on.
+        Where there is much of either, others have their turn before it goes on, and events that have come meanwhile
+        are sealed before more is posted.
         """
         async with self._turn:
             if scope is not None:
-                if await self._sealer.seal(scope, waiting.event_ids) is None:
-                    return
+                sealed = await self._sealer.seal(scope, waiting.event_ids)
                 self._ring(waiting.environment_id)
+                if sealed is None:
+                    return
                 if not await self._postings.number(scope):
                     return
             async with self._database.control() as connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import structlog
@@ -24,6 +24,15 @@ ACTOR: Final = "audit-sealer"
 _BEFORE_ALL: Final = (UUID(int=0), 0)
 
 
+class Sealed(NamedTuple):
+    """What one seal has."""
+
+    count: int
+    """Records."""
+    is_all: bool
+    """Nothing else had waited when it was made."""
+
+
 class AuditSealer:
     """Chains what was recorded. One environment that fails keeps none of the others waiting."""
 
@@ -34,45 +43,48 @@ class AuditSealer:
         self._logger = structlog.get_logger("payrec.audit")
 
     async def seal_everywhere(self) -> int:
-        """Seal what waits in every tenant environment, suspended ones included; return how many records that were."""
+        """Seal what waits in every tenant environment, suspended ones included; return how many records that were.
+
+        In rounds, of which each environment has one seal: where much is done without end, nobody else waits for that.
+        """
         request_id = str(self._work.ids.new())
         async with self._work.database.control(readonly=True) as connection:
             rows = await TenantStore(connection).scopes()
-        count = 0
-        for scope in standing(rows):
-            try:
-                count += await self.seal(scope, request_id)
-            except Exception:
-                self._logger.exception("audit.not_sealed", environment_id=str(scope.environment_id))
+        count, left = 0, list(standing(rows))
+        while left:
+            begun, left = left, []
+            for scope in begun:
+                try:
+                    sealed = await self.seal(scope, request_id)
+                except Exception:
+                    self._logger.exception("audit.not_sealed", environment_id=str(scope.environment_id))
+                    continue
+                count += sealed.count
+                if not sealed.is_all:
+                    left.append(scope)
         return count
 
-    async def seal(self, scope: TenantScope, request_id: str) -> int:
-        """Seal what waits in one environment, batch by batch; return how many records that were.
+    async def seal(self, scope: TenantScope, request_id: str) -> Sealed:
+        """Make one seal in an environment, of the changes that began first, and return what it has.
 
-        Each batch is one transaction: a crash leaves what is not sealed where it is. Where somebody else seals, nothing
-        is done.
+        It is one transaction: a crash leaves what is not sealed. Where somebody else seals, nothing is done.
         """
         async with self._work.database.tenant(scope, readonly=True) as connection:
             if not await AuditSealStore(connection).waits():
-                return 0
+                return Sealed(0, is_all=True)
         principal = Principal(kind="system", name=ACTOR, tenant_id=scope.tenant_id)
-        caller, count = Caller(principal=principal, request_id=request_id, scope=scope), 0
-        while True:
-            async with self._work.tenant(caller, scope) as unit:
-                sealed = await self._batch(unit)
-            if sealed is None:
-                return count
-            count += sealed
-            self._metrics.audit_sealed.inc(sealed)
+        async with self._work.tenant(Caller(principal=principal, request_id=request_id, scope=scope), scope) as unit:
+            sealed = await self._sealed(unit)
+        self._metrics.audit_sealed.inc(sealed.count)
+        return sealed
 
-    async def _batch(self, unit: Unit) -> int | None:
-        """Seal the changes that began first; return how many records they have, None when there are none."""
+    async def _sealed(self, unit: Unit) -> Sealed:
         store = AuditSealStore(unit.connection)
         if not await store.hold():
-            return None
+            return Sealed(0, is_all=True)
         changes = await store.take(AUDIT_CHANGES_SEALED_AT_ONCE)
         if not changes:
-            return None
+            return Sealed(0, is_all=True)
         last = await store.last()
         sequence = 1 if last is None else last["sequence"] + 1
         previous_root = FIRST_ROOT if last is None else last["root"]
@@ -101,4 +113,4 @@ class AuditSealer:
             )
             told = {"sequence": sequence, "count": seal.count, "root": seal.root.hex()}
             await store.announce(unit.change_id, seal_id, told)
-        return seal.count
+        return Sealed(seal.count, is_all=len(changes) < AUDIT_CHANGES_SEALED_AT_ONCE)

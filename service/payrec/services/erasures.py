@@ -76,36 +76,37 @@ class ErasureService:
         subject, text = _subject(given)
         erasure_id, job_id = self._work.ids.new(), self._work.ids.new()
         outcome = Outcome()
-        async with AsyncExitStack() as stack:
-            # The user's own texts go last: who asks again, because the rest has failed, still finds whom it is about.
-            texts = [wanted(subject, text)] if text is not None else await self._user(stack, caller, given, outcome)
-            async with self._work.tenant(caller) as unit:
-                store = ErasureStore(unit.connection)
-                if subject == "counterparty_account" and any(map(texts[0].is_meant, await store.own_accounts())):
-                    detail = "is an account of your own"
-                    field = FieldError(pointer="/counterpartyAccount", code="own_account", detail=detail)
-                    raise ValidationFailedError.of(field)
-                is_large = await store.size() > ERASURE_BYTES_AT_ONCE
-                row: dict[str, Any] = {
-                    "id": erasure_id,
-                    "change_id": unit.change_id,
-                    "user_id": given.user_id,
-                    "job_id": job_id if is_large else None,
-                    "created_at": unit.now,
-                    "subject": subject,
-                    "reason": _without(texts, given.reason),
-                    "created_by": caller.principal.actor,
-                }
-                if is_large:
-                    sealed = self._sealed(erasure_id, texts)
-                    await queue_job(unit, job_id, "erasure", {"erasureId": str(erasure_id), "sealed": sealed})
-                else:
-                    await self._sweep(unit, texts, subject, outcome)
-                await store.add(row | _told(outcome))
-                public = _public({**row, **_told(outcome), "status": "processing" if is_large else "completed"})
-                headers = {**public.headers, "Location": f"/jobs/{job_id}"} if is_large else public.headers
-                unit.record(_record(row, "privacy.erasure_started") if is_large else _record(row | _told(outcome)))
-                unit.answer(202 if is_large else 201, public, headers)
+        settings = await self._settings(caller.tenant)
+        # The user's own texts go last: who asks again, because the rest has failed, still finds whom it is about. Their
+        # transaction is the second one all the same: a request that waits for its tenant's share has no connection yet.
+        async with AsyncExitStack() as last, self._work.tenant(caller) as unit:
+            texts = [wanted(subject, text)] if text is not None else await self._user(last, caller, given, outcome)
+            store = ErasureStore(unit.connection)
+            if subject == "counterparty_account" and any(map(texts[0].is_meant, await store.own_accounts())):
+                detail = "is an account of your own"
+                field = FieldError(pointer="/counterpartyAccount", code="own_account", detail=detail)
+                raise ValidationFailedError.of(field)
+            is_large = await store.size() > ERASURE_BYTES_AT_ONCE
+            row: dict[str, Any] = {
+                "id": erasure_id,
+                "change_id": unit.change_id,
+                "user_id": given.user_id,
+                "job_id": job_id if is_large else None,
+                "created_at": unit.now,
+                "subject": subject,
+                "reason": _without(texts, given.reason),
+                "created_by": caller.principal.actor,
+            }
+            if is_large:
+                sealed = self._sealed(erasure_id, texts)
+                await queue_job(unit, job_id, "erasure", {"erasureId": str(erasure_id), "sealed": sealed})
+            else:
+                await self._sweep(unit, texts, subject, outcome, settings)
+            await store.add(row | _told(outcome))
+            public = _public({**row, **_told(outcome), "status": "processing" if is_large else "completed"})
+            headers = {**public.headers, "Location": f"/jobs/{job_id}"} if is_large else public.headers
+            unit.record(_record(row, "privacy.erasure_started") if is_large else _record(row | _told(outcome)))
+            unit.answer(202 if is_large else 201, public, headers)
         self._logger.info("privacy.erasure_started" if is_large else "privacy.erased", **_logged(row, outcome))
         return public, 202 if is_large else 201, headers
 
@@ -125,6 +126,7 @@ class ErasureService:
         """
         erasure_id = UUID(job["params"]["erasureId"])
         texts = self._opened(erasure_id, job["params"]["sealed"])
+        settings = await self._settings(scope)
         try:
             async with self._work.tenant(caller, scope, resumed=True) as unit:
                 store = ErasureStore(unit.connection)
@@ -132,7 +134,7 @@ class ErasureService:
                 if row is None:
                     raise AssertionError("an erasure is stored together with its job")
                 outcome = Outcome.of(row["erased"], row["kept"])
-                await self._sweep(unit, texts, row["subject"], outcome)
+                await self._sweep(unit, texts, row["subject"], outcome, settings)
                 await store.complete(erasure_id, reason=row["reason"], told=_told(outcome))
                 result = {"erasureId": str(erasure_id)}
                 if not await JobStore(unit.connection).finish(
@@ -170,9 +172,14 @@ class ErasureService:
             rows, more = await ErasureStore(connection).page(listing.request, query)
         return listing.page(ErasurePublic, rows, data=[_public(row) for row in rows], more=more)
 
-    async def _sweep(self, unit: Unit, texts: list[Wanted], subject: ErasureSubject, outcome: Outcome) -> None:
+    async def _settings(self, scope: TenantScope) -> dict[str, Any]:
+        """Return the tenant's settings as they are stored; before its environment is opened, which takes a connection."""
         async with self._work.database.control(readonly=True) as connection:
-            stored = await TenantStore(connection).settings(unit.caller.tenant.tenant_id)
+            return await TenantStore(connection).settings(scope.tenant_id)
+
+    async def _sweep(
+        self, unit: Unit, texts: list[Wanted], subject: ErasureSubject, outcome: Outcome, stored: dict[str, Any]
+    ) -> None:
         retention = effective_settings(stored).retention
         store = ErasureStore(unit.connection)
         await _refuse_while_matching(store)
@@ -202,11 +209,9 @@ class ErasureService:
         plain = self._box.open(base64.b64decode(sealed), owner=erasure_id.bytes)
         return [Wanted(given, is_account=is_account) for given, is_account in json.loads(plain)]
 
-    async def _user(
-        self, stack: AsyncExitStack, caller: Caller, given: ErasureCreate, outcome: Outcome
-    ) -> list[Wanted]:
+    async def _user(self, last: AsyncExitStack, caller: Caller, given: ErasureCreate, outcome: Outcome) -> list[Wanted]:
         """Take a user's texts out of the control schema; return what is to be looked for in the environment."""
-        connection = await stack.enter_async_context(self._work.database.control())
+        connection = await last.enter_async_context(self._work.database.control())
         store = UserErasureStore(connection)
         user_id = given.user_id or UUID(int=0)
         user = await store.get(user_id, caller.tenant.tenant_id)

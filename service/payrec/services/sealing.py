@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from payrec.constants.events import EVENTS_SEALED_AT_ONCE
+from payrec.constants.events import EVENTS_SEALED_AT_ONCE, SEALINGS_PER_TURN
 from payrec.domain.caller import IdSource
 from payrec.domain.events import ALL_EVENTS
 from payrec.domain.scope import TenantScope
@@ -30,15 +30,16 @@ class Sealer:
         self._metrics = metrics
 
     async def seal(self, scope: TenantScope, control_events: Sequence[UUID] = ()) -> int | None:
-        """Seal everything that is committed now; return how many events that was, None where somebody else does it.
+        """Seal everything that is committed now; return how many events that was.
 
-        Batch by batch, each in a transaction of its own: a crash between two leaves what is not sealed where it is.
-        ``control_events`` are events of the control schema that the environment is told of first. Whoever asked for
-        them forgets them afterwards, unless the answer is None; asking again for the same ones does nothing.
+        None where somebody else does it, or where there is more than is done in one turn: ask again. Batch by batch,
+        each in a transaction of its own: a crash between two leaves what is not sealed where it is. ``control_events``
+        are events of the control schema that the environment is told of first. Whoever asked for them forgets them
+        afterwards, unless the answer is None; asking again for the same ones does nothing.
         """
         await self._take_over(scope, control_events)
         after, until, count = 0, None, 0
-        while True:
+        for _ in range(SEALINGS_PER_TURN):
             async with self._database.tenant(scope) as connection:
                 store = SealingStore(connection)
                 if not await store.hold():
@@ -54,6 +55,7 @@ class Sealer:
             self._metrics.events_sealed.inc(batch.count)
             if after >= until:
                 return count
+        return None
 
     async def look_everywhere(self) -> None:
         """Have every outbox looked at, whatever is in it and since when."""

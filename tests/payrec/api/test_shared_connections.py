@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -16,7 +17,7 @@ from support.places import look, wait_for
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
 from support.tenant_data import scope_of_tenant
-from support.wire import until
+from support.wire import add_user, in_control, until
 
 pytestmark = pytest.mark.anyio
 
@@ -69,6 +70,24 @@ async def test_a_tenant_whose_requests_hang_keeps_no_other_waiting(site: Site) -
         assert await look(site.database.superuser_url, WAITING) == [(CONNECTIONS // 2,)]
         await holder.rollback()
     assert {task.result().status_code for task in asked} == {200}
+
+
+async def test_who_waits_for_its_share_has_no_connection_meanwhile_even_where_it_wants_two(site: Site) -> None:
+    name, _ = await add_user(site.service, site.slow, "approver")
+    users = await site.service.factory.create_user_service().of_tenant(UUID(site.slow.id))
+    [user_id] = [user["id"] for user in users if user["username"] == name]
+    await in_control(site.service, "UPDATE app_user SET status = 'disabled' WHERE id = %s", user_id)
+    wanted = {"userId": str(user_id), "reason": "asked for it"}
+    async with site.held() as holder, asyncio.TaskGroup() as group:
+        for _ in range(CONNECTIONS // 2):
+            group.create_task(site.slow.get(LISTS))
+        await wait_for(site.database.superuser_url, f"{WAITING} HAVING count(DISTINCT pid) >= {CONNECTIONS // 2}")
+        asked = [group.create_task(site.slow.post("/privacy/erasures", wanted)) for _ in range(REQUESTS)]
+        async with asyncio.timeout(SECONDS_MAX):
+            for _ in range(20):
+                assert (await site.other.get(LISTS)).status_code == 200
+        await holder.rollback()
+    assert {task.result().status_code for task in asked} == {201}
 
 
 async def test_who_waits_for_too_long_is_told_that_its_own_requests_are_too_many(

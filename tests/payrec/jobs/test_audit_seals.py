@@ -51,7 +51,10 @@ async def here(service: Service) -> Place:
 
 
 async def sealed(place: Place) -> int:
-    return await place.service.factory.upkeep.create_audit_sealer().seal(place.scope, "test")
+    sealer, count = place.service.factory.upkeep.create_audit_sealer(), 0
+    while not (sealed := await sealer.seal(place.scope, "test")).is_all:
+        count += sealed.count
+    return count + sealed.count
 
 
 async def verified(place: Place, roots: dict[int, str] | None = None) -> AuditVerification:
@@ -102,6 +105,35 @@ async def test_any_number_is_sealed_in_batches(here: Place, monkeypatch: pytest.
     assert [r["count"] for r in await here.sql("SELECT count FROM audit_seal ORDER BY sequence")] == [3, 3, 2]
     found = await verified(here)
     assert (found.holds, found.records) == (True, 8)
+
+
+async def test_where_changes_never_end_others_are_sealed_all_the_same(
+    service: Service, here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = await new_place(service)
+    await here.happen(*[RESOURCE] * 5)
+    await there.happen(RESOURCE)
+    made, take = [], AuditSealStore.take
+
+    async def take_while_others_write(store: AuditSealStore, limit: int) -> list[UUID]:
+        found = await take(store, limit)
+        row = await (await store._connection.execute("SELECT current_schema() AS name")).fetchone()
+        assert row is not None
+        made.append(row["name"])
+        await here.happen(RESOURCE)
+        return list(found)
+
+    monkeypatch.setattr(audit_sealing, "AUDIT_CHANGES_SEALED_AT_ONCE", 2)
+    monkeypatch.setattr(AuditSealStore, "take", take_while_others_write)
+    sealing = asyncio.create_task(service.factory.upkeep.create_audit_sealer().seal_everywhere())
+    while there.scope.schema_name not in made:
+        await asyncio.sleep(0)
+        assert made.count(here.scope.schema_name) < 3
+    monkeypatch.setattr(AuditSealStore, "take", take)
+    await sealing
+    for place in (here, there):
+        found = await verified(place)
+        assert (found.holds, found.waiting) == (True, 0)
 
 
 async def test_nobody_who_writes_waits_and_what_commits_late_is_sealed_later(here: Place) -> None:

@@ -16,6 +16,7 @@ from aiohttp import web
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.principal import Principal
+from payrec.storage.sealing import SealingStore
 from support.outgoing import Place, arrived, here, hurry, idle, in_feed, new_place, pause, shuffled, telling
 from support.receivers import Received, receiving
 from support.service import Service
@@ -286,6 +287,37 @@ class Held:
         except TimeoutError:
             self.was_in_vain = True
         return web.Response(status=204)
+
+
+async def test_an_environment_with_much_to_tell_keeps_no_other_waiting(
+    idle: tuple[Service, str], here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await new_place(idle[0])
+    await here.happen(*RESOURCES * 3)
+    await other.happen(RESOURCES[0])
+    for module, name, number in (
+        ("services.sealing", "EVENTS_SEALED_AT_ONCE", 2),
+        ("services.sealing", "SEALINGS_PER_TURN", 2),
+        ("jobs.outgoing", "SEALINGS_AT_ONCE", 1),
+    ):
+        monkeypatch.setattr(f"payrec.{module}.{name}", number)
+    sealed, move = [], SealingStore.move
+
+    async def noted(store: SealingStore, *given: Any) -> None:
+        row = await (await store._connection.execute("SELECT current_schema() AS name")).fetchone()
+        assert row is not None
+        sealed.append(row["name"])
+        await move(store, *given)
+
+    async def all_are_sealed() -> bool | None:
+        return len(sealed) == 13 or None
+
+    monkeypatch.setattr(SealingStore, "move", noted)
+    async with telling(idle[0]):
+        await until(all_are_sealed)
+    mine, theirs = here.scope.schema_name, other.scope.schema_name
+    assert sealed == [*[mine] * 2, theirs, *[mine] * 10]
+    assert {resource: len(ids) for resource, ids in (await in_feed(here)).items()} == {str(r): 3 for r in RESOURCES}
 
 
 async def test_many_slow_endpoints_of_one_tenant_leave_places_to_others(
