@@ -173,7 +173,7 @@ class ErasureService:
         return listing.page(ErasurePublic, rows, data=[_public(row) for row in rows], more=more)
 
     async def _settings(self, scope: TenantScope) -> dict[str, Any]:
-        """Return what is stored of the tenant's settings; before its environment is opened, which takes a connection."""
+        """Return the settings as they are stored; before the environment is opened, which takes a connection."""
         async with self._work.database.control(readonly=True) as connection:
             return await TenantStore(connection).settings(scope.tenant_id)
 
