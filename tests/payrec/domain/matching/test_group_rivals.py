@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
-from payrec.domain.matching.rules import KEY_ITEMS_MAX, Confidence, MatchingRules, Reason, Uniqueness
+from payrec.domain.matching.group_rivals import RIVAL_SCHEMA, best_rivals, counted, rivals_of
+from payrec.domain.matching.groups import KEY_SCORE, Proofs
+from payrec.domain.matching.rules import (
+    ALTERNATIVES_MAX,
+    KEY_ITEMS_MAX,
+    Confidence,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    Reason,
+    Side,
+    Uniqueness,
+)
 from support.matching_frames import Item, Line, Outcome, level, only, run, sure
 
 RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
@@ -102,3 +116,139 @@ def test_what_was_searched_for_is_named_by_its_level_and_never_accepted() -> Non
                [replace(BY_QUOTES, text=f"{BY_QUOTES.text} INV-10002")], RULES)  # fmt: skip
     assert level(only(some)).name == "BY_SOME_REFERENCES"
     assert accepted(some) == []
+
+
+# What is told of them, asked of the frames themselves --------------------------------------------------------------
+
+QUOTING = (MatchKind.ONE_TO_MANY, GroupLevel.BY_REFERENCES, None, 0)
+PAYING_BY_PARTS = (MatchKind.MANY_TO_ONE, GroupLevel.BY_INSTALMENTS, None, 0)
+
+
+def keyed(key: int, *, same: int = 0) -> tuple[MatchKind, GroupLevel, int | None, int]:
+    return MatchKind.ONE_TO_MANY, GroupLevel.BY_KEY, key, same
+
+
+def rivals(
+    groups: Sequence[tuple[MatchKind, GroupLevel, int | None, int]],
+    legs: Sequence[tuple[int, int, int]],
+    fitting: Sequence[tuple[int, int, int]] = (),
+    claims: Sequence[tuple[int, int, int]] = (),
+) -> tuple[set[tuple[int, int, int, int, int]], dict[int, tuple[int, int]]]:
+    """Return what ``rivals_of`` tells, as ``(g, side, e, i, score)``, and of each group how many stand on either side.
+
+    Groups are kind, level, key, and how many other lines have the key; legs ``(g, e, i)``; proofs ``(e, i, score)``;
+    claims ``(e, i, key)``.
+    """
+    rows = [
+        (g, next(i for of, _, i in legs if of == g), kind.value, level.value, key, same)
+        for g, (kind, level, key, same) in enumerate(groups)
+    ]
+    ids = {"g": pl.UInt32, "e": pl.UInt32, "i": pl.UInt32}
+    of = {"g": ids["g"], "i": ids["i"], "kind": pl.Int8, "group_level": pl.Int8, "key": pl.Int64, "same": pl.UInt32}
+    scored = pl.DataFrame(fitting, schema={"e": ids["e"], "i": ids["i"], "score_milli": pl.Int32}, orient="row")
+    found, counts = rivals_of(
+        pl.DataFrame(rows, schema=of, orient="row"),
+        pl.DataFrame(legs, schema=ids, orient="row"),
+        Proofs(claimed=scored, fitting=scored, settled=scored.clear(), short=scored.clear()),
+        pl.DataFrame(claims, schema={"e": ids["e"], "i": ids["i"], "key": pl.Int64}, orient="row"),
+    )
+    assert found.schema == pl.Schema(RIVAL_SCHEMA)
+    told = found.select("g", "side", "e", "i", "score_milli").rows()
+    assert len(told) == len(set(told))
+    return set(told), {g: (of_items, of_lines) for g, of_items, of_lines in counted(counts).rows()}
+
+
+OF_ITEMS, OF_LINES = Side.EXPECTED.value, Side.INCOMING.value
+
+
+def test_other_lines_that_quote_an_item_of_a_set_are_its_rivals_and_the_set_is_none() -> None:
+    legs = [(0, 0, 0), (0, 1, 0)]
+    mine = [(0, 0, 9000), (1, 0, 9000)]
+    assert rivals([QUOTING], legs, mine) == (set(), {})
+    told = {(0, OF_LINES, 0, 7, 8000), (0, OF_LINES, 1, 7, 8100), (0, OF_LINES, 1, 8, 7000)}
+    assert rivals([QUOTING], legs, [*mine, (0, 7, 8000), (1, 7, 8100), (1, 8, 7000), (5, 8, 9999)]) == (
+        told,
+        {0: (0, 3)},
+    )
+
+
+def test_other_items_that_a_line_of_a_set_quotes_are_its_rivals() -> None:
+    legs = [(0, 0, 0), (0, 0, 1)]
+    mine = [(0, 0, 9000), (0, 1, 9000)]
+    assert rivals([PAYING_BY_PARTS], legs, [*mine, (4, 0, 8000), (5, 1, 8100), (6, 9, 9999)]) == (
+        {(0, OF_ITEMS, 4, 0, 8000), (0, OF_ITEMS, 5, 1, 8100)},
+        {0: (2, 0)},
+    )
+
+
+def test_of_very_many_the_best_are_named_and_all_are_counted() -> None:
+    many = [(0, i, 8000 + i) for i in range(1, 3 * ALTERNATIVES_MAX)]
+    told, counts = rivals([QUOTING], [(0, 0, 0), (0, 1, 0)], [(0, 0, 7000), (1, 0, 9000), *many])
+    # One more than is kept is looked up, because the leg itself may be one of them; here it is not.
+    assert told == {(0, OF_LINES, 0, i, score) for _, i, score in many[-ALTERNATIVES_MAX - 1 :]}
+    assert counts == {0: (0, len(many))}
+    told, _ = rivals([QUOTING], [(0, 0, 0), (0, 1, 0)], [(0, 0, 9999), (1, 0, 9000), *many])
+    assert told == {(0, OF_LINES, 0, i, score) for _, i, score in many[-ALTERNATIVES_MAX:]}
+    # Of each item.
+    both = [(e, i, score) for _, i, score in many for e in (0, 1)]
+    told, counts = rivals([QUOTING], [(0, 0, 0), (0, 1, 0)], [(0, 0, 7000), (1, 0, 7000), *both])
+    assert (len(told), counts) == (2 * (ALTERNATIVES_MAX + 1), {0: (0, len(both))})
+    # Of equal ones those of the lowest ids are named, whatever order they come in.
+    alike = [(0, i, 8000) for i in range(1, 3 * ALTERNATIVES_MAX)]
+    told, _ = rivals([QUOTING], [(0, 0, 0), (0, 1, 0)], [*reversed(alike), (0, 0, 9999), (1, 0, 9000)])
+    assert told == {(0, OF_LINES, 0, i, 8000) for i in range(1, ALTERNATIVES_MAX + 1)}
+
+
+def test_what_quotes_rows_of_a_batch_is_its_rival_on_either_side_but_not_its_own_line() -> None:
+    legs, claims = [(0, 0, 0), (0, 1, 0)], [(0, 0, 70), (1, 0, 70)]
+    assert rivals([keyed(70)], legs, [(0, 0, 9000)], claims) == (set(), {})
+    fitting = [(0, 0, 9000), (1, 3, 8000), (6, 0, 8100), (6, 3, 9999)]
+    assert rivals([keyed(70)], legs, fitting, claims) == (
+        {(0, OF_LINES, 1, 3, 8000), (0, OF_ITEMS, 6, 0, 8100)},
+        {0: (1, 1)},
+    )
+
+
+def test_another_group_id_that_a_line_of_a_set_names_is_its_rival() -> None:
+    other = [(4, 0, 71), (5, 0, 71), (6, 9, 72)]
+    told = {(0, OF_ITEMS, 4, 0, KEY_SCORE), (0, OF_ITEMS, 5, 0, KEY_SCORE)}
+    batch = [(0, 0, 0), (0, 1, 0)]
+    assert rivals([keyed(70)], batch, claims=[(0, 0, 70), (1, 0, 70), *other]) == (told, {0: (2, 0)})
+    assert rivals([QUOTING], batch, claims=other) == (told, {0: (2, 0)})
+    # What a set was chosen among is no rival of it, but what another id brings is one, quoted or not.
+    told = {(0, OF_ITEMS, 4, 0, KEY_SCORE), (0, OF_ITEMS, 5, 0, KEY_SCORE)}
+    assert rivals([QUOTING], batch, [(4, 0, 8000), (0, 0, 9000), (1, 0, 9000)], other) == (told, {0: (2, 0)})
+    # An item that the line of a batch quotes, and whose group id it names, is one rival, as it is quoted.
+    own = [(0, 0, 70), (1, 0, 70)]
+    assert rivals([keyed(70)], batch, [(4, 0, 8000)], [*own, (4, 0, 71)]) == ({(0, OF_ITEMS, 4, 0, 8000)}, {0: (1, 0)})
+    # An item that a part payment quotes and whose group id it names is one rival, with the score of its quote.
+    parts = [(0, 0, 0), (0, 0, 1)]
+    told = {(0, OF_ITEMS, 4, 0, 8000), (0, OF_ITEMS, 5, 0, KEY_SCORE)}
+    assert rivals([PAYING_BY_PARTS], parts, [(4, 0, 8000), (0, 0, 9000), (0, 1, 9000)], claims=other) == (
+        told,
+        {0: (2, 0)},
+    )
+
+
+def test_lines_that_name_the_same_group_id_are_told_where_they_would_do_as_well() -> None:
+    legs, claims = [(0, 0, 0), (0, 1, 0)], [(0, 0, 70), (1, 0, 70), (0, 2, 70), (1, 2, 70)]
+    assert rivals([keyed(70)], legs, claims=claims) == (set(), {})
+    told = {(0, OF_LINES, 0, 2, KEY_SCORE), (0, OF_LINES, 1, 2, KEY_SCORE)}
+    assert rivals([keyed(70, same=1)], legs, claims=claims) == (told, {0: (0, 2)})
+
+
+def test_what_is_kept_of_rivals_are_the_best_of_either_side_of_what_is_proposed() -> None:
+    given = [
+        (g, side, e, i, score)
+        for g in (0, 1, 2)
+        for side in (OF_ITEMS, OF_LINES)
+        for e, i, score in [(9, 9, 50), (1, 2, 40), (1, 1, 40), (0, 9, 40), *((e, 0, 10) for e in range(10, 20))]
+    ]
+    kept = best_rivals(
+        pl.DataFrame(given[::-1], schema=RIVAL_SCHEMA, orient="row"),
+        pl.DataFrame({"g": [1, 2]}, schema={"g": pl.UInt32}),
+    )
+    best = [(9, 9, 50), (0, 9, 40), (1, 1, 40), (1, 2, 40), (10, 0, 10)]
+    assert kept.select("g", "side", "e", "i", "score_milli").rows() == [
+        (g, side, *row) for g in (1, 2) for side in sorted((OF_ITEMS, OF_LINES)) for row in best
+    ]
