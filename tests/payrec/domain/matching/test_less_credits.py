@@ -71,6 +71,45 @@ def test_the_only_credit_note_that_fits_is_proposed_for_a_person() -> None:
     assert (match.named, match.tried) == (3, 4)
 
 
+def test_each_line_has_the_credit_notes_of_its_own_counterparty_taken_off() -> None:
+    """Also where one of three has several that would do."""
+    items, lines = [], []
+    for n, short in enumerate((2_000, 3_000, 4_000)):
+        name = f"Buyer {'ABC'[n]}"
+        items += [
+            replace(ONE, id=f"e{n}", reference=f"INV-1000{n}", name=name, iban=None),
+            replace(NOTE, id=f"c{n}", amount=short, reference=f"CN-1000{n}", name=name),
+        ]
+        lines.append(Line(f"i{n}", amount=10_000 - short, text=f"INV-1000{n}", name=name))
+    outcome = run([*items, replace(items[3], id="again", reference="CN-2")], lines)
+    assert [match.legs for match in less(outcome)] == [
+        ((f"e{n}", f"i{n}", 10_000 - short), (f"e{n}", f"c{n}", short)) for n, short in ((0, 2_000), (2, 4_000))
+    ]
+    assert {(match.named, match.tried) for match in less(outcome)} == {(2, 2)}
+
+
+def test_of_three_credit_notes_all_sets_are_tried() -> None:
+    others = [replace(NOTE, id=f"n{n}", amount=1_000 + n, reference=None) for n in range(2)]
+    match = only(run([ONE, NOTE, *others], [ALONE]))
+    assert (match.named, match.tried) == (4, 8)
+
+
+def test_what_is_quoted_is_tried_once_and_by_the_id_it_is_quoted_by() -> None:
+    by_id = replace(NOTE, reference=None, end_to_end_id="E2E-CN-10001")
+    line = replace(LINE, text="INV-10001", end_to_end_id="E2E-CN-10001")
+    for note, quoting in ((NOTE, LINE), (by_id, line)):
+        match = only(run([ONE, note], [quoting]))
+        assert (level(match), match.tried, match.named) == (GroupLevel.BY_REFERENCES_LESS, 1, 2)
+
+
+def test_a_sum_that_leaves_64_bits_is_none_and_keeps_no_other_from_its_own() -> None:
+    huge = [replace(ONE, id=f"h{n}", amount=2**63 - 1, reference=f"INV-7000{n}", name="Huge") for n in range(2)]
+    note = replace(NOTE, id="hn", name="Huge", reference=None)
+    lines = [ALONE, Line("j", amount=5, text="INV-70000 INV-70001", name="Huge")]
+    outcome = run([ONE, NOTE, *huge, note], lines)
+    assert [match.legs for match in less(outcome)] == [(("one", "i", 8_000), ("one", "note", 2_000))]
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -143,6 +182,11 @@ def test_as_many_as_a_group_may_have() -> None:
     line = replace(LINE, amount=4_000, text=text)
     assert less(run([*items, NOTE], [line], MatchingRules(group_size_max=5)))
     assert not less(run([*items, NOTE], [line], MatchingRules(group_size_max=4)))
+    for names, fits in ((2, False), (3, True)):
+        rules = MatchingRules(group_size_max=names)
+        assert (
+            bool(less(run([ONE, TWO, NOTE], [replace(ALONE, amount=9_500, text="INV-10001 INV-10002")], rules))) == fits
+        )
 
 
 _DRAWN = st.tuples(
