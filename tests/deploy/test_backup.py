@@ -123,7 +123,7 @@ async def estate(installed: Installation, tmp_path_factory: pytest.TempPathFacto
     async with running(make_config(installed.database), worker=False) as service:
         for slug in ("acme", "globex"):
             scope = await service.factory.create_tenant_service().scope(slug, "production")
-            assert (await service.factory.upkeep.create_audit_sealer().seal(scope, "test")).count > 0
+            assert (await service.factory.upkeep.create_audit_sealer().seal(scope, "test")).records > 0
         queued = await (await at(service, acme)).post("/jobs", {"kind": "match", "params": {"dryRun": True}})
         assert queued.status_code == 202, queued.text
     run = commands(installed, folder)

@@ -27,8 +27,7 @@ _BEFORE_ALL: Final = (UUID(int=0), 0)
 class Sealed(NamedTuple):
     """What one seal has."""
 
-    count: int
-    """Records."""
+    records: int
     is_all: bool
     """Nothing else had waited when it was made."""
 
@@ -59,7 +58,7 @@ class AuditSealer:
                 except Exception:
                     self._logger.exception("audit.not_sealed", environment_id=str(scope.environment_id))
                     continue
-                count += sealed.count
+                count += sealed.records
                 if not sealed.is_all:
                     left.append(scope)
         return count
@@ -75,7 +74,7 @@ class AuditSealer:
         principal = Principal(kind="system", name=ACTOR, tenant_id=scope.tenant_id)
         async with self._work.tenant(Caller(principal=principal, request_id=request_id, scope=scope), scope) as unit:
             sealed = await self._sealed(unit)
-        self._metrics.audit_sealed.inc(sealed.count)
+        self._metrics.audit_sealed.inc(sealed.records)
         return sealed
 
     async def _sealed(self, unit: Unit) -> Sealed:

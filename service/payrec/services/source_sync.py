@@ -6,6 +6,7 @@ becomes what the same bytes find again, and what is done with an object that was
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -179,8 +180,7 @@ class SourceSyncer:
                 store = DataSourceStore(unit.connection)
                 await store.look_sooner(source_id, at=await store.now() + OBJECT_STABLE_AFTER)
             unit.record(Record(action="job.succeeded", resource_id=job["id"]))
-        outcomes = {"imported": tally.imported, "failed": len(tally.failures), "waiting": tally.waiting}
-        for outcome, count in outcomes.items():
+        for outcome, count in (("imported", tally.imported), ("failed", result.failed), ("waiting", tally.waiting)):
             self._metrics.sync_objects.labels(outcome=outcome).inc(count)
         self._logger.info("data_source.synced", listed=tally.listed, imported=tally.imported, waiting=tally.waiting)
 
@@ -341,7 +341,7 @@ class _Sync:
 
     async def _imported(self, one: _Seen, into: IO[bytes]) -> None:
         into.seek(0)
-        digest = hashlib.file_digest(into, "sha256")  # type: ignore[arg-type]
+        digest = await asyncio.to_thread(hashlib.file_digest, into, "sha256")  # type: ignore[arg-type]
         size = into.tell()
         self._tally.bytes += size
         if one.known["state"] == "imported" and one.known["sha256"] == digest.hexdigest():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.domain.disk import disk_room
-from payrec.errors import UnavailableError
+from payrec.errors import RateLimitedError, UnavailableError
 from payrec.formats.base import ReadOptions
 from payrec.models.imports import UploadOptions
 from payrec.services.data_sources import DataSourceService
@@ -18,6 +20,7 @@ from payrec.services.imports import UploadedFile
 from payrec.services.parse_output import JsonDocument, Shown
 from payrec.services.parse_report import ParseReport
 from payrec.services.read_options import read_options
+from payrec.shares import TenantShares
 
 SHOWN: Final = Shown(
     entries_per_statement=100, statements=1_000, problems_per_code=100, problems=1_000, bytes=8 * 1024 * 1024
@@ -28,7 +31,7 @@ PREVIEWS_AT_ONCE: Final = 2
 """Files that one process reads for previews at the same time; each takes a processor while it is read."""
 
 PREVIEWS_WAITING_MAX: Final = 16
-"""Previews that are read or wait for their turn, their files on disk."""
+"""Previews that are read or wait for their turn, their files on disk. A tenant has half of either."""
 
 
 class UploadPreviewService:
@@ -38,7 +41,8 @@ class UploadPreviewService:
         self._sources = sources
         self._monotonic = monotonic
         self._turn = asyncio.Semaphore(PREVIEWS_AT_ONCE)
-        self._waiting = 0
+        self._shares = TenantShares(PREVIEWS_AT_ONCE // 2)
+        self._waiting: Counter[UUID] = Counter()
 
     async def preview(self, caller: Caller, file: UploadedFile, options: UploadOptions) -> bytes:
         """Return an ``UploadPreview`` as JSON.
@@ -48,19 +52,24 @@ class UploadPreviewService:
         UnreadableFileError, ValidationFailedError, PayloadTooLargeError
         NotFoundError, ConflictError
             As ``DataSourceService.applied``.
+        RateLimitedError
+            Too many files of the tenant wait already.
         UnavailableError
-            Too many files wait already.
+            Too many files of all wait already.
         """
         given = read_options(await self._sources.applied(caller, options))
-        if self._waiting >= PREVIEWS_WAITING_MAX:
+        tenant_id = caller.tenant.tenant_id
+        if self._waiting[tenant_id] >= PREVIEWS_WAITING_MAX // 2:
+            raise RateLimitedError("too many previews of this tenant are wanted at once", retry_after_seconds=5)
+        if self._waiting.total() >= PREVIEWS_WAITING_MAX:
             raise UnavailableError("too many previews are wanted at once", retry_after_seconds=5)
-        self._waiting += 1
+        self._waiting[tenant_id] += 1
         try:
-            async with self._turn:
+            async with self._shares.of(tenant_id), self._turn:
                 with disk_room():
                     return await self._read_in_thread(file, given)
         finally:
-            self._waiting -= 1
+            self._waiting -= Counter([tenant_id])
 
     async def _read_in_thread(self, file: UploadedFile, options: ReadOptions) -> bytes:
         cancelled = threading.Event()

@@ -79,7 +79,7 @@ async def test_her_texts_are_nowhere_any_more(world: World) -> None:
     }
     assert places_ <= (await where(world, NAME)).keys()
     sealed = await world.service.factory.upkeep.create_audit_sealer().seal(world.scope, "test")
-    assert sealed.count > 5
+    assert sealed.records > 5
     made = await erased(world, counterpartyName=NAME)
     assert (made["subject"], made["reason"]) == ("counterparty_name", f"asked for by {ERASED}")
     assert {"expected-transactions": 3, "incoming-transactions": 3}.items() <= counts(made).items()

@@ -9,17 +9,22 @@ import json
 import threading
 import time
 import zipfile
+from collections import Counter
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from payrec.domain.scope import TenantScope
+from payrec.errors import RateLimitedError, UnavailableError
 from payrec.models.imports import UploadOptions
 from payrec.models.upload_previews import UploadPreview
 from payrec.services import upload_previews
 from payrec.services.imports import UploadedFile
 from payrec.services.upload_previews import UploadPreviewService
+from support.places import new_scope
 from support.service import Service, Tenant
 from support.wire import COMMAND_LINE, add_key, ask, code, count, problem
 
@@ -228,12 +233,50 @@ async def test_others_are_answered_while_a_large_file_is_read(tenant: Tenant) ->
 
 
 async def test_too_many_at_once_are_told_to_come_again(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload_previews, "PREVIEWS_WAITING_MAX", 1)
+    monkeypatch.setattr(upload_previews, "PREVIEWS_WAITING_MAX", 2)
     answers = await asyncio.gather(*(preview(tenant, lines(20_000)) for _ in range(4)))
-    assert {a.status_code for a in answers} == {200, 503}
-    assert {code(a) for a in answers if a.status_code == 503} == {"service_unavailable"}
-    assert all("retry-after" in a.headers for a in answers if a.status_code == 503)
+    assert {a.status_code for a in answers} == {200, 429}
+    assert {code(a) for a in answers if a.status_code == 429} == {"rate_limited"}
+    assert all("retry-after" in a.headers for a in answers if a.status_code == 429)
     await previewed(tenant, CAMT)
+
+
+class Held(UploadPreviewService):
+    """Reads nothing until it is let go."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(sources=service.factory.sources.create_data_source_service(), monotonic=time.monotonic)
+        self.let_go, self.both_read, self.read = threading.Event(), threading.Event(), Counter[str]()
+
+    def _read(self, file: UploadedFile, *_: Any) -> bytes:
+        self.read[file.name or ""] += 1
+        if len(self.read) > 1:
+            self.both_read.set()
+        self.let_go.wait(30)
+        return b""
+
+    def begin(self, scope: TenantScope) -> asyncio.Task[bytes]:
+        """Ask for one."""
+        caller = replace(COMMAND_LINE, scope=scope)
+        file = UploadedFile(BytesIO(), name=scope.slug, size=0, sha256=b"")
+        return asyncio.create_task(self.preview(caller, file, UploadOptions()))
+
+
+async def test_previews_of_one_tenant_keep_no_other_waiting(service: Service) -> None:
+    previews = Held(service)
+    slow, other, late = (new_scope(slug) for slug in ("slow", "other", "late"))
+    half = upload_previews.PREVIEWS_WAITING_MAX // 2
+    wanted = [previews.begin(slow) for _ in range(half)]
+    with pytest.raises(RateLimitedError):
+        await previews.begin(slow)
+    wanted += [previews.begin(other) for _ in range(half)]
+    await asyncio.to_thread(previews.both_read.wait, 30)
+    assert previews.read == {"slow": 1, "other": 1}
+    with pytest.raises(UnavailableError):
+        await previews.begin(late)
+    previews.let_go.set()
+    assert await asyncio.gather(*wanted) == [b""] * (2 * half)
+    assert await previews.begin(late) == b""
 
 
 class Watched(UploadPreviewService):
@@ -258,7 +301,8 @@ async def test_a_cancelled_preview_has_stopped_reading_when_its_file_is_closed(s
     content = lines(200_000)
     previews = Watched(sources=service.factory.sources.create_data_source_service(), monotonic=monotonic)
     file = UploadedFile(BytesIO(content), name="x", size=len(content), sha256=b"")
-    reading = asyncio.create_task(previews.preview(COMMAND_LINE, file, UploadOptions()))
+    caller = replace(COMMAND_LINE, scope=new_scope("acme"))
+    reading = asyncio.create_task(previews.preview(caller, file, UploadOptions()))
     assert await asyncio.to_thread(begun.wait, 30)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):

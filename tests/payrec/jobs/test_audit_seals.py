@@ -53,8 +53,8 @@ async def here(service: Service) -> Place:
 async def sealed(place: Place) -> int:
     sealer, count = place.service.factory.upkeep.create_audit_sealer(), 0
     while not (sealed := await sealer.seal(place.scope, "test")).is_all:
-        count += sealed.count
-    return count + sealed.count
+        count += sealed.records
+    return count + sealed.records
 
 
 async def verified(place: Place, roots: dict[int, str] | None = None) -> AuditVerification:
