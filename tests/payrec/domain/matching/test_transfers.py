@@ -9,10 +9,16 @@ from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     TRANSFER_DAYS_MAX,
+    AmountLevel,
     Confidence,
+    DateLevel,
+    EndToEndLevel,
+    LineLevel,
     MatchingRules,
     MatchKind,
+    PartyLevel,
     Reason,
+    ReferenceLevel,
     Uniqueness,
 )
 from support.matching_frames import Item, Line, only, run, sure
@@ -314,3 +320,61 @@ def test_a_rejected_transfer_is_not_proposed_again_and_takes_no_other_with_it(pa
     other = replace(IN, id="other", day=20_603)
     match = only(run([], [OUT, IN, other], AUTO_HIGH, [pair]))
     assert match.legs == (("other", "out", 10_000),)
+
+
+BY_ID = [replace(line, iban=None, end_to_end_id="TRF-20260310") for line in (OUT, IN)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([OUT, IN], {"account": PartyLevel.EQUAL, "end_to_end": 0, "reference": 0}),
+        (BY_ID, {"account": 0, "end_to_end": EndToEndLevel.EQUAL, "reference": 0}),
+        ([PAYOUT, DEPOSIT], {"account": 0, "end_to_end": 0, "reference": ReferenceLevel.FULL}),
+        ([PAYOUT, SILENT], {"account": 0, "end_to_end": 0, "reference": 0}),
+    ],
+)
+def test_what_the_two_ends_have_in_common_is_told(lines: list[Line], told: dict[str, int]) -> None:
+    one, other = lines
+    for days, near in ((0, DateLevel.NEAR), (TRANSFER_DAYS_MAX, DateLevel.CLOSE)):
+        for pending in ((False, False), (True, False), (False, True)):
+            ends = [replace(one, pending=pending[0]), replace(other, day=(one.day or 0) + days, pending=pending[1])]
+            match = only(run([], ends, AUTO_HIGH))
+            line = LineLevel.PENDING if any(pending) else LineLevel.BOOKED
+            common = told | {"amount": AmountLevel.EQUAL, "date": near, "line": line}
+            assert dict(match.levels) | common == dict(match.levels)
+            assert match.auto == (not any(pending) and other is not SILENT)
+
+
+@pytest.mark.parametrize(
+    ("lines", "earliest"),
+    [
+        ([OUT, replace(IN, iban=None)], -TRANSFER_DAYS_MAX),
+        ([replace(OUT, iban=None), IN], -TRANSFER_DAYS_MAX),
+        (BY_ID, -TRANSFER_DAYS_MAX),
+        ([PAYOUT, DEPOSIT], -TRANSFER_DAYS_MAX),
+        # What nothing names arrives after it has left.
+        ([PAYOUT, SILENT], 0),
+    ],
+)
+def test_whatever_the_day_the_other_end_is_found_within_days_of_it_and_no_further(
+    lines: list[Line], earliest: int
+) -> None:
+    def is_found(day: int, days: int) -> bool:
+        one, other = lines
+        return bool(run([], [replace(one, day=day), replace(other, day=day + days)], AUTO_HIGH).matches)
+
+    for day in range(20_600, 20_600 + 2 * TRANSFER_DAYS_MAX + 1):
+        assert is_found(day, earliest), day
+        assert is_found(day, TRANSFER_DAYS_MAX), day
+    assert not is_found(20_600, earliest - 1)
+    assert not is_found(20_600, TRANSFER_DAYS_MAX + 1)
+
+
+def test_an_end_that_a_crowd_may_have_is_not_sure_though_an_id_names_it() -> None:
+    proof = [replace(line, end_to_end_id="TRF-20260310") for line in (OUT, IN)]
+    for crowd in (OUT, IN):
+        many = [replace(crowd, id=f"c{at}") for at in range(KEY_ITEMS_MAX)]
+        match = only(run([], [*proof, *many], AUTO_HIGH))
+        assert match.legs == (("in", "out", 10_000),)
+        assert sure(match) == (Confidence.MEDIUM, Uniqueness.UNBOUNDED, False)
