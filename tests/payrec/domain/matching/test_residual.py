@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from payrec.domain.matching.line_rules import Required
-from payrec.domain.matching.rules import KEY_ITEMS_MAX, AmountLevel, Confidence, MatchingRules, Reason, Uniqueness
+from payrec.domain.matching.rules import (
+    KEY_ITEMS_MAX,
+    RESIDUAL_CANDIDATES_MAX,
+    AmountLevel,
+    Confidence,
+    MatchingRules,
+    Reason,
+    Uniqueness,
+)
 from support.matching_frames import Item, Line, run
 
 AUTO_HIGH = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
@@ -93,6 +101,39 @@ def test_a_partial_reference_speaks_for_a_near_amount() -> None:
     assert run([item], [line], strict).pairs
     assert not run([ITEM], [replace(LINE, amount=9_700)], strict).pairs
     assert not run([replace(item, name="Alpha")], [replace(line, name="Beta")]).pairs
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        ({"end_to_end_id": "4711"}, {"end_to_end_id": "4711"}),
+        ({"end_to_end_id": "4711"}, {"text": "4711"}),
+        ({"reference": "4711"}, {"end_to_end_id": "4711"}),
+    ],
+)
+def test_so_does_an_id_that_is_too_short_to_prove(item: dict[str, str], line: dict[str, str]) -> None:
+    near = Line("i", amount=9_700, **line)  # type: ignore[arg-type]
+    assert run([Item("e", **item)], [near]).pairs  # type: ignore[arg-type]
+    assert not run([Item("e")], [near]).pairs
+    assert not run([Item("e", **item)], [replace(near, duplicate=True)]).pairs  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [1, RESIDUAL_CANDIDATES_MAX, RESIDUAL_CANDIDATES_MAX + 1])
+def test_of_an_amount_alone_few_are_proposed_from_and_more_are_not(count: int) -> None:
+    many_items = run([Item(f"e{at}") for at in range(count)], [Line("i")])
+    many_lines = run([Item("e")], [Line(f"i{at}") for at in range(count)])
+    for outcome, others, rivals in (
+        (many_items, many_items.items, (count - 1, 0)),
+        (many_lines, many_lines.lines, (0, count - 1)),
+    ):
+        if count > RESIDUAL_CANDIDATES_MAX:
+            assert not outcome.matches
+        else:
+            [match] = outcome.matches
+            assert (match.confidence, match.rivals, match.auto) == (Confidence.LOW, rivals, False)
+            assert match.status is (Uniqueness.UNIQUE if count == 1 else Uniqueness.AMBIGUOUS)
+        assert {reason for reason, *_ in others.values()} <= {Reason.AMBIGUOUS}
+        assert len(others) == count - len(outcome.matches)
 
 
 def test_a_rejected_pair_is_not_proposed_by_its_near_amount() -> None:
