@@ -136,3 +136,6 @@ WEBHOOK_LEASE_TRUSTED_SECONDS: Final = 12.0
 
 WEBHOOK_LOOKUP_THREADS: Final = 16
 """Names of receivers that are looked up at the same time; in threads of their own, because resolvers may hang."""
+
+WEBHOOK_LOOKUPS_OF_TENANT: Final = WEBHOOK_LOOKUP_THREADS // 4
+"""Of these, those of one tenant: most take milliseconds, and those that hang ten seconds or more."""

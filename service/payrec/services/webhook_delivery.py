@@ -262,7 +262,13 @@ class WebhookDeliverer:
                     lag = (self._clock.now() - message.occurred_at).total_seconds()
                     self._metrics.delivery_lag.observe(max(lag, 0.0))
                 body = body_of(endpoint.scope, message)
-                answer = await self._sender.send(endpoint.row["url"], message_id=message.event_id, body=body, keys=keys)
+                answer = await self._sender.send(
+                    endpoint.row["url"],
+                    tenant_id=endpoint.scope.tenant_id,
+                    message_id=message.event_id,
+                    body=body,
+                    keys=keys,
+                )
             self._take(endpoint, message, answer)
         except Exception as error:  # noqa: BLE001 - raised where it ends the lease, so that the message is not lost
             endpoint.broken = error

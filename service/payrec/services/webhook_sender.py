@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
@@ -27,11 +28,13 @@ from payrec.constants.events import (
     WEBHOOK_BODY_SECONDS,
     WEBHOOK_CONNECT_SECONDS,
     WEBHOOK_LOOKUP_THREADS,
+    WEBHOOK_LOOKUPS_OF_TENANT,
     WEBHOOK_RESPONSE_BYTES_MAX,
 )
 from payrec.domain.addresses import Destinations, UrlRefusedError, connected_address
 from payrec.domain.caller import Clock
 from payrec.domain.webhooks import Answer, excerpt_of, retry_after_of, signatures
+from payrec.shares import TenantShares
 
 _LINE_BYTES_MAX: Final = 8 * 1024
 """Bytes of one header of an answer."""
@@ -43,23 +46,31 @@ _KEEP_ALIVE_SECONDS: Final = 4.0
 """How long a connection may rest; most servers close theirs after five seconds, and must not do so under a message."""
 _AddressInfo = tuple[Any, Any, int, str, Any]
 
+_TENANT_ID: Final[ContextVar[UUID]] = ContextVar("tenant_id")
+"""Whose receiver is looked up: the library, which asks for the addresses, knows nothing of tenants."""
+
 
 class AddressRefusedError(OSError):
     """A connection to an address that nothing is sent to."""
 
 
 class _Resolver(AbstractResolver):
-    """Looks names up in threads of its own: a resolver that hangs keeps nothing else of the process waiting."""
+    """Looks names up in threads of its own: a resolver that hangs keeps nothing else of the process waiting.
+
+    Nor do names of one tenant, whose servers may never answer, keep those of others.
+    """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(WEBHOOK_LOOKUP_THREADS, thread_name_prefix="webhook-names")
+        self._shares = TenantShares(WEBHOOK_LOOKUPS_OF_TENANT)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Return the addresses of a name."""
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, self._look_up, host, port, family)
+        async with self._shares.of(_TENANT_ID.get()):
+            found = await loop.run_in_executor(self._threads, self._look_up, host, port, family)
         return [
             ResolveResult(
                 hostname=host,
@@ -106,8 +117,9 @@ class WebhookSender:
     ) -> None:
         await self._stack.aclose()
 
-    async def send(self, url: str, *, message_id: UUID, body: bytes, keys: Sequence[bytes]) -> Answer:
-        """Send a message, signed with all keys; whatever goes wrong is in the answer."""
+    async def send(self, url: str, *, tenant_id: UUID, message_id: UUID, body: bytes, keys: Sequence[bytes]) -> Answer:
+        """Send a message of a tenant, signed with all keys; whatever goes wrong is in the answer."""
+        _TENANT_ID.set(tenant_id)
         began = self._clock.monotonic()
         timestamp = int(self._clock.now().timestamp())
         headers = {

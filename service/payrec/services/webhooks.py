@@ -208,7 +208,9 @@ class WebhookService:
             "data": {"resourceType": "webhook", "resourceId": row["id"]},
         }
         keys = self._secrets.keys_of(row, now=now)
-        answer = await sender.send(row["url"], message_id=message_id, body=to_json(message), keys=keys)
+        answer = await sender.send(
+            row["url"], tenant_id=caller.tenant.tenant_id, message_id=message_id, body=to_json(message), keys=keys
+        )
         tested = WebhookTested(
             succeeded=answer.is_success,
             response_status=answer.status,

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from aiohttp import web
 
+from payrec.constants.events import WEBHOOK_LOOKUP_THREADS, WEBHOOK_LOOKUPS_OF_TENANT
 from payrec.domain.addresses import Destinations
 from payrec.domain.webhooks import Answer
 from payrec.factory import SystemClock
@@ -26,11 +29,12 @@ pytestmark = pytest.mark.anyio
 
 LOOPBACK = Destinations.of("127.0.0.0/8")
 KEYS = [b"k" * 32]
+TENANT_ID = UUID(int=7)
 
 
 async def send(url: str, destinations: Destinations = LOOPBACK) -> Answer:
     async with WebhookSender(destinations=destinations, clock=SystemClock()) as sender:
-        return await sender.send(url, message_id=uuid4(), body=b"{}", keys=KEYS)
+        return await sender.send(url, tenant_id=TENANT_ID, message_id=uuid4(), body=b"{}", keys=KEYS)
 
 
 @pytest.fixture
@@ -198,7 +202,7 @@ async def test_a_name_of_an_internal_address_is_not_connected_to(
         async with WebhookSender(destinations=Destinations(), clock=SystemClock()) as sender:
             monkeypatch.setattr(webhook_sender.socket, "socket", counted)
             url = f"https://rebound.example:{port}/hook"
-            answer = await sender.send(url, message_id=uuid4(), body=b"{}", keys=KEYS)
+            answer = await sender.send(url, tenant_id=TENANT_ID, message_id=uuid4(), body=b"{}", keys=KEYS)
             monkeypatch.setattr(webhook_sender.socket, "socket", plain)
     assert asked == ["rebound.example"]
     assert answer.error in {"address_refused", "connection_failed"}
@@ -241,6 +245,29 @@ async def test_a_name_that_is_none_and_nobody_at_the_port(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(_Resolver, "_look_up", staticmethod(unknown))
     assert (await send("https://nowhere.example/")).error == "name_not_found"
+
+
+async def test_names_of_one_tenant_that_hang_keep_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_go, asked = threading.Event(), Counter[str]()
+
+    def look_up(host: str, *_more: Any) -> list[Any]:
+        asked[host.partition(".")[0]] += 1
+        if host.startswith("slow"):
+            let_go.wait(30)
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    async def sent(host: str, tenant_id: UUID) -> Answer:
+        return await sender.send(f"https://{host}/", tenant_id=tenant_id, message_id=uuid4(), body=b"{}", keys=KEYS)
+
+    monkeypatch.setattr(_Resolver, "_look_up", staticmethod(look_up))
+    async with WebhookSender(destinations=LOOPBACK, clock=SystemClock()) as sender, asyncio.TaskGroup() as group:
+        slow = [group.create_task(sent(f"slow.{n}.example", TENANT_ID)) for n in range(WEBHOOK_LOOKUP_THREADS + 1)]
+        async with asyncio.timeout(5):
+            assert (await sent("quick.example", UUID(int=8))).error == "name_not_found"
+        assert asked == {"slow": WEBHOOK_LOOKUPS_OF_TENANT, "quick": 1}
+        let_go.set()
+    assert {task.result().error for task in slow} == {"name_not_found"}
+    assert asked["slow"] == len(slow)
 
 
 def test_the_context_of_tls_verifies() -> None:
