@@ -23,6 +23,7 @@
      |        JobCancelledError, DataSourceNameTakenError, ReferenceTakenError, DuplicateContentError,
      |        SchemaNotOwnedError, SchemaConflictError, RevisionAheadError, AccountTakenError,
      |        PeriodLockedError, PeriodIncompleteError
+     +-- RequestTimeoutError          408 request_timeout
      +-- VersionMismatchError         412 version_mismatch
      +-- PayloadTooLargeError         413 payload_too_large
      +-- UnsupportedMediaTypeError    415 unsupported_media_type
@@ -83,6 +84,7 @@ from payrec.errors.content import (
     MissingHeaderError,
     PayloadTooLargeError,
     Question,
+    RequestTimeoutError,
     UnprocessableError,
     UnreadableFileError,
     UnsupportedMediaTypeError,
@@ -166,6 +168,7 @@ __all__ = [
     "Question",
     "RateLimitedError",
     "ReferenceTakenError",
+    "RequestTimeoutError",
     "RevisionAheadError",
     "RevokedCredentialsError",
     "SchemaConflictError",

@@ -56,6 +56,15 @@ class InvalidIdempotencyKeyError(BadRequestError):
     remedy = "Send one key of 1 to 255 visible ASCII characters; a UUID will do."
 
 
+class RequestTimeoutError(PayrecError):
+    """A head or a body comes in too slowly, or not at all any more."""
+
+    status = 408
+    code = "request_timeout"
+    title = "The request did not come in time"
+    remedy = "Send it again, over a connection that is faster than a kilobyte a second."
+
+
 class PayloadTooLargeError(PayrecError):
     """The body, declared or streamed, is beyond its limit."""
 

@@ -32,6 +32,7 @@ from payrec.errors import (
 )
 from payrec.factory import Factory
 from payrec.gate.console import ConsoleDoor, check_passable
+from payrec.gate.room import Room
 from payrec.gate.routes import Access, Body, Route, RouteTable
 from payrec.gate.streams import Incoming, Watch, capped, declared_length, read_all, replayed
 from payrec.gate.strict_json import parse_json
@@ -41,6 +42,16 @@ from payrec.services.authentication import Admission, Credentials
 
 CLIENT_CLOSED_REQUEST: Final = 499
 """Status in the log of a request whose client has gone (nginx writes the same); nobody receives it."""
+
+BODIES_BYTES_MAX: Final = 96 * 1024 * 1024
+"""Bytes of JSON and forms that a process holds in memory; a tenant half of them, which is three of the largest."""
+
+FILES_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""Bytes of uploads that a process holds on disk; a tenant half of them, which is two of the largest. Less than
+``api.tmpSizeLimit`` of the chart, beyond which a pod is evicted with everybody's requests."""
+
+FILE_BYTES_LEAST: Final = 8 * 1024 * 1024
+"""What an upload counts as at least, because each takes memory and a file."""
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _IDEMPOTENCY_KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{IDEMPOTENCY_KEY_LENGTH_MAX}}}", re.ASCII)
@@ -66,6 +77,7 @@ class Gate:
         self._metrics = metrics
         self._refused = refused
         self._routes = RouteTable()
+        self._bodies, self._files = Room(BODIES_BYTES_MAX), Room(FILES_BYTES_MAX, least=FILE_BYTES_LEAST)
         self._console = ConsoleDoor(factory)
         self._logger = structlog.get_logger("payrec.gate")
 
@@ -92,7 +104,7 @@ class Gate:
                 scope, headers = entered, _headers(entered)
             route = self._find(scope, headers)
             check_passable(route, state)
-            admitted = await self._admit(scope, headers, incoming.receive, route, state, watch)
+            admitted = await self._admit(scope, headers, incoming, route, state, watch)
             # The server leaves the body of the answer to HEAD out; everything else about it is that of GET.
             asked = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
             await self._app(asked, admitted, watch.send)
@@ -109,6 +121,8 @@ class Gate:
                 crashed = PayrecError("the request could not be completed")
                 await self._refused(crashed, scope)(scope, receive, watch.send)
         finally:
+            if incoming.held is not None:
+                incoming.held.release()
             seconds = self._factory.context.clock.monotonic() - began
             path = route.path if route is not None else "unknown"
             self._metrics.observe_request(scope["method"], path, watch.status, seconds)
@@ -143,7 +157,7 @@ class Gate:
         self,
         scope: Scope,
         headers: Mapping[str, str],
-        receive: Receive,
+        incoming: Incoming,
         route: Route,
         state: dict[str, Any],
         watch: Watch,
@@ -155,14 +169,16 @@ class Gate:
         )
         if not public:
             principal, tenant = await self._authenticated(headers, route, state["request_id"], watch)
-        receive_capped = capped(receive, self._limit(route))
+        room = self._files if route.body is Body.UPLOAD else self._bodies
+        incoming.held = room.of(None if tenant is None else tenant.tenant_id)
+        receive_capped = capped(incoming.receive, self._limit(route), incoming.held.add)
         body = b""
         if route.body in {Body.JSON, Body.FORM_OR_JSON, Body.FORM}:
             body = await read_all(receive_capped)
             _check_media_type(headers, route, has_body=bool(body))
             if body and "json" in _media_type(headers):
                 state["json"] = parse_json(body)
-            receive_capped = replayed(body, receive)
+            receive_capped = replayed(body, incoming.receive)
         elif route.body is Body.UPLOAD:
             _check_media_type(headers, route, has_body=True)
         state["caller"] = Caller(

@@ -29,6 +29,7 @@ from payrec.errors import (
     PayloadTooLargeError,
     PayrecError,
     RateLimitedError,
+    RequestTimeoutError,
     RevokedCredentialsError,
     TenantMismatchError,
     TenantProvisioningError,
@@ -78,6 +79,7 @@ class Body(Enum):
 
 
 _ANY: Final[tuple[type[PayrecError], ...]] = (
+    RequestTimeoutError,
     PayloadTooLargeError,
     HeaderTooLargeError,
     BadRequestError,
@@ -85,7 +87,7 @@ _ANY: Final[tuple[type[PayrecError], ...]] = (
     PayrecError,
     UnavailableError,
 )
-"""What any request may be refused for: its size, that it is no HTTP, unknown parameters, and what fails on our side."""
+"""What any request may be refused for: its pace and size, that it is no HTTP, unknown parameters, and our failures."""
 
 _AUTHENTICATED: Final[tuple[type[PayrecError], ...]] = (
     MissingCredentialsError,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Send
 
 from payrec.errors import PayloadTooLargeError
+from payrec.gate.room import Held
 
 UNREAD_BYTES_MAX: Final = 64 * 1024
 """Bytes of a body that may stay unread under an answer without the connection being closed."""
@@ -37,6 +38,8 @@ class Incoming:
 
     def __init__(self, receive: Receive, headers: Mapping[str, str]) -> None:
         self._receive = receive
+        self.held: Held | None = None
+        """What it has of a room, once that is known."""
         self.left: float = math.inf if "transfer-encoding" in headers else declared_length(headers)
 
     async def receive(self) -> Message:
@@ -98,17 +101,19 @@ class Watch:
         await self._send(message)
 
 
-def capped(receive: Receive, limit: int) -> Receive:
-    """Count what streams in, and stop it beyond the limit."""
+def capped(receive: Receive, limit: int, count: Callable[[int], None]) -> Receive:
+    """Count what streams in, tell ``count`` of it, and stop it beyond the limit."""
     total = 0
 
     async def counting() -> Message:
         nonlocal total
         message = await receive()
         if message["type"] == "http.request":
-            total += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            total += size
             if total > limit:
                 raise PayloadTooLargeError(f"the body may have at most {limit} bytes")
+            count(size)
         return message
 
     return counting

@@ -13,10 +13,17 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from payrec.constants import HEADER_BYTES_MAX
-from payrec.gate.protocol import HEAD_BYTES_MAX, BoundedHttpProtocol
+from payrec.gate.protocol import (
+    BODY_BYTES_BETWEEN_MIN,
+    BODY_LOOK_SECONDS,
+    HEAD_BYTES_MAX,
+    HEAD_SECONDS_MAX,
+    BoundedHttpProtocol,
+)
 
 pytestmark = pytest.mark.anyio
 
+KEEP_ALIVE_SECONDS = 75
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PIECE = 1024
 
@@ -45,20 +52,77 @@ class Connection(asyncio.Transport):
         return None
 
 
-class Server:
-    """A server with one connection, where each request is answered with nothing."""
+class Clock:
+    """The loop as a protocol sees it, whose time passes when a test says so."""
 
     def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, asyncio.TimerHandle]] = []
+        self._loop = asyncio.get_running_loop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def call_later(self, seconds: float, callback: Any, *given: Any) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(self.now + seconds, callback, given, self._loop)
+        self.timers.append((self.now + seconds, handle))
+        return handle
+
+    @property
+    def waiting(self) -> list[tuple[float, asyncio.TimerHandle]]:
+        """What is to come and was not given up."""
+        return [(at, timer) for at, timer in self.timers if at > self.now and not timer.cancelled()]
+
+    async def go_on(self, seconds: float) -> None:
+        """Let time pass, and everything happen that does in it."""
+        until = self.now + seconds
+        while due := sorted((at, n) for n, (at, _) in enumerate(self.waiting) if at <= until):
+            timer = self.waiting[due[0][1]][1]
+            self.now = due[0][0]
+            timer._run()  # type: ignore[attr-defined] # as the loop does
+            await asyncio.sleep(0)
+        self.now = until
+
+
+class Server:
+    """A server with one connection, where each request is answered with nothing, some after their body has come."""
+
+    def __init__(self, *, reading: bool = False) -> None:
         self.state = ServerState()
-        config = uvicorn.Config(self._answer, log_config=None, lifespan="off", interface="asgi3")
+        self.clock = Clock()
+        self.received: list[str] = []
+        self.may_read = asyncio.Event()
+        config = uvicorn.Config(
+            self._read if reading else self._answer,
+            log_config=None,
+            lifespan="off",
+            interface="asgi3",
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
         self.connection = Connection()
-        self._protocol = BoundedHttpProtocol(config=config, server_state=self.state, app_state={})
+        loop: Any = self.clock
+        self._protocol = BoundedHttpProtocol(config=config, server_state=self.state, app_state={}, _loop=loop)
         self._protocol.connection_made(self.connection)
 
     @staticmethod
     async def _answer(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
+
+    async def _read(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.may_read.wait()
+        while (message := await receive())["type"] == "http.request":
+            if not message["more_body"]:
+                self.received.append("all of it")
+                await self._answer(scope, receive, send)
+                return
+        self.received.append(message["type"])
+
+    async def come(self, data: bytes) -> None:
+        """Take bytes, and let the application do what it can."""
+        self._protocol.data_received(data)
+        for _ in range(5):
+            await asyncio.sleep(0)
 
     async def take(self, data: bytes) -> bytes:
         """Take bytes in small pieces, and return what is written to them."""
@@ -146,3 +210,113 @@ async def test_the_answer_of_a_server_that_leaves_is_its_connections_last() -> N
     assert b"\r\nconnection: close\r\n" in await server.take(REQUEST)
     assert server.connection.is_closing()
     server.leave()
+
+
+# Who sends slowly --------------------------------------------------------------------------------------------------
+
+
+def late(server: Server, part: str) -> None:
+    """Look that the connection has ended, and was told why."""
+    first, headers, problem = refusal(server.connection.written)
+    assert first == "HTTP/1.1 408 The request did not come in time"
+    assert headers == HEADERS
+    assert (problem["code"], problem["detail"]) == ("request_timeout", f"the {part} of the request came too slowly")
+    assert server.connection.is_closing()
+    server.leave()
+    assert server.clock.waiting == []
+
+
+async def test_a_connection_on_which_nothing_comes_ends_as_one_that_was_kept() -> None:
+    server = Server()
+    await server.clock.go_on(KEEP_ALIVE_SECONDS - 1)
+    assert not server.connection.is_closing()
+    await server.clock.go_on(1)
+    assert (server.connection.is_closing(), server.connection.written) == (True, b"")
+    server.leave()
+
+
+@pytest.mark.parametrize("before", [b"", REQUEST])
+async def test_a_head_that_is_not_there_in_time_ends_the_connection_however_it_drips(before: bytes) -> None:
+    server = Server()
+    if before:
+        await server.take(before)
+        server.connection.written = b""
+        await server.clock.go_on(KEEP_ALIVE_SECONDS - 1)
+    for at in range(4):
+        assert not server.connection.is_closing()
+        await server.come(unfinished(100)[25 * at : 25 * at + 25])
+        await server.clock.go_on(HEAD_SECONDS_MAX / 4)
+    late(server, "head")
+
+
+def posted(length: int) -> bytes:
+    return b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % length
+
+
+async def test_a_body_that_comes_steadily_may_take_as_long_as_it_likes() -> None:
+    server = Server(reading=True)
+    server.may_read.set()
+    await server.come(posted(20 * BODY_BYTES_BETWEEN_MIN))
+    for _ in range(20):
+        assert not server.connection.is_closing()
+        await server.come(bytes(BODY_BYTES_BETWEEN_MIN))
+        await server.clock.go_on(BODY_LOOK_SECONDS)
+    assert server.received == ["all of it"]
+    assert server.connection.written.startswith(b"HTTP/1.1 204")
+    # What is left is the end of a connection that is kept.
+    assert [at - server.clock.now for at, _ in server.clock.waiting] == [KEEP_ALIVE_SECONDS - BODY_LOOK_SECONDS]
+    server.leave()
+
+
+@pytest.mark.parametrize("rate", [0, BODY_BYTES_BETWEEN_MIN - 1])
+async def test_a_body_that_hardly_comes_ends_the_connection_and_whoever_reads_it_is_told(rate: int) -> None:
+    server = Server(reading=True)
+    server.may_read.set()
+    await server.come(posted(10**6) + bytes(BODY_BYTES_BETWEEN_MIN))
+    await server.clock.go_on(BODY_LOOK_SECONDS)
+    assert not server.connection.is_closing()
+    await server.come(bytes(rate))
+    await server.clock.go_on(BODY_LOOK_SECONDS)
+    await asyncio.gather(*server.state.tasks)
+    assert server.received == ["http.disconnect"]
+    late(server, "body")
+
+
+async def test_what_is_not_read_because_of_us_is_not_late() -> None:
+    server = Server(reading=True)
+    length = 4 * 65_536
+    await server.come(posted(length) + bytes(2 * 65_536))
+    await server.clock.go_on(10 * BODY_LOOK_SECONDS)
+    assert not server.connection.is_closing()
+    server.may_read.set()
+    await server.come(bytes(1))
+    # It was told to go on a moment ago.
+    await server.clock.go_on(BODY_LOOK_SECONDS)
+    assert not server.connection.is_closing()
+    await server.come(bytes(length - 2 * 65_536 - 1))
+    assert server.received == ["all of it"]
+    server.leave()
+
+
+async def test_an_answer_that_takes_long_ends_nothing() -> None:
+    server = Server(reading=True)
+    await server.come(REQUEST)
+    await server.clock.go_on(10 * KEEP_ALIVE_SECONDS)
+    assert not server.connection.is_closing()
+    server.may_read.set()
+    await asyncio.gather(*server.state.tasks)
+    assert server.connection.written.startswith(b"HTTP/1.1 204")
+    server.leave()
+
+
+async def test_a_head_behind_a_request_that_is_not_answered_yet_has_time() -> None:
+    server = Server(reading=True)
+    await server.come(REQUEST + unfinished(30))
+    await server.clock.go_on(10 * HEAD_SECONDS_MAX)
+    assert not server.connection.is_closing()
+    server.may_read.set()
+    await asyncio.gather(*server.state.tasks)
+    assert server.connection.written.startswith(b"HTTP/1.1 204")
+    server.connection.written = b""
+    await server.clock.go_on(HEAD_SECONDS_MAX)
+    late(server, "head")

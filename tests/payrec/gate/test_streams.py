@@ -113,16 +113,20 @@ async def test_of_a_client_that_is_gone_nothing_is_left() -> None:
 async def test_a_body_is_taken_up_to_the_limit_and_not_one_byte_further() -> None:
     empty: Message = {"type": "http.request", "more_body": True}
     messages = [piece(b"1234", more=True), empty, piece(b"56", more=True), GONE, piece(b"7")]
-    receive = capped(client(*messages), 6)
+    counted: list[int] = []
+    receive = capped(client(*messages), 6, counted.append)
     assert [await receive() for _ in messages[:-1]] == messages[:-1]
     with pytest.raises(PayloadTooLargeError) as refused:
         await receive()
     assert refused.value.detail == "the body may have at most 6 bytes"
+    assert counted == [4, 0, 2]
 
 
 async def test_what_is_no_piece_of_the_body_is_not_counted() -> None:
     other: Message = {"type": "http.other", "body": b"1234567"}
-    assert await capped(client(other), 6)() == other
+    counted: list[int] = []
+    assert await capped(client(other), 6, counted.append)() == other
+    assert counted == []
 
 
 async def test_a_body_is_read_whole_to_its_last_piece() -> None:

@@ -1,0 +1,75 @@
+"""How much of bodies a process holds at once, so that those of one tenant leave room for those of others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+from uuid import UUID
+
+from payrec.errors import RateLimitedError, UnavailableError
+
+_RETRY_SECONDS: Final = 5
+
+
+class Room:
+    """Bytes that all requests have together, of which a tenant, or whoever has none, has half."""
+
+    def __init__(self, bytes_max: int, *, least: int = 0) -> None:
+        """Take how many there are, and what a request has at least once it has any."""
+        self.least = least
+        self._bytes_max = bytes_max
+        self._held: Counter[UUID | None] = Counter()
+
+    def of(self, tenant_id: UUID | None) -> Held:
+        """Return what a request has: nothing yet."""
+        return Held(self, tenant_id)
+
+    @property
+    def held(self) -> int:
+        """What all requests have."""
+        return self._held.total()
+
+    def take(self, tenant_id: UUID | None, wanted: int) -> None:
+        """Let a tenant have more; raises as ``Held.add``."""
+        if self._held[tenant_id] + wanted > self._bytes_max // 2:
+            raise RateLimitedError("too much is sent for this tenant at once", retry_after_seconds=_RETRY_SECONDS)
+        if self.held + wanted > self._bytes_max:
+            raise UnavailableError("too much is sent at once", retry_after_seconds=_RETRY_SECONDS)
+        self._held[tenant_id] += wanted
+
+    def give_back(self, tenant_id: UUID | None, held: int) -> None:
+        """Let others have it."""
+        self._held -= Counter({tenant_id: held})
+
+
+class Held:
+    """What one request has of a room."""
+
+    def __init__(self, room: Room, tenant_id: UUID | None) -> None:
+        self._room = room
+        self._tenant_id = tenant_id
+        self._sent = 0
+        self.count = 0
+        """Bytes of the room."""
+
+    def add(self, count: int) -> None:
+        """Take as much more as came in.
+
+        Raises
+        ------
+        RateLimitedError
+            The tenant has as much as it may.
+        UnavailableError
+            There is no room at all.
+        """
+        self._sent += count
+        wanted = max(self._sent, self._room.least) - self.count
+        if count and wanted > 0:
+            self._room.take(self._tenant_id, wanted)
+            self.count += wanted
+
+    def release(self) -> None:
+        """Give all of it back."""
+        if self.count:
+            self._room.give_back(self._tenant_id, self.count)
+        self.count = 0
