@@ -188,11 +188,11 @@ class SteppedSender:
         self._chance = chance
         self.is_kind = False
 
-    async def send(self, url: str, *, message_id: UUID, body: bytes, keys: list[bytes]) -> Answer:
+    async def send(self, url: str, *, tenant_id: UUID, message_id: UUID, body: bytes, keys: list[bytes]) -> Answer:
         await point("a message")
         said = from_json(body)
         home = next(home for home in self._estate.homes if url.endswith(f"/{home.slug}"))
-        if str(home.scope.tenant_id) != said["tenantId"] or not keys:
+        if (tenant_id, said["tenantId"]) != (home.scope.tenant_id, str(home.scope.tenant_id)) or not keys:
             raise FoundError("a message of another tenant")
         if not self.is_kind and self._chance.random() < FAILS_CHANCE:
             return Answer(status=500)
