@@ -174,10 +174,8 @@ def _payouts(lines: pl.DataFrame) -> pl.DataFrame:
     if ids.is_empty():
         return empty
     said = ["row", "direction", "own_account_key", "salt"]
-    quoted = lines.select(*said, own_id=pl.lit(value=False), key="reference_keys").explode("key")
-    quoted = pl.concat(
-        [lines.select(*said, own_id=pl.lit(value=True), key="group_key"), quoted.select(*said, "own_id", "key")]
-    ).with_columns(pl.col("key") ^ pl.col("salt"))
+    quoted = lines.select(*said, key="reference_keys").explode("key")
+    quoted = pl.concat([lines.select(*said, key="group_key"), quoted]).with_columns(pl.col("key") ^ pl.col("salt"))
     others = quoted.join(ids.select("key", "own", its_direction="direction"), on="key").filter(
         (pl.col("direction") != pl.col("its_direction")) & pl.col("own_account_key").ne_missing(pl.col("own"))
     )
