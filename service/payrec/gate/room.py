@@ -18,28 +18,29 @@ class Room:
         """Take how many there are, and what a request has at least once it has any."""
         self.least = least
         self._bytes_max = bytes_max
-        self._held: Counter[UUID | None] = Counter()
+        self._of: Counter[UUID | None] = Counter()
+        self.held = 0
+        """What all requests have."""
 
     def of(self, tenant_id: UUID | None) -> Held:
         """Return what a request has: nothing yet."""
         return Held(self, tenant_id)
 
-    @property
-    def held(self) -> int:
-        """What all requests have."""
-        return self._held.total()
-
     def take(self, tenant_id: UUID | None, wanted: int) -> None:
         """Let a tenant have more; raises as ``Held.add``."""
-        if self._held[tenant_id] + wanted > self._bytes_max // 2:
+        if self._of[tenant_id] + wanted > self._bytes_max // 2:
             raise RateLimitedError("too much is sent for this tenant at once", retry_after_seconds=_RETRY_SECONDS)
         if self.held + wanted > self._bytes_max:
             raise UnavailableError("too much is sent at once", retry_after_seconds=_RETRY_SECONDS)
-        self._held[tenant_id] += wanted
+        self._of[tenant_id] += wanted
+        self.held += wanted
 
     def give_back(self, tenant_id: UUID | None, held: int) -> None:
         """Let others have it."""
-        self._held -= Counter({tenant_id: held})
+        self.held -= held
+        self._of[tenant_id] -= held
+        if not self._of[tenant_id]:
+            del self._of[tenant_id]
 
 
 class Held:
