@@ -36,6 +36,13 @@ def new_scope(slug: str, environment: str = "production") -> TenantScope:
     )
 
 
+async def schema_of(connection: psycopg.AsyncConnection[Any]) -> str:
+    """Return the name of the schema that a connection with rows as dictionaries is in."""
+    row = await (await connection.execute("SELECT current_schema() AS name")).fetchone()
+    assert row is not None
+    return str(row["name"])
+
+
 async def look(url: str, query: str, *parameters: object) -> list[tuple[Any, ...]]:
     """Return the rows of a query over a connection of its own; ``url`` says as whom.
 

@@ -59,7 +59,6 @@ class SftpConnector:
         self._secret = place.secret
         self._destinations = place.destinations
         self._directory: str = place.config.get("directory") or "."
-        self._stack = contextlib.AsyncExitStack()
         self._connection: asyncssh.SSHClientConnection | None = None
         self._client: asyncssh.SFTPClient | None = None
 
@@ -84,11 +83,10 @@ class SftpConnector:
                         x509_trusted_certs=[],
                         **self._credentials(),
                     )
-                    self._stack.push_async_callback(_close, self._connection)
                     # Not as a context, which waits for the server to close its side: it goes with the connection.
                     self._client = await self._connection.start_sftp_client()
         except BaseException:
-            await self._stack.aclose()
+            await self._leave()
             made.close()
             raise
         return self
@@ -97,7 +95,7 @@ class SftpConnector:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with contextlib.suppress(OSError, asyncssh.Error):
-            await self._stack.aclose()
+            await self._leave()
 
     async def list(self, pattern: str) -> AsyncIterator[RemoteObject]:
         """Yield the files of the directory; deeper ones where the pattern has slashes or ``**``."""
@@ -173,6 +171,16 @@ class SftpConnector:
         except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
             return None
 
+    async def _leave(self) -> None:
+        """End the connection, if there is one; the server has a second to agree."""
+        if self._connection is None:
+            return
+        self._connection.close()
+        with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self._connection.wait_closed()
+        self._connection.abort()
+
     async def _answer(self, asked: Awaitable[_T]) -> _T:
         """Wait for what a server is asked, but not for long: then the connection is of no use.
 
@@ -219,14 +227,6 @@ def _object(name: str, attributes: Any) -> RemoteObject:
         version=f"{attributes.size}:{attributes.mtime}.{nanoseconds}",
         modified_at=modified_at,
     )
-
-
-async def _close(connection: asyncssh.SSHClientConnection) -> None:
-    connection.close()
-    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
-        async with asyncio.timeout(1.0):
-            await connection.wait_closed()
-    connection.abort()
 
 
 @contextmanager

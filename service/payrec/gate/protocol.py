@@ -21,7 +21,6 @@ from payrec.problems import problem_response
 HEAD_BYTES_MAX: Final = 8 * HEADER_BYTES_MAX
 """Bytes that may come in before a head is complete: the request line, the headers, and what is read in one piece."""
 
-
 HEAD_SECONDS_MAX: Final = 20.0
 """Seconds from the first byte of a head to its last."""
 

@@ -50,6 +50,16 @@ class Site:
             yield connection
             await connection.rollback()
 
+    async def share_is_had(self) -> None:
+        """Wait until as many requests wait in the database as a tenant has connections."""
+        await wait_for(self.database.superuser_url, f"{WAITING} HAVING count(DISTINCT pid) >= {CONNECTIONS // 2}")
+
+    async def others_are_answered(self) -> None:
+        """Look that the other tenant is answered in time, again and again."""
+        async with asyncio.timeout(SECONDS_MAX):
+            for _ in range(20):
+                assert (await self.other.get(LISTS)).status_code == 200
+
 
 @pytest.fixture(scope="module")
 async def site(postgres: EmbeddedPostgres) -> AsyncIterator[Site]:
@@ -63,10 +73,8 @@ async def site(postgres: EmbeddedPostgres) -> AsyncIterator[Site]:
 async def test_a_tenant_whose_requests_hang_keeps_no_other_waiting(site: Site) -> None:
     async with site.held() as holder, asyncio.TaskGroup() as group:
         asked = [group.create_task(site.slow.get(LISTS)) for _ in range(REQUESTS)]
-        await wait_for(site.database.superuser_url, f"{WAITING} HAVING count(DISTINCT pid) >= {CONNECTIONS // 2}")
-        async with asyncio.timeout(SECONDS_MAX):
-            for _ in range(20):
-                assert (await site.other.get(LISTS)).status_code == 200
+        await site.share_is_had()
+        await site.others_are_answered()
         assert await look(site.database.superuser_url, WAITING) == [(CONNECTIONS // 2,)]
         await holder.rollback()
     assert {task.result().status_code for task in asked} == {200}
@@ -81,11 +89,9 @@ async def test_who_waits_for_its_share_has_no_connection_meanwhile_even_where_it
     async with site.held() as holder, asyncio.TaskGroup() as group:
         for _ in range(CONNECTIONS // 2):
             group.create_task(site.slow.get(LISTS))
-        await wait_for(site.database.superuser_url, f"{WAITING} HAVING count(DISTINCT pid) >= {CONNECTIONS // 2}")
+        await site.share_is_had()
         asked = [group.create_task(site.slow.post("/privacy/erasures", wanted)) for _ in range(REQUESTS)]
-        async with asyncio.timeout(SECONDS_MAX):
-            for _ in range(20):
-                assert (await site.other.get(LISTS)).status_code == 200
+        await site.others_are_answered()
         await holder.rollback()
     assert {task.result().status_code for task in asked} == {201}
 

@@ -24,6 +24,7 @@ from payrec.services.audit_verification import AuditVerification
 from payrec.storage.audit_seals import AuditSealStore
 from support.commands import own_process
 from support.outgoing import TYPE, Place, new_place
+from support.places import schema_of
 from support.postgres import cloned
 from support.service import Service, make_config, running
 
@@ -117,9 +118,7 @@ async def test_where_changes_never_end_others_are_sealed_all_the_same(
 
     async def take_while_others_write(store: AuditSealStore, limit: int) -> list[UUID]:
         found = await take(store, limit)
-        row = await (await store._connection.execute("SELECT current_schema() AS name")).fetchone()
-        assert row is not None
-        made.append(row["name"])
+        made.append(await schema_of(store._connection))
         await here.happen(RESOURCE)
         return list(found)
 
@@ -178,8 +177,7 @@ async def test_a_sealer_that_dies_leaves_what_is_not_sealed_where_it_is(
 
     async def dying(store: AuditSealStore, *given: Any, **more: Any) -> Any:
         found = await step(store, *given, **more)
-        row = await (await store._connection.execute("SELECT current_schema() AS name")).fetchone()
-        if row is not None and row["name"] == here.scope.schema_name:
+        if await schema_of(store._connection) == here.scope.schema_name:
             raise KeyError("as if the process had died")
         return found
 

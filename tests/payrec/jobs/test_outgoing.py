@@ -18,6 +18,7 @@ from payrec.domain.changes import Record
 from payrec.domain.principal import Principal
 from payrec.storage.sealing import SealingStore
 from support.outgoing import Place, arrived, here, hurry, idle, in_feed, new_place, pause, shuffled, telling
+from support.places import schema_of
 from support.receivers import Received, receiving
 from support.service import Service
 from support.wire import until
@@ -304,9 +305,7 @@ async def test_an_environment_with_much_to_tell_keeps_no_other_waiting(
     sealed, move = [], SealingStore.move
 
     async def noted(store: SealingStore, *given: Any) -> None:
-        row = await (await store._connection.execute("SELECT current_schema() AS name")).fetchone()
-        assert row is not None
-        sealed.append(row["name"])
+        sealed.append(await schema_of(store._connection))
         await move(store, *given)
 
     async def all_are_sealed() -> bool | None:
