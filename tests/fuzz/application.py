@@ -113,6 +113,7 @@ class _Doors:
     """A database of which only the door of authentication opens."""
 
     share = staticmethod(Database.share)
+    hurry = staticmethod(Database.hurry)
 
     @asynccontextmanager
     async def authentication(self) -> AsyncIterator[_Tables]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from payrec.domain.scope import TenantScope, role_name, schema_name
 from payrec.storage.ddl import statements_of
@@ -41,6 +44,15 @@ async def schema_of(connection: psycopg.AsyncConnection[Any]) -> str:
     row = await (await connection.execute("SELECT current_schema() AS name")).fetchone()
     assert row is not None
     return str(row["name"])
+
+
+@asynccontextmanager
+async def held(url: str, scope: TenantScope, table: str) -> AsyncIterator[psycopg.AsyncConnection]:
+    """Keep everybody from a table, as who changes it does, until the end or a rollback; ``url`` is a superuser's."""
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        await connection.execute(sql.SQL("LOCK TABLE {}").format(sql.Identifier(scope.schema_name, table)))
+        yield connection
+        await connection.rollback()
 
 
 async def look(url: str, query: str, *parameters: object) -> list[tuple[Any, ...]]:

@@ -16,7 +16,8 @@ from payrec.config import Config, load_config
 from payrec.errors import UnavailableError
 from payrec.logs import configure_logging
 from payrec.services.migrations import check_ready
-from payrec.storage.database import Database, obstacle
+from payrec.storage.database import Database
+from payrec.storage.obstacles import obstacle
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks."""

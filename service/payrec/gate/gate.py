@@ -96,6 +96,7 @@ class Gate:
         began = self._factory.context.clock.monotonic()
         route: Route | None = None
         self._factory.context.database.share()
+        self._factory.context.database.hurry()
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         try:

@@ -22,7 +22,7 @@ from psycopg import sql
 from payrec.jobs.pauses import Pauses
 from payrec.jobs.runner import JobRunner
 from payrec.storage.addresses import bounded
-from payrec.storage.database import JOBS_ROLE
+from payrec.storage.database import JOBS_ROLE, Database
 from payrec.storage.migrations import JOBS_SCHEMA
 
 QUEUE: Final = "payrec"
@@ -140,6 +140,8 @@ def _start_by_the_clock(app: App, name: str, cron: str) -> None:
     """Have one worker do what its context has under a name, whenever the clock says so."""
 
     async def begin(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
+        # Of all such tasks a worker does few at a time, each in all tenant environments.
+        Database.hurry()
         await context.additional_context[name]()
 
     app.periodic(cron=cron)(app.task(name=name, queue=QUEUE, queueing_lock=name, pass_context=True)(begin))

@@ -160,6 +160,7 @@ class Outgoing:
         Where there is much of either, others have their turn before it goes on, and events that have come meanwhile
         are sealed before more is posted.
         """
+        self._database.hurry()
         async with self._turn:
             if scope is not None:
                 sealed = await self._sealer.seal(scope, waiting.event_ids)

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from payrec.errors import ConfigurationError, UnavailableError
 from payrec.storage.addresses import CONNECT_SECONDS, bounded
-from payrec.storage.database import first_failure
+from payrec.storage.obstacles import first_failure
 
 ADMIN_OPTIONS: Final = "LOGIN NOSUPERUSER NOCREATEDB CREATEROLE"
 """Of the role that migrates and provisions."""

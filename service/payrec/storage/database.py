@@ -25,8 +25,9 @@ from pydantic_core import from_json
 from payrec.domain.scope import TenantScope
 from payrec.errors import ProvisioningDeniedError, RateLimitedError, StorageFullError, UnavailableError
 from payrec.shares import TenantShares
-from payrec.storage.addresses import CONNECT_SECONDS, POOL_TIMEOUT_SECONDS, bounded
+from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.integrity import translate
+from payrec.storage.obstacles import obstacle
 
 
 class Connection(AsyncConnection[DictRow]):
@@ -57,6 +58,12 @@ CONNECTION_LIFETIME_SECONDS: Final = 900.0
 IDLE_TRANSACTION_SECONDS_MAX: Final = 120.0
 """How long a transaction that may write waits for its next statement before the database ends it. Whoever opened it
 hangs, or is on a machine that is gone without a word, and others would wait for what it holds as long as TCP does."""
+
+LOCK_SECONDS_MAX: Final = 30.0
+"""How long who is in a hurry waits for what another transaction holds: new indexes of large tables, or a large run."""
+
+_HURRIES: Final = ContextVar("hurries", default=False)
+"""Whether who begins a transaction waits for what others hold for so long alone."""
 
 _SHARES: Final = ContextVar("shares", default=False)
 """Whether who asks for a connection is to leave some to other tenants, and has none yet."""
@@ -143,6 +150,15 @@ class Database:
         that it needs.
         """
         _SHARES.set(True)
+
+    @staticmethod
+    def hurry() -> None:
+        """From here on have this task, and those it begins, give up on what others hold for too long (503).
+
+        For whom others wait, or who has something to answer: a request, the clock's rounds through all tenants, and who
+        seals their events. What a job waits for comes.
+        """
+        _HURRIES.set(True)
 
     @asynccontextmanager
     async def tenant(
@@ -281,7 +297,7 @@ class Database:
             yield connection
         except psycopg.errors.DiskFull as error:
             raise StorageFullError("the database's disk is full") from error
-        except psycopg.errors.DeadlockDetected as error:
+        except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable) as error:
             raise UnavailableError("others were changing the same") from error
         except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
             raise UnavailableError("the database did not answer") from error
@@ -322,6 +338,8 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(self, pool: AsyncConnectionPool[Connection], begin: bytes) -> AsyncIterator[Connection]:
+        if _HURRIES.get():
+            begin += b"; SET LOCAL lock_timeout = %d" % (LOCK_SECONDS_MAX * 1000)
         async with self._connection(pool, begin) as connection:
             connection.dropped_at_commit = []
             try:
@@ -350,23 +368,6 @@ async def shared_snapshot(connection: Connection) -> str:
     row = await cursor.fetchone()
     assert row is not None, "a function has a value"
     return str(row["name"])
-
-
-async def obstacle(url: str) -> str | None:
-    """Make one connection, and return in a line why that cannot be; None where it can. Never a password."""
-    try:
-        connection = await AsyncConnection.connect(bounded(url), connect_timeout=CONNECT_SECONDS, autocommit=True)
-    except psycopg.OperationalError as error:
-        return f"the database cannot be reached: {first_failure(str(error))}"
-    await connection.close()
-    return None
-
-
-def first_failure(message: str) -> str:
-    """Return the line of psycopg's message that says what failed, of the first address where there are several."""
-    lines = [line.strip(" \t-") for line in message.splitlines() if line.strip()]
-    several = lines[1:] if lines and lines[0].startswith("Multiple connection attempts") else lines
-    return several[0].removeprefix("connection failed: ") if several else "it does not answer"
 
 
 def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> AsyncConnectionPool[Connection]:

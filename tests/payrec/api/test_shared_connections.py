@@ -10,10 +10,9 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg import sql
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
-from support.places import look, wait_for
+from support.places import held, look, wait_for
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
 from support.tenant_data import scope_of_tenant
@@ -24,6 +23,7 @@ pytestmark = pytest.mark.anyio
 CONNECTIONS = 4
 REQUESTS = 12
 LISTS = "/expected-transactions"
+ITEM = {"amountMinor": 500, "currency": "EUR", "direction": "credit", "dueDate": "2026-01-02"}
 WAITING = "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted"
 """Requests that wait in the database."""
 
@@ -44,11 +44,8 @@ class Site:
     async def held(self) -> AsyncIterator[psycopg.AsyncConnection]:
         """Keep everybody from a table of the slow tenant, as a query does that never ends."""
         scope = await scope_of_tenant(self.service.factory, self.slow)
-        async with await psycopg.AsyncConnection.connect(self.database.superuser_url) as connection:
-            table = sql.Identifier(scope.schema_name, "expected_transaction")
-            await connection.execute(sql.SQL("LOCK TABLE {}").format(table))
+        async with held(self.database.superuser_url, scope, "expected_transaction") as connection:
             yield connection
-            await connection.rollback()
 
     async def share_is_had(self) -> None:
         """Wait until as many requests wait in the database as a tenant has connections."""
@@ -114,3 +111,17 @@ async def test_who_waits_for_too_long_is_told_that_its_own_requests_are_too_many
     assert {(a.status_code, a.json()["code"]) for a in refused} == {(429, "rate_limited")}
     assert {a.headers["retry-after"] for a in refused} == {"1"}
     assert (await site.slow.get(LISTS)).status_code == 200, "what was taken is given back"
+
+
+async def test_who_waits_for_what_another_transaction_holds_is_told_so_in_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.storage.database.LOCK_SECONDS_MAX", 0.2)
+    async with site.held():
+        for asked in (site.slow.get(LISTS), site.slow.post(LISTS, ITEM)):
+            refused = await asked
+            assert (refused.status_code, refused.json()["code"]) == (503, "service_unavailable")
+            assert refused.json()["detail"] == "others were changing the same"
+            assert int(refused.headers["retry-after"]) > 0
+        await site.others_are_answered()
+    assert (await site.slow.get(LISTS)).json()["data"] == []

@@ -15,7 +15,7 @@ from payrec.errors import PayrecError, UnavailableError
 from payrec.storage import database as doors
 from payrec.storage.database import Connection, Database, shared_snapshot
 from payrec.storage.rows import fetch_one
-from support.places import Places, look, wait_for
+from support.places import Places, held, look, wait_for
 
 pytestmark = pytest.mark.anyio
 
@@ -327,6 +327,37 @@ async def test_who_gives_way_to_others_is_told_so(opened: Database, places: Plac
     [refused] = [error for error in ended if error is not None]
     assert isinstance(refused, UnavailableError)
     assert refused.detail == "others were changing the same"
+
+
+async def test_only_who_is_in_a_hurry_gives_up_on_what_others_hold(
+    opened: Database, places: Places, addresses: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "LOCK_SECONDS_MAX", 0.2)
+
+    async def hurried(context: AbstractAsyncContextManager[Connection], table: bytes) -> None:
+        opened.hurry()
+        async with context as connection:
+            await connection.execute(b"SELECT 1 FROM " + table)
+
+    async def patient() -> None:
+        async with opened.tenant(places.a) as connection:
+            await connection.execute(b"SELECT 1 FROM job")
+
+    async with held(addresses.superuser_url, places.a, "job") as holder:
+        waits = asyncio.create_task(patient())
+        of_a = f"{places.a.schema_name}.job".encode()
+        for context, table in (
+            (opened.tenant(places.a), b"job"),
+            (opened.tenant(places.a, readonly=True, snapshot=True), b"job"),
+            (opened.provisioning(role=places.a.role_name), of_a),
+        ):
+            with pytest.raises(UnavailableError) as refused:
+                await asyncio.create_task(hurried(context, table))
+            assert refused.value.detail == "others were changing the same"
+        await asyncio.create_task(hurried(opened.tenant(places.b), b"job"))
+        assert not waits.done()
+        await holder.rollback()
+        await waits
 
 
 async def test_connections_that_the_server_has_ended_meanwhile_are_not_lent(

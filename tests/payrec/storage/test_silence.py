@@ -15,11 +15,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from payrec.embedded.postgres import EmbeddedDatabase
+from payrec.errors import UnavailableError
 from payrec.jobs.app import create_app
 from payrec.storage import bootstrap, migrations
-from payrec.storage import database as doors
 from payrec.storage.addresses import BOUNDS, POOL_TIMEOUT_SECONDS, SILENCE_SECONDS_MAX, bounded
 from payrec.storage.database import Database
+from payrec.storage.obstacles import obstacle
 from support.charts import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -76,11 +77,11 @@ async def test_who_looks_for_an_obstacle_or_bootstraps_is_bounded(monkeypatch: p
         asked.append(conninfo)
         raise psycopg.OperationalError("not now")
 
-    monkeypatch.setattr(doors.AsyncConnection, "connect", refused)
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", refused)
     monkeypatch.setattr(psycopg, "connect", refused)
     url = "postgresql://one@db.example.com/payrec"
-    await doors.obstacle(url)
-    with pytest.raises(doors.UnavailableError):
+    await obstacle(url)
+    with pytest.raises(UnavailableError):
         bootstrap.bootstrap(url=url, admin_url="postgresql://two@db/payrec", login_url="postgresql://three@db/payrec")
     assert [conninfo_to_dict(said) for said in asked] == [conninfo_to_dict(bounded(url))] * 2
 
