@@ -154,7 +154,7 @@ class Scene:
         upkeep = self.worker.upkeep
         await upkeep.create_retention_service().drop_expired()
         await upkeep.create_audit_sealer().seal_everywhere()
-        await upkeep.measurement.take_census()
+        await self.worker.measurement.take_census()
 
     async def _sql(self, tenant: Tenant, query: str) -> None:
         scope = await scope_of_tenant(self.service.factory, tenant)
@@ -202,7 +202,7 @@ async def monitored(database: EmbeddedDatabase) -> AsyncIterator[Scene]:
         ports["operator"] = listening.getsockname()[1]
         app = create_internal_app(metrics=operator.metrics, check_ready=_nothing, measure=_nothing)
         await stack.enter_async_context(served(app, listening))
-        await worker.upkeep.measurement.take_census()
+        await worker.measurement.take_census()
         yield Scene(
             service=service,
             worker=worker,

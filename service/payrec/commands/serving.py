@@ -249,7 +249,7 @@ async def internal_port(
         await factory.context.database.ping()
         await check_ready(factory.context.database)
 
-    measure = factory.upkeep.measurement.look
+    measure = factory.measurement.look
     app = create_internal_app(metrics=factory.context.metrics, check_ready=ready or check, measure=measure)
     async with served(app, listening):
         yield

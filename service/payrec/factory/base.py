@@ -7,8 +7,8 @@ from functools import cached_property
 from payrec.factory.blobs import blobs_of, object_store
 from payrec.factory.context import ProcessContext
 from payrec.factory.tenants import TenantFactory
-from payrec.factory.upkeep import UpkeepFactory
 from payrec.services.derived_keys import derived_key
+from payrec.services.measurement import Measurement
 from payrec.services.paging import Pager
 from payrec.services.tenant_registrations import TenantRegistrationService
 from payrec.services.tenant_resources import TenantResourceService
@@ -17,7 +17,7 @@ from payrec.services.work import Work
 
 
 class BaseFactory:
-    """Makes services of tenants and of upkeep. Cheap: a service is a few references."""
+    """Makes services of tenants, and what measures. Cheap: a service is a few references."""
 
     def __init__(self, context: ProcessContext) -> None:
         self.context = context
@@ -70,6 +70,6 @@ class BaseFactory:
         return self.tenants.create_tenant_resource_service()
 
     @cached_property
-    def upkeep(self) -> UpkeepFactory:
-        """Makes what workers do by the clock."""
-        return UpkeepFactory(work=self._work, metrics=self.context.metrics, store=self._store)
+    def measurement(self) -> Measurement:
+        """Measures what all processes share; one for the process, because it remembers when it did."""
+        return Measurement(work=self._work, metrics=self.context.metrics)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from payrec.factory.base import BaseFactory
 from payrec.factory.sources import SourceFactory
+from payrec.factory.upkeep import UpkeepFactory
 from payrec.factory.webhooks import WebhookFactory
 from payrec.services.accounts import AccountService
 from payrec.services.actor_names import ActorNameService
@@ -223,15 +224,17 @@ class Factory(BaseFactory):
         )
 
     @cached_property
+    def upkeep(self) -> UpkeepFactory:
+        """Makes what workers do by the clock."""
+        return UpkeepFactory(work=self._work, metrics=self.context.metrics, store=self._store)
+
+    @cached_property
     def webhooks(self) -> WebhookFactory:
         """Makes what has to do with webhooks."""
-        key = derived_key(self.context.config.encryption_key.get_secret_value(), "webhook secrets")
+        config, metrics = self.context.config, self.context.metrics
+        key = derived_key(config.encryption_key.get_secret_value(), "webhook secrets")
         return WebhookFactory(
-            work=self._work,
-            pager=self._pager,
-            metrics=self.context.metrics,
-            destinations=self.context.config.webhook_destinations,
-            key=key,
+            work=self._work, pager=self._pager, metrics=metrics, destinations=config.webhook_destinations, key=key
         )
 
     def create_import_service(self) -> ImportService:
@@ -241,9 +244,8 @@ class Factory(BaseFactory):
     @cached_property
     def upload_previews(self) -> UploadPreviewService:
         """Reads files without storing them; one for the process, because it counts what is read at the same time."""
-        return UploadPreviewService(
-            sources=self.sources.create_data_source_service(), monotonic=self.context.clock.monotonic
-        )
+        sources = self.sources.create_data_source_service()
+        return UploadPreviewService(sources=sources, monotonic=self.context.clock.monotonic)
 
     def create_import_processor(self) -> ImportProcessor:
         """Make what reads uploaded files, for requests and for jobs."""

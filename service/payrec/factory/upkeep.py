@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from functools import cached_property
 
 from payrec.metrics import Metrics
 from payrec.services.api_key_expiry import ApiKeyExpiryService
@@ -11,7 +10,6 @@ from payrec.services.audit_sealing import AuditSealer
 from payrec.services.audit_verification import AuditVerificationService
 from payrec.services.blob_collection import BlobCollector
 from payrec.services.blobs import ObjectStore
-from payrec.services.measurement import Measurement
 from payrec.services.posting_sealing import PostingSealer
 from payrec.services.retention import RetentionService
 from payrec.services.sealing import Sealer
@@ -37,11 +35,6 @@ class UpkeepFactory:
     def create_retention_service(self) -> RetentionService:
         """Make what deletes what is kept no longer."""
         return RetentionService(work=self._work, metrics=self._metrics)
-
-    @cached_property
-    def measurement(self) -> Measurement:
-        """Measures what all processes share; one for the process, because it remembers when it did."""
-        return Measurement(work=self._work, metrics=self._metrics)
 
     def create_sealer(self) -> Sealer:
         """Make what gives events their places in the feed."""

@@ -126,7 +126,7 @@ def context_of(factory: Factory, runner: JobRunner) -> dict[str, Any]:
         "look_at_outboxes": factory.upkeep.create_sealer().look_everywhere,
         "seal_audit_logs": factory.upkeep.create_audit_sealer().seal_everywhere,
         "start_due_syncs": factory.sources.create_sync_service().start_due,
-        "take_census": factory.upkeep.measurement.take_census,
+        "take_census": factory.measurement.take_census,
     }
 
 

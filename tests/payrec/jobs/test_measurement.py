@@ -66,7 +66,7 @@ async def scraped(worker: Factory) -> dict[str, dict[tuple[str, ...], float]]:
     async def ready() -> None:
         return
 
-    app = create_internal_app(metrics=worker.context.metrics, check_ready=ready, measure=worker.upkeep.measurement.look)
+    app = create_internal_app(metrics=worker.context.metrics, check_ready=ready, measure=worker.measurement.look)
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://internal") as http:
         answer = await http.get("/metrics")
@@ -81,7 +81,7 @@ async def scraped(worker: Factory) -> dict[str, dict[tuple[str, ...], float]]:
 
 def again(worker: Factory) -> Factory:
     """Return the process with nothing remembered of its last look."""
-    worker.upkeep.measurement._looked_at = None
+    worker.measurement._looked_at = None
     return worker
 
 
@@ -197,7 +197,7 @@ async def test_the_census_adds_up_what_is_open_everywhere(service: Service, work
         )
     await here.sql("INSERT INTO open_reason SELECT transaction_id, 2, 2 FROM incoming_open LIMIT 1")
     await there.sql("INSERT INTO open_reason SELECT transaction_id, 1, 1 FROM expected_open LIMIT 1")
-    assert await worker.upkeep.measurement.take_census() == 2
+    assert await worker.measurement.take_census() == 2
     found = await scraped(worker)
     assert found["payrec_census_environments"] == {(): 2}
     assert found["payrec_open_transactions"] == {("expected",): 3, ("incoming",): 3}
@@ -238,7 +238,7 @@ async def test_a_census_leaves_out_what_fails_and_is_not_shown_for_ever(
 
     with monkeypatch.context() as patch, capture_logs() as logs:
         patch.setattr(CensusStore, "jobs", broken)
-        assert await worker.upkeep.measurement.take_census() == 1
+        assert await worker.measurement.take_census() == 1
     assert [line["event"] for line in logs] == ["metrics.not_counted"]
     assert (await scraped(worker))["payrec_census_environments"] == {(): 1}
     monkeypatch.setattr("payrec.services.measurement.CENSUS_KEPT_SECONDS", 0.0)
