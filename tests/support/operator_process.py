@@ -34,6 +34,9 @@ RIGHTS = {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBi
 _PROGRAM = """
 import importlib, json, os, signal, sys
 
+# Structlog loads it where it is there, as for developers alone.
+sys.modules["rich"] = None
+
 from kopf.cli import main
 
 
