@@ -25,7 +25,14 @@ from payrec.domain.matching.near import alike
 from payrec.domain.matching.pair import Item as PairItem
 from payrec.domain.matching.pair import Line as PairLine
 from payrec.domain.matching.pair import judged
-from payrec.domain.matching.rules import KEY_ITEMS_MAX, Confidence, MatchingRules, ReferenceLevel, Uniqueness
+from payrec.domain.matching.rules import (
+    KEY_ITEMS_MAX,
+    Confidence,
+    EndToEndLevel,
+    MatchingRules,
+    ReferenceLevel,
+    Uniqueness,
+)
 from support.matching_frames import Item, Line, only, run, sure
 
 AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
@@ -69,6 +76,12 @@ def test_what_comes_near_is_a_part_or_one_slip_away(pairs: list[tuple[str, str]]
     assert [is_alike(number(asked), number(quoted)) for asked, quoted in both] == found
 
 
+@pytest.mark.parametrize("quoted", ["0000", "00000", "00001", "000000", "10000", "00010"])
+def test_numbers_of_zeros_have_as_many_digits_as_others(quoted: str) -> None:
+    for asked in ("00000", "000000", "0000000"):
+        assert alike(np.array([number(asked)]), np.array([number(quoted)])).tolist() == [nearly(asked, quoted)]
+
+
 @given(st.text(max_size=60))
 def test_digits_of_any_text_fit_and_are_few(text: str) -> None:
     quoted = quoted_digits(text, text) or []
@@ -96,7 +109,8 @@ def test_what_is_nearly_quoted_is_found_among_many_of_one_amount_and_waits_for_a
     others = [Item(f"o{at}", reference=f"INV-2026-{5_000_000 + 977 * at:07d}") for at in range(KEY_ITEMS_MAX + 9)]
     match = only(run([Item("e", reference=REFERENCE), *others], [Line("i", text=text)], AUTO))
     assert match.item == "e"
-    assert dict(match.levels)["reference"] == ReferenceLevel.NEAR
+    levels = dict(match.levels)
+    assert (levels["reference"], levels["end_to_end"]) == (ReferenceLevel.NEAR, EndToEndLevel.UNKNOWN)
     assert (match.confidence, match.auto) == (Confidence.MEDIUM, False)
 
 
@@ -118,18 +132,21 @@ def test_of_equal_items_of_one_payer_the_one_is_meant_that_is_nearly_quoted() ->
     assert sure(only(run(items, [replace(line, name=None)], AUTO))) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
 
 
+@pytest.mark.parametrize("known", ["name", "iban"])
 @pytest.mark.parametrize("other", ["INV-2026-0417124", "INV-2026-0417199", "INV-2026-0417023", "INV-2026-0517123"])
-def test_who_is_asked_by_numbers_in_a_row_may_have_meant_one_that_is_not_there(other: str) -> None:
+def test_who_is_asked_by_numbers_in_a_row_may_have_meant_one_that_is_not_there(other: str, known: str) -> None:
+    payer: dict[str, Any] = {known: "BOLT"}
+    somebody: dict[str, Any] = {known: "ADA"}
     items = [
-        Item("e", reference=REFERENCE, name="Bolt"),
-        Item("same", reference="INV-2026-5000000", name="Bolt"),
-        Item("row", reference=other, amount=77_700, name="Bolt"),
+        Item("e", reference=REFERENCE, **payer),
+        Item("same", reference="INV-2026-5000000", **payer),
+        Item("row", reference=other, amount=77_700, **payer),
     ]
-    line = Line("i", text="INV-2026-4017123", name="Bolt")
+    line = Line("i", text="INV-2026-4017123", **payer)
     match = run(items, [line], AUTO).pairs["e", "i"]
     assert sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
     # Somebody else's are not of that row.
-    items[2] = replace(items[2], name="Ada")
+    items[2] = replace(items[2], **somebody)
     assert sure(run(items, [line], AUTO).pairs["e", "i"]) == (Confidence.HIGH, Uniqueness.UNIQUE, True)
 
 
