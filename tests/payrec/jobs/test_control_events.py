@@ -17,6 +17,7 @@ from payrec.models.tenants import TenantPatch
 from payrec.services.sealing import Sealer
 from payrec.storage.changes import ChangeStore
 from payrec.storage.control_outbox import ControlOutboxStore
+from payrec.storage.migrations import head
 from payrec.storage.sealing import SealingStore
 from payrec.storage.tenants import TenantStore
 from payrec.storage.wakeups import Unsealed, WakeUpStore
@@ -127,12 +128,12 @@ async def test_what_is_rolled_back_is_told_nobody(service: Service, acme: Tenant
 
 async def test_an_environment_without_tables_is_told_when_it_has_some(service: Service) -> None:
     tenant = await service.tenant("halfway", environments=["production"])
-    revision = "UPDATE tenant_environment SET revision = {} WHERE tenant_id = %s"
-    await in_control(service, revision.format("NULL"), tenant.id)
+    revision = "UPDATE tenant_environment SET revision = %s WHERE tenant_id = %s"
+    await in_control(service, revision, None, tenant.id)
     environments = {UUID(str(row["environment_id"])) for row in await on_their_way(service, tenant)}
     assert len(environments) == 1
     assert environments.isdisjoint(waiting.environment_id for waiting in await waits(service))
-    await in_control(service, revision.format("(SELECT max(revision) FROM tenant_environment)"), tenant.id)
+    await in_control(service, revision, head("tenant"), tenant.id)
     await tell(service)
     assert await feed(service, tenant) == [("tenant.created", tenant.id)]
 
