@@ -132,6 +132,36 @@ def test_the_counterparty_names_an_item_whatever_the_line_quotes() -> None:
     assert run([NAMED, second], [BY_NAME]).matches.height == 0
 
 
+def test_of_a_payer_alone_the_days_are_about_the_same() -> None:
+    for days, near in ((0, True), (12, True), (15, False), (60, False)):
+        assert run([replace(ITEM, due=DAY - days)], [LINE]).matches.height == 1
+        assert run([replace(NAMED, due=DAY - days)], [BY_NAME]).matches.height == near
+
+
+def test_what_is_quoted_in_part_is_meant_unless_somebody_else_pays() -> None:
+    short, line = replace(ITEM, reference="4711", name="Alpha", iban="DE1", due=DAY - 20), replace(LINE, text="4711")
+    assert run([short], [line]).matches.height == 1
+    assert run([short], [replace(line, name="Alpha")]).matches.height == 1
+    assert run([short], [replace(line, name="Beta")]).matches.height == 0
+    assert run([short], [replace(line, iban="DE2")]).matches.height == 0
+    # Who quotes it in full may pay for another.
+    assert run([replace(short, reference=REFERENCE)], [replace(LINE, name="Beta")]).matches.height == 1
+
+
+def test_a_debit_pays_a_debit_alone() -> None:
+    owed = replace(ITEM, direction=-1)
+    assert run([owed], [replace(LINE, direction=-1)]).matches.height == 1
+    assert run([owed], [LINE]).matches.height == 0
+    assert run([replace(NAMED, direction=-1)], [replace(BY_NAME, direction=-1)]).matches.height == 1
+
+
+def test_a_rate_goes_through_the_base_currency_of_the_tenant() -> None:
+    francs = [(DAY, "CHF", "USD", "1.25"), (DAY, "CHF", "EUR", "1.00")]
+    line = replace(LINE, amount=12_500)
+    assert run([ITEM], [line], francs).matches.height == 0
+    assert settled(run([ITEM], [line], francs, replace(AUTO, base_currency="CHF"))) == [(10_000, 0, "0.8")]
+
+
 def test_an_item_of_the_line_s_own_currency_comes_first() -> None:
     own = replace(ITEM, id="own", currency="USD", amount=10_856)
     result = run([ITEM, own], [LINE])
