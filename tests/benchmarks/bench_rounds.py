@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 
@@ -24,12 +23,11 @@ from bench_migrations import make_clients
 from bench_one_line import Spent, backends
 
 from payrec.embedded.postgres import EmbeddedDatabase
-from payrec.jobs.app import PERIODIC, create_app
-from payrec.jobs.runner import JobRunner
-from payrec.jobs.worker import context_of
+from payrec.jobs.app import PERIODIC
 from payrec.logs import configure_logging
+from support.clock_tasks import clock_tasks
 from support.postgres import cloned, server
-from support.service import direct_url, make_config, running
+from support.service import make_config, running
 
 MIB = 2**20
 
@@ -45,17 +43,14 @@ async def bench(database: EmbeddedDatabase, environments: int) -> None:
     async with running(config, worker=False) as service:
         await make_clients(service, environments)
     async with running(config, worker=False) as service:
-        given = SimpleNamespace(additional_context=context_of(service.factory, JobRunner(service.factory)))
-        registry = create_app(url=direct_url(config)).periodic_registry
-        tasks = {periodic.task.name: periodic.task.func for periodic in registry.periodic_tasks.values()}
+        tasks = clock_tasks(service.factory)
         print(f"{environments} environments; of a second round:")
         for name in PERIODIC:
             for _ in range(2):
                 spent = Spent(backends=dict.fromkeys(backends(database), 0))
                 began = asyncio.get_running_loop().time()
                 with spent.part(name):
-                    # As a worker does, each in a task of its own.
-                    await asyncio.create_task(tasks[name](given, timestamp=0))
+                    await tasks[name]()
                 seconds = asyncio.get_running_loop().time() - began
             worker, backend = spent.parts[name]
             kept = " and ".join(f"{one:.0f}" for one in memory(database))

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from types import SimpleNamespace
-
 import pytest
 
 from payrec.jobs import outgoing
-from payrec.jobs.app import create_app
 from payrec.jobs.outgoing import Outgoing
-from payrec.jobs.runner import JobRunner
-from payrec.jobs.worker import context_of
+from support.clock_tasks import clock_tasks
 from support.matching_world import World
 from support.places import held
-from support.service import Tenant, direct_url, superuser_url
+from support.service import Tenant, superuser_url
 from support.tenant_data import scope_of_tenant
 from support.wire import rows, until
 
@@ -38,16 +33,11 @@ async def late(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 async def test_the_clock_goes_on_with_the_next_one(late: World) -> None:
     factory = late.service.factory
-    given = SimpleNamespace(additional_context=context_of(factory, JobRunner(factory)))
-    [announce] = [
-        periodic.task.func
-        for periodic in create_app(url=direct_url(factory.context.config)).periodic_registry.periodic_tasks.values()
-        if periodic.task.name == "announce_overdue"
-    ]
+    announce = clock_tasks(factory)["announce_overdue"]
     url = superuser_url(factory.context.config)
     for waiting, other in ((late.tenant, late.bystander), (late.bystander, late.tenant)):
         async with held(url, await scope_of_tenant(factory, waiting), "overdue_notice"):
-            await asyncio.create_task(announce(given, timestamp=0))
+            await announce()
         assert len(await rows(late.service, other, NOTED)) == 1, "whichever of them comes first"
     assert len(await rows(late.service, late.bystander, NOTED)) == 1, "what was not told is told the next time"
 
