@@ -6,6 +6,8 @@ import asyncio
 from uuid import UUID
 from weakref import WeakValueDictionary
 
+from payrec.errors import RateLimitedError
+
 
 class TenantShares:
     """A semaphore for each tenant that has something, or waits for it; nothing is kept of others."""
@@ -20,4 +22,24 @@ class TenantShares:
         share = self._of.get(tenant_id)
         if share is None:
             share = self._of[tenant_id] = asyncio.Semaphore(self._count)
+        return share
+
+    async def taken(self, tenant_id: UUID, *, seconds: float) -> asyncio.Semaphore:
+        """Take one of what a request of the tenant needs, once there is one; whoever has it releases it.
+
+        Raises
+        ------
+        RateLimitedError
+            All of them are under way, and none was given back for so long.
+        """
+        share = self.of(tenant_id)
+        if not share.locked():
+            await share.acquire()
+            return share
+        try:
+            async with asyncio.timeout(seconds):
+                await share.acquire()
+        except TimeoutError:
+            detail = "as many requests of this tenant are under way as may be"
+            raise RateLimitedError(detail, retry_after_seconds=1) from None
         return share

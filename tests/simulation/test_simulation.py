@@ -82,7 +82,7 @@ def _at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:
-    begin, known = doors._begin, {}
+    begin, known = doors.beginning, {}
 
     def begins(role: str, search_path: str, **more: Any) -> bytes:
         if not search_path.endswith("_production"):
@@ -90,7 +90,7 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
         return known.setdefault(tuple(sorted(more.items())), begin(role, search_path, **more))
 
     begins.__wrapped__ = begin.__wrapped__  # type: ignore[attr-defined]
-    patch.setattr(doors, "_begin", begins)
+    patch.setattr(doors, "beginning", begins)
 
 
 GUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

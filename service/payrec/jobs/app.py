@@ -142,6 +142,7 @@ def _start_by_the_clock(app: App, name: str, cron: str) -> None:
     async def begin(context: JobContext, timestamp: int) -> None:  # noqa: ARG001 - when it was due
         # Of all such tasks a worker does few at a time, each in all tenant environments.
         Database.hurry()
+        Database.go_round()
         await context.additional_context[name]()
 
     app.periodic(cron=cron)(app.task(name=name, queue=QUEUE, queueing_lock=name, pass_context=True)(begin))

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import Any, Final
 
 import psycopg
@@ -23,9 +22,10 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from pydantic_core import from_json
 
 from payrec.domain.scope import TenantScope
-from payrec.errors import ProvisioningDeniedError, RateLimitedError, StorageFullError, UnavailableError
+from payrec.errors import ProvisioningDeniedError, StorageFullError, UnavailableError
 from payrec.shares import TenantShares
 from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
+from payrec.storage.beginnings import beginning
 from payrec.storage.integrity import translate
 from payrec.storage.obstacles import obstacle
 
@@ -53,11 +53,16 @@ TENANT_GROUP_ROLE: Final = "payrec_tenant"
 """Every tenant environment's role is a member: it may wake a worker, and nothing else."""
 
 CONNECTION_LIFETIME_SECONDS: Final = 900.0
-"""A backend keeps about 0.22 MB for each schema that it touched: recycled, it gives that back."""
+"""A backend keeps about 0.5 MB for each schema that it touched: recycled, it gives that back."""
 
-IDLE_TRANSACTION_SECONDS_MAX: Final = 120.0
-"""How long a transaction that may write waits for its next statement before the database ends it. Whoever opened it
-hangs, or is on a machine that is gone without a word, and others would wait for what it holds as long as TCP does."""
+IDLE_CONNECTION_SECONDS: Final = 600.0
+"""When a connection is closed that was not needed for so long, where there are more than the least."""
+
+ROUND_CONNECTIONS_MAX: Final = 2
+"""Connections of one process for rounds through all tenant environments; each statement of theirs is short."""
+
+ROUND_IDLE_SECONDS: Final = 15.0
+"""When such a connection is closed that nobody has used since: its backend gives back what it kept of all of them."""
 
 LOCK_SECONDS_MAX: Final = 30.0
 """How long who is in a hurry waits for what another transaction holds: new indexes of large tables, or a large run."""
@@ -68,37 +73,14 @@ _HURRIES: Final = ContextVar("hurries", default=False)
 _SHARES: Final = ContextVar("shares", default=False)
 """Whether who asks for a connection is to leave some to other tenants, and has none yet."""
 
-_ALONE: Final = "; SET LOCAL max_parallel_workers_per_gather = 0"
-"""Of all but a snapshot, which is for what reads much: a request reads little, and takes longer to begin a second
-process than to read it."""
+_GOES_ROUND: Final = ContextVar("goes_round", default=False)
+"""Whether who asks for a connection goes through all tenant environments, and has none yet."""
 
-_SNAPSHOT: Final = sql.SQL(" ISOLATION LEVEL REPEATABLE READ")
 _IS_DISTRIBUTED: Final = """
     SELECT FROM pg_extension
     WHERE extname = 'citus' AND current_setting('citus.enable_schema_based_sharding', true) = 'on'
 """
-_PLANNED_ONCE: Final = "; SET LOCAL plan_cache_mode = force_generic_plan"
 _PLANNED_EACH_TIME: Final = b"SET LOCAL plan_cache_mode = force_custom_plan"
-
-
-@lru_cache(maxsize=8192)
-def _begin(
-    role: str, search_path: str, *, readonly: bool, snapshot: bool | str = False, planned_once: bool = False
-) -> bytes:
-    """Return BEGIN with everything that a door sets, as one message of the simple query protocol."""
-    template = sql.SQL("BEGIN{isolation} {access}; {view}SET LOCAL ROLE {role}; SET LOCAL search_path = {path}{more}")
-    bound = f"; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TRANSACTION_SECONDS_MAX * 1000:.0f}"
-    view = sql.SQL("SET TRANSACTION SNAPSHOT {}; ").format(snapshot) if isinstance(snapshot, str) else sql.SQL("")
-    return template.format(
-        isolation=_SNAPSHOT if snapshot else sql.SQL(""),
-        view=view,
-        access=sql.SQL("READ ONLY" if readonly else "READ WRITE"),
-        role=sql.Identifier(role),
-        path=sql.Identifier(search_path),
-        more=sql.SQL(
-            ("" if snapshot else _ALONE) + (_PLANNED_ONCE if planned_once else "") + ("" if readonly else bound)
-        ),
-    ).as_bytes(None)
 
 
 class Database:
@@ -118,7 +100,8 @@ class Database:
         self._shares = TenantShares(max(pool_size_max // 2, 1))
         self._url = url
         self._pool = _pool(url, options, minimum=2, maximum=pool_size_max)
-        self._admin_pool = _pool(admin_url, options, minimum=0, maximum=2) if admin_url else None
+        self._round_pool = _pool(url, options, maximum=ROUND_CONNECTIONS_MAX, max_idle=ROUND_IDLE_SECONDS)
+        self._admin_pool = _pool(admin_url, options, maximum=2) if admin_url else None
 
     async def open(self) -> None:
         """Open the pools.
@@ -133,14 +116,18 @@ class Database:
         except PoolTimeout:
             await self._pool.close()
             raise UnavailableError(await obstacle(self._url) or "the database cannot be reached") from None
-        if self._admin_pool is not None:
-            await self._admin_pool.open()
+        for pool in self._others:
+            await pool.open()
 
     async def close(self) -> None:
         """Close the pools."""
-        await self._pool.close()
-        if self._admin_pool is not None:
-            await self._admin_pool.close()
+        for pool in (self._pool, *self._others):
+            await pool.close()
+
+    @property
+    def _others(self) -> list[AsyncConnectionPool[Connection]]:
+        """The pools that have no connection until somebody asks for one."""
+        return [pool for pool in (self._round_pool, self._admin_pool) if pool is not None]
 
     @staticmethod
     def share() -> None:
@@ -159,6 +146,16 @@ class Database:
         seals their events. What a job waits for comes.
         """
         _HURRIES.set(True)
+
+    @staticmethod
+    def go_round() -> None:
+        """From here on have this task, and those it begins, use connections that are closed soon afterwards.
+
+        For what goes through all tenant environments: a backend keeps something of each, for as long as it lives, and
+        the connections of jobs and requests are to know only those that they are for. What needs a second connection at
+        the same time gets one of theirs.
+        """
+        _GOES_ROUND.set(True)
 
     @asynccontextmanager
     async def tenant(
@@ -184,11 +181,11 @@ class Database:
             As many requests of the tenant are under way as may be (``share``).
         """
         # Each shared view has a name of its own, which nobody asks for again.
-        make = _begin.__wrapped__ if isinstance(snapshot, str) else _begin
+        make = beginning.__wrapped__ if isinstance(snapshot, str) else beginning
         begin = make(
             scope.role_name, scope.schema_name, readonly=readonly, snapshot=snapshot, planned_once=planned_once
         )
-        share = await self._share_taken(scope) if _SHARES.get() else None
+        share = await self._shares.taken(scope.tenant_id, seconds=POOL_TIMEOUT_SECONDS) if _SHARES.get() else None
         if share is not None:
             # Who has one waits for no other, which those who wait for this one may have.
             _SHARES.set(False)
@@ -202,20 +199,6 @@ class Database:
             if share is not None:
                 _SHARES.set(True)
                 share.release()
-
-    async def _share_taken(self, scope: TenantScope) -> asyncio.Semaphore:
-        """Take one of the connections that a tenant may have, once there is one."""
-        share = self._shares.of(scope.tenant_id)
-        if not share.locked():
-            await share.acquire()
-            return share
-        try:
-            async with asyncio.timeout(POOL_TIMEOUT_SECONDS):
-                await share.acquire()
-        except TimeoutError:
-            detail = "as many requests of this tenant are under way as may be"
-            raise RateLimitedError(detail, retry_after_seconds=1) from None
-        return share
 
     @asynccontextmanager
     async def beside(self, connection: Connection, scope: TenantScope) -> AsyncIterator[Connection]:
@@ -233,20 +216,20 @@ class Database:
     @asynccontextmanager
     async def control(self, *, readonly: bool = False) -> AsyncIterator[Connection]:
         """Open a transaction on the registry of tenants, users and keys."""
-        async with self._transaction(self._pool, _begin(CONTROL_ROLE, "control", readonly=readonly)) as connection:
+        async with self._transaction(self._pool, beginning(CONTROL_ROLE, "control", readonly=readonly)) as connection:
             yield connection
 
     @asynccontextmanager
     async def authentication(self) -> AsyncIterator[Connection]:
         """Open a read-only transaction on what authentication looks at."""
-        begin = _begin(AUTHENTICATION_ROLE, "control", readonly=True)
+        begin = beginning(AUTHENTICATION_ROLE, "control", readonly=True)
         async with self._transaction(self._pool, begin) as connection:
             yield connection
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[Connection]:
         """Open a read-only transaction on the job queue's own tables."""
-        async with self._transaction(self._pool, _begin(JOBS_ROLE, "jobs", readonly=True)) as connection:
+        async with self._transaction(self._pool, beginning(JOBS_ROLE, "jobs", readonly=True)) as connection:
             yield connection
 
     @asynccontextmanager
@@ -261,7 +244,7 @@ class Database:
         if self._admin_pool is None:
             raise UnavailableError("ADMIN_DATABASE_URL is not set, so nothing can be provisioned here")
         if role is not None:
-            begin = _begin(role, search_path, readonly=False)
+            begin = beginning(role, search_path, readonly=False)
         else:
             begin = sql.SQL("BEGIN; SET LOCAL search_path = {}").format(sql.Identifier(search_path)).as_bytes(None)
         try:
@@ -292,17 +275,31 @@ class Database:
         self, pool: AsyncConnectionPool[Connection], begin: bytes | None = None
     ) -> AsyncIterator[Connection]:
         """Lend a connection; with ``begin``, in the transaction that this begins."""
-        connection = await self._lent(pool, begin)
+        with self._going_round(pool) as lender:
+            connection = await self._lent(lender, begin)
+            try:
+                yield connection
+            except psycopg.errors.DiskFull as error:
+                raise StorageFullError("the database's disk is full") from error
+            except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable) as error:
+                raise UnavailableError("others were changing the same") from error
+            except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
+                raise UnavailableError("the database did not answer") from error
+            finally:
+                await asyncio.shield(lender.putconn(connection))
+
+    @contextmanager
+    def _going_round(self, pool: AsyncConnectionPool[Connection]) -> Iterator[AsyncConnectionPool[Connection]]:
+        """Return the pool to take a connection of: that of rounds, instead of the common one, for who goes round."""
+        if pool is not self._pool or not _GOES_ROUND.get():
+            yield pool
+            return
+        # Who has one waits for no other, which those who wait for this one may have.
+        _GOES_ROUND.set(False)
         try:
-            yield connection
-        except psycopg.errors.DiskFull as error:
-            raise StorageFullError("the database's disk is full") from error
-        except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable) as error:
-            raise UnavailableError("others were changing the same") from error
-        except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
-            raise UnavailableError("the database did not answer") from error
+            yield self._round_pool
         finally:
-            await asyncio.shield(pool.putconn(connection))
+            _GOES_ROUND.set(True)
 
     async def _lent(self, pool: AsyncConnectionPool[Connection], begin: bytes | None) -> Connection:
         """Take a connection out of the pool, and begin on it.
@@ -370,7 +367,9 @@ async def shared_snapshot(connection: Connection) -> str:
     return str(row["name"])
 
 
-def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> AsyncConnectionPool[Connection]:
+def _pool(
+    url: str, options: dict[str, Any], *, minimum: int = 0, maximum: int, max_idle: float = IDLE_CONNECTION_SECONDS
+) -> AsyncConnectionPool[Connection]:
     return AsyncConnectionPool(
         bounded(url),
         connection_class=Connection,
@@ -378,6 +377,7 @@ def _pool(url: str, options: dict[str, Any], *, minimum: int, maximum: int) -> A
         min_size=minimum,
         max_size=maximum,
         max_lifetime=CONNECTION_LIFETIME_SECONDS,
+        max_idle=max_idle,
         configure=_configure,
         open=False,
     )

@@ -209,7 +209,7 @@ async def test_nobody_can_log_in_as_the_role_of_a_door(addresses: EmbeddedDataba
 
 
 def _begin_without(part: str) -> Callable[..., bytes]:
-    original = doors._begin
+    original = doors.beginning
 
     def begin(role: str, search_path: str, **given: Any) -> bytes:
         made = original(role, search_path, **given).decode().split("; ")
@@ -224,7 +224,7 @@ def _begin_without(part: str) -> Callable[..., bytes]:
 async def test_without_the_role_switch_everything_is_denied(
     opened: Database, places: Places, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    monkeypatch.setattr(doors, "_begin", _begin_without("SET LOCAL ROLE"))
+    monkeypatch.setattr(doors, "beginning", _begin_without("SET LOCAL ROLE"))
     qualified = table if "." in table else f"{places.a.schema_name}.{table}"
     context = opened.control() if "." in table else opened.tenant(places.a)
     with pytest.raises(errors.InsufficientPrivilege):
@@ -235,7 +235,7 @@ async def test_without_the_role_switch_everything_is_denied(
 async def test_without_the_search_path_no_table_is_found(
     opened: Database, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "_begin", _begin_without("search_path"))
+    monkeypatch.setattr(doors, "beginning", _begin_without("search_path"))
     for context, table in ((opened.tenant(places.a), b"job"), (opened.control(), b"tenant")):
         with pytest.raises(errors.UndefinedTable):
             async with context as connection:

@@ -9,6 +9,7 @@ import pytest
 
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase
 from payrec.errors import UnavailableError
+from payrec.storage import beginnings
 from payrec.storage import database as doors
 from payrec.storage.database import Connection, Database
 from payrec.storage.rows import fetch_one
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.anyio
 async def test_who_stands_still_in_a_transaction_lets_go_of_what_it_holds(
     opened: Database, places: Places, addresses: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "_begin", doors._begin.__wrapped__)
-    monkeypatch.setattr(doors, "IDLE_TRANSACTION_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(doors, "beginning", doors.beginning.__wrapped__)
+    monkeypatch.setattr(beginnings, "IDLE_TRANSACTION_SECONDS_MAX", 0.2)
 
     async def stand_still() -> None:
         async with opened.tenant(places.a) as still:

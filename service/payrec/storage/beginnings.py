@@ -1,0 +1,39 @@
+"""What a door's transaction begins with: BEGIN and all that it sets, in one message."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from psycopg import sql
+
+IDLE_TRANSACTION_SECONDS_MAX: Final = 120.0
+"""How long a transaction that may write waits for its next statement before the database ends it. Whoever opened it
+hangs, or is on a machine that is gone without a word, and others would wait for what it holds as long as TCP does."""
+
+_ALONE: Final = "; SET LOCAL max_parallel_workers_per_gather = 0"
+"""Of all but a snapshot, which is for what reads much: a request reads little, and takes longer to begin a second
+process than to read it."""
+
+_SNAPSHOT: Final = sql.SQL(" ISOLATION LEVEL REPEATABLE READ")
+_PLANNED_ONCE: Final = "; SET LOCAL plan_cache_mode = force_generic_plan"
+
+
+@lru_cache(maxsize=8192)
+def beginning(
+    role: str, search_path: str, *, readonly: bool, snapshot: bool | str = False, planned_once: bool = False
+) -> bytes:
+    """Return BEGIN with everything that a door sets, as one message of the simple query protocol."""
+    template = sql.SQL("BEGIN{isolation} {access}; {view}SET LOCAL ROLE {role}; SET LOCAL search_path = {path}{more}")
+    bound = f"; SET LOCAL idle_in_transaction_session_timeout = {IDLE_TRANSACTION_SECONDS_MAX * 1000:.0f}"
+    view = sql.SQL("SET TRANSACTION SNAPSHOT {}; ").format(snapshot) if isinstance(snapshot, str) else sql.SQL("")
+    return template.format(
+        isolation=_SNAPSHOT if snapshot else sql.SQL(""),
+        view=view,
+        access=sql.SQL("READ ONLY" if readonly else "READ WRITE"),
+        role=sql.Identifier(role),
+        path=sql.Identifier(search_path),
+        more=sql.SQL(
+            ("" if snapshot else _ALONE) + (_PLANNED_ONCE if planned_once else "") + ("" if readonly else bound)
+        ),
+    ).as_bytes(None)
