@@ -79,6 +79,7 @@ async def test_what_the_text_says_of_the_examples_is_so(stories: dict[str, Told]
     assert {"by_equal_parts", "by_unnamed_parts", "by_run", "by_run_minus", "by_few"} & accepted == set()
     assert "not_booked" not in accepted
     assert {"part", "too_much", "alike", "by_quotes", "by_some_references", "by_some_instalments"} & accepted == set()
+    assert {"by_references_and_one", "by_references_and_more"} & accepted == set()
     assert by_name["reference"] == by_name["end_to_end_id"] == by_name["by_key"] == ["exact"]
     assert by_name["name"] == by_name["account"] == ["high"]
 

@@ -227,6 +227,15 @@ EXAMPLES = (
         incoming=({"amount": "220.00", "remittance": "INV-2026-1401", **BOLT},),
     ),
     Example(
+        key="by_references_and_more",
+        expected=(
+            {"amount": "100.50", "reference": "INV-2026-1401", **BOLT},
+            {"amount": "201.75", "reference": "INV-2026-1402", **BOLT},
+            {"amount": "50.23", "reference": "INV-2026-1403", **BOLT},
+        ),
+        incoming=({"amount": "352.48", "remittance": "INV-2026-1401/02/03", **BOLT},),
+    ),
+    Example(
         key="by_some_references",
         expected=_invoices("100.00", "120.00", "80.00", **BOLT),
         incoming=({"amount": "220.00", "remittance": "INV-2026-1, INV-2026-2, INV-2026-3", **BOLT},),

@@ -85,6 +85,7 @@ LEVEL_WORDS: Final = {
         "BY_CREDIT_NOTES": "is all items that the payment quotes, less the only credit notes of theirs that fit",
         "BY_UNNAMED_PARTS": "is equal payments, some of nobody in particular, at least half of the item's counterparty",
         "BY_REFERENCES_AND_ONE": "is all items that the payment quotes and the only other one that is the rest",
+        "BY_REFERENCES_AND_MORE": "is all items that the payment quotes and the only set of others that is the rest",
         "BY_KEY_NET": "is all that is open of such a group id, less its credit notes and less what was kept of it",
     },
 }

@@ -34,6 +34,11 @@ HYPOTHESES: Final[Mapping[GroupLevel, str]] = {
 }
 """What was supposed of a group that somebody named."""
 
+_BLIND: Final = {
+    GroupLevel.BY_REFERENCES_AND_MORE: "all items that the payment quotes and a set that nobody named are the payment",
+}
+"""What was supposed of a set of which somebody has named a part."""
+
 _OF_LINE: Final = frozenset(
     {
         GroupLevel.BY_KEY,
@@ -98,7 +103,7 @@ def proof(row: Row, level: GroupLevel) -> Check:
     most = chance if level in PROVABLE else BLIND_COINCIDENCES_PPM_MAX
     if chance is not None and (level in HYPOTHESES or chance > most):
         faults.append(f"{chance} in a million such sets were to be expected by chance, which no proposal of it has")
-    told = HYPOTHESES.get(level, "a set that nobody named is the payment")
+    told = HYPOTHESES.get(level, _BLIND.get(level, "a set that nobody named is the payment"))
     among = "named" if chance is None else f"open, {chance} in a million to be expected by chance"
     tried = f"{sets} set{'' if sets == 1 else 's'} of {named} {among}, {row['uniqueness']}"
     limits = ", ".join(f"{name} {value}" for name, value in sorted(bounds.items()))

@@ -111,10 +111,18 @@ async def by_references(world: World) -> None:
     await world.receive("300.00", remittance="INV-2026-0, INV-2026-1, INV-2026-2", counterpartyName="Other")
 
 
+async def first_quoted(world: World, paid: str, *amounts: str) -> None:
+    for at, amount in enumerate(amounts, 1):
+        await world.expect(amount, reference=f"INV-2026-{at}", counterpartyName="Bolt")
+    await world.receive(paid, remittance="INV-2026-1", counterpartyName="Bolt")
+
+
 async def by_references_and_one(world: World) -> None:
-    for reference, amount in (("INV-2026-1", "100.00"), ("INV-2026-2", "120.00")):
-        await world.expect(amount, reference=reference, counterpartyName="Bolt")
-    await world.receive("220.00", remittance="INV-2026-1", counterpartyName="Bolt")
+    await first_quoted(world, "220.00", "100.00", "120.00")
+
+
+async def by_references_and_more(world: World) -> None:
+    await first_quoted(world, "352.48", "100.50", "201.75", "50.23")
 
 
 async def by_some_references(world: World) -> None:
@@ -153,15 +161,7 @@ async def by_run(world: World) -> None:
 
 
 PAIRS = (pair, part, too_much, by_name, similar, alike, amount_alone)
-GROUPS = (
-    by_key,
-    by_key_net,
-    by_references,
-    by_some_references,
-    by_quotes,
-    by_instalments,
-    by_some_instalments,
-)
+GROUPS = (by_key, by_key_net, by_references, by_some_references, by_quotes, by_instalments, by_some_instalments)
 Story = Callable[[World], Awaitable[None]]
 
 
@@ -171,7 +171,7 @@ async def proposed(world: World, story: Story) -> dict[str, Any]:
     return (await world.matches())[0]
 
 
-@pytest.mark.parametrize("story", [*PAIRS, *GROUPS, by_run, by_references_and_one])
+@pytest.mark.parametrize("story", [*PAIRS, *GROUPS, by_run, by_references_and_one, by_references_and_more])
 async def test_what_a_run_makes_holds_before_and_after_it_is_accepted(
     world: World, payrec: Command, story: Story
 ) -> None:
@@ -265,6 +265,7 @@ CHANGES: list[tuple[Story, str, set[str]]] = [
     (by_key_net, "UPDATE match SET confidence = 'high'", {"confidence"}),
     (by_references_and_one, "UPDATE match SET confidence = 'high'", {"confidence"}),
     (by_references_and_one, """UPDATE match SET proof = proof || '{"named": 3}'""", {"proof"}),
+    (by_references_and_more, """UPDATE match SET proof = proof || '{"coincidencesPpm": 900000}'""", {"proof"}),
     # what was kept
     (by_key_net, "UPDATE match SET adjustments = NULL", {"adjustments", "sums", "search"}),
     (

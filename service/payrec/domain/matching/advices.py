@@ -17,7 +17,7 @@ import polars as pl
 
 from payrec.domain.matching.adjustments import SETTLED_SCHEMA, no_settled
 from payrec.domain.matching.columns import Sides, shaped
-from payrec.domain.matching.groups import GROUP_SCHEMA, LEG_SCHEMA, Groups, no_groups
+from payrec.domain.matching.groups import LEG_SCHEMA, Groups, group_rows, no_groups
 from payrec.domain.matching.reasons import finding
 from payrec.domain.matching.rules import (
     GROUP_LEGS_MAX,
@@ -110,8 +110,6 @@ def advised(
         .with_columns(
             level=pl.lit(GroupLevel.BY_ADVICE.value),
             tried=pl.lit(1),
-            unbounded=pl.lit(value=False),
-            key=pl.lit(None, dtype=pl.Int64),
         )
     )
     members = legs.join(chosen.select("g", "a", "i"), on=["a", "i"])
@@ -129,7 +127,7 @@ def advised(
         .sort("e", "i", "a")
         .unique(["e", "i"], keep="first", maintain_order=True)
     )
-    found = Groups(shaped(chosen, GROUP_SCHEMA), shaped(members, LEG_SCHEMA), finding(findings))
+    found = Groups(group_rows(chosen), shaped(members, LEG_SCHEMA), finding(findings))
     settled = members.filter(pl.col("settled_minor") > 0).with_columns(
         type=pl.when("in_terms").then(AdjustmentType.DISCOUNT.value).otherwise(AdjustmentType.DEDUCTION.value),
         amount_minor="settled_minor",

@@ -12,11 +12,11 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, outside, parties, roundness, sets
+from payrec.domain.matching.blind_parties import Parties, Tier, parties, sets
 from payrec.domain.matching.blind_parts import parts
 from payrec.domain.matching.blind_proof import proved
-from payrec.domain.matching.blind_sums import sums
-from payrec.domain.matching.block import Candidates, with_code
+from payrec.domain.matching.blind_sums import expected_by_chance, feasible, sums
+from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.group_choice import Chosen, chosen, free, given_up, nothing, told_by_legs
@@ -73,33 +73,14 @@ def _findings(rows: pl.DataFrame, reason: Reason, *, fits: bool) -> pl.DataFrame
     return finding(found)
 
 
-def _feasible(hits: pl.DataFrame, legs: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
-    """Leave out the sets with an item outside its date window or with a rejected pair."""
-    fallen = pl.concat(
-        [legs.filter(outside()).select("h"), with_code(legs).join(refused, on="code", how="semi").select("h")]
-    )
-    return hits.join(fallen, on="h", how="anti")
-
-
-def _units(legs: pl.DataFrame) -> pl.DataFrame:
-    """Return ``h`` and ``unit``, the round number that divides all amounts of a set."""
-    return legs.group_by("h").agg(unit=roundness("leg_minor").min())
-
-
 def _by_sum(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> tuple[pl.DataFrame, ...]:
     """Return groups of one line, their legs, and findings."""
     hits, legs, crowded = sums(found, rules)
-    hits = _feasible(hits, legs, refused)
+    hits = feasible(hits, legs, refused)
     legs = legs.join(hits, on="h", how="semi")
     best = pl.col("tier") == pl.col("tier").min().over("i")
-    hits = (
-        hits.with_columns(best=best)
-        .with_columns(worse=(~pl.col("best")).sum().over("i"))
-        .filter("best")
-        .join(_units(legs), on="h")
-        .join(found.lines.select("i", "party", "n", "reach", "depth"), on=["i", "party"])
-        .with_columns(coincidences_ppm=coincidences_ppm(pl.col("tier")))
-    )
+    hits = hits.with_columns(best=best).with_columns(worse=(~pl.col("best")).sum().over("i")).filter("best")
+    hits = expected_by_chance(hits, legs, found)
     said = pl.col("coincidences_ppm") <= BLIND_COINCIDENCES_PPM_MAX
     groups = hits.filter(said).with_columns(
         g="h",

@@ -13,7 +13,8 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import Parties, Tier, pieces
+from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, outside, pieces, roundness
+from payrec.domain.matching.block import with_code
 from payrec.domain.matching.columns import shaped
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, BLIND_CHUNK_ROWS, BLIND_HITS_MAX, MatchingRules
 
@@ -180,6 +181,26 @@ def sums(found: Parties, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFra
     legs = legs.join(kept, on="h", how="semi")
     first = found.members.filter(pl.col("at") == 0).select("party", "e")
     return kept, legs, crowded.join(first, on="party").select("e", "i")
+
+
+def feasible(hits: pl.DataFrame, legs: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
+    """Leave out the sets with an item outside its date window or with a rejected pair."""
+    fallen = pl.concat(
+        [legs.filter(outside()).select("h"), with_code(legs).join(refused, on="code", how="semi").select("h")]
+    )
+    return hits.join(fallen, on="h", how="anti")
+
+
+def expected_by_chance(hits: pl.DataFrame, legs: pl.DataFrame, found: Parties) -> pl.DataFrame:
+    """Add how many such sets were to be expected by chance, ``coincidences_ppm``, and what that is made of.
+
+    That is ``unit``, the round number that divides all amounts of a set, and ``n``, ``reach`` and ``depth`` of its
+    line in ``Parties.lines``.
+    """
+    units = legs.group_by("h").agg(unit=roundness("leg_minor").min())
+    lines = found.lines.select("i", "party", "n", "reach", "depth")
+    told = hits.join(units, on="h").join(lines, on=["i", "party"])
+    return told.with_columns(coincidences_ppm=coincidences_ppm(pl.col("tier")))
 
 
 def _legs(hits: pl.DataFrame, found: Parties) -> pl.DataFrame:

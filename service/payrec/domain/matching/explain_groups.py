@@ -111,8 +111,10 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
             return f"the {count} open invoices{listed}, due one after the other, sum to the payment's {paid}"
         case GroupLevel.BY_RUN_MINUS:
             return f"the {count} open invoices{listed}, due in a row but for one or two, sum to the payment's {paid}"
-        case GroupLevel.BY_FEW:
-            return f"of the counterparty's {group.named} open invoices, {members or count} sum to the payment's {paid}"
+        case GroupLevel.BY_FEW | GroupLevel.BY_REFERENCES_AND_MORE:
+            with_quoted = ", those that it quotes among them" if level is GroupLevel.BY_REFERENCES_AND_MORE else ""
+            among = f"of the counterparty's {group.named} open invoices, {members or count}"
+            return f"{among} sum to the payment's {paid}{with_quoted}"
         case GroupLevel.BY_EQUAL_PARTS | GroupLevel.BY_UNNAMED_PARTS:
             partly = ", not all of which say who pays," if level is GroupLevel.BY_UNNAMED_PARTS else ""
             return f"the {count} equal payments of{listed}{partly} sum to the {paid} of reference {name}"
@@ -123,6 +125,8 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
 def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
     match status:
         case Uniqueness.UNIQUE:
+            if level is GroupLevel.BY_REFERENCES_AND_MORE:
+                return "nobody named the others, and no other set with those that was tried has the sum"
             if level.blind:
                 return "nobody named them, and no other set that was tried has the sum"
             if level is GroupLevel.BY_REFERENCES_AND_ONE:
@@ -131,6 +135,8 @@ def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
                 return "it names no credit note, and no other set of the open ones fits"
             whole = level.proves or level in {GroupLevel.BY_QUOTES, GroupLevel.BY_KEY_NET}
             return "nothing else claims any of them" if whole else "no other set of them does"
+        case Uniqueness.CONTESTED if level is GroupLevel.BY_REFERENCES_AND_MORE:
+            return "nobody named the others, and other sets have the sum as well"
         case Uniqueness.CONTESTED if level.blind:
             return "nobody named them, and other sets have the sum as well"
         case Uniqueness.CONTESTED:

@@ -22,7 +22,7 @@ from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, no_groups, proofs_of
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
-from payrec.domain.matching.one_more import with_one_more
+from payrec.domain.matching.one_more import claimed_or_paid, paying_more, with_one_more
 from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.ruled import NOBODY, bound, least
 from payrec.domain.matching.rules import (
@@ -38,12 +38,19 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
 )
 from payrec.domain.matching.score import LEVELS, score_milli, scored
+from payrec.domain.matching.several_more import with_several_more
 
 _BATCHES: Final = [level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET)]
 _NOT_ALL_SAID: Final = [
-    level.value for level in (GroupLevel.BY_CREDIT_NOTES, GroupLevel.BY_KEY_NET, GroupLevel.BY_REFERENCES_AND_ONE)
+    level.value
+    for level in (
+        GroupLevel.BY_CREDIT_NOTES,
+        GroupLevel.BY_KEY_NET,
+        GroupLevel.BY_REFERENCES_AND_ONE,
+        GroupLevel.BY_REFERENCES_AND_MORE,
+    )
 ]
-"""Nobody has named the credit notes of these, said what was kept, or named the one that is the rest."""
+"""Nobody has named the credit notes of these, said what was kept, or named those that are the rest."""
 _PROVING: Final = [level.value for level in GroupLevel if level.proves]
 MATCH_COLUMNS: Final = (
     "g", "e", "i", "kind", "size", "amount_minor", "score_milli", "probability_ppm", "confidence", "status", "auto",
@@ -252,7 +259,6 @@ def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series) -> pl.
         status=status.cast(pl.Int8),
         confidence=confidence.cast(pl.Int8),
         difference_minor=pl.lit(0, dtype=pl.Int64),
-        coincidences_ppm=pl.lit(None, dtype=pl.Int64),
     ).with_columns(
         probability_ppm=probability(),
         # A set that was searched for is never accepted without a person, however few the candidates were.
@@ -308,6 +314,19 @@ def nothing(findings: pl.DataFrame) -> Chosen:
     return Chosen(pl.DataFrame(), pl.DataFrame(), pl.DataFrame(), findings, nobody())
 
 
+def _more(
+    sides: Sides, pairs: pl.DataFrame, proofs: Proofs, refused: pl.DataFrame, rules: MatchingRules
+) -> list[Groups]:
+    """Return the lines that are what they quote and one item more, or several where there is no such one."""
+    beyond = paying_more(sides, pairs, proofs, rules)
+    if beyond.is_empty():
+        return []
+    taken = claimed_or_paid(pairs, proofs)
+    one = with_one_more(sides, beyond, taken, refused, rules)
+    beyond = beyond.join(one.legs.select("i").unique(), on="i", how="anti")
+    return [one, with_several_more(sides, beyond, taken, refused, rules)]
+
+
 def choose(
     pairs: pl.DataFrame,
     sides: Sides,
@@ -329,8 +348,9 @@ def choose(
     batches = less_than_batches(sides, claims, unsettled, rules)
     less = less_credits(sides, proofs, unsettled, rules)
     less = replace(less, groups=[*less.groups, *batches.groups])
-    more = [by_short_quotes(proofs, quoted[0], rules), with_one_more(sides, pairs, proofs, refused, rules)]
-    together = _together([listed.groups, keyed, *quoted, *more, *less.groups])
+    short = by_short_quotes(proofs, quoted[0], rules)
+    more = _more(sides, pairs, proofs, refused, rules)
+    together = _together([listed.groups, keyed, *quoted, short, *more, *less.groups])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)

@@ -42,7 +42,10 @@ GROUP_SCHEMA: Final = {
     "same": pl.Int32(),  # other lines that would do just as well
     "unbounded": pl.Boolean(),
     "key": pl.Int64(),  # the group id's, else null
+    "coincidences_ppm": pl.Int64(),  # null but for sets that nobody named
 }
+_NONE: Final = pl.lit(None, dtype=pl.Int64)
+_MOSTLY: Final = {"same": pl.lit(0), "unbounded": pl.lit(value=False), "key": _NONE, "coincidences_ppm": _NONE}
 LEG_SCHEMA: Final = {"g": pl.UInt32(), "e": pl.UInt32(), "i": pl.UInt32(), "leg_minor": pl.Int64()}
 CLAIM_SCHEMA: Final = {"i": pl.UInt32(), "key": pl.Int64(), "e": pl.UInt32()}
 
@@ -104,6 +107,11 @@ def _no_proofs() -> Proofs:
 def no_groups() -> Groups:
     """Return nothing found."""
     return Groups(pl.DataFrame(schema=GROUP_SCHEMA), pl.DataFrame(schema=LEG_SCHEMA), no_findings())
+
+
+def group_rows(groups: pl.DataFrame) -> pl.DataFrame:
+    """Return the groups as GROUP_SCHEMA, with what most of them have in the columns that they do not."""
+    return shaped(groups.with_columns(**{n: v for n, v in _MOSTLY.items() if n not in groups.columns}), GROUP_SCHEMA)
 
 
 def _sum(column: str) -> pl.Expr:
@@ -211,9 +219,7 @@ def by_key(
     beaten = exact.join(pl.concat([good, same]), on=["key", "i"], how="anti")
     chosen = good.group_by("key").agg(pl.col("i").min(), pl.col("n").first(), same=pl.len() - 1).sort("key")
     chosen = chosen.with_row_index("g")
-    groups = chosen.with_columns(
-        level=pl.lit(GroupLevel.BY_KEY.value), tried=pl.lit(1), named="n", unbounded=pl.lit(value=False)
-    )
+    groups = chosen.with_columns(level=pl.lit(GroupLevel.BY_KEY.value), tried=pl.lit(1), named="n")
     legs = chosen.select("g", "key", "i").join(items, on="key").rename({"amount_minor": "leg_minor"})
     lost = claims.join(chosen.select("key", "i"), on=["key", "i"], how="anti").with_columns(
         reason=pl.when(pl.col("reason") == 0).then(Reason.AMBIGUOUS.value).otherwise(pl.col("reason")),
@@ -242,7 +248,7 @@ def by_key(
         difference_minor=pl.lit(None, dtype=pl.Int64),
     )
     findings = pl.concat([finding(frame) for frame in (lost, of_items, unseen)]).unique(["e", "i"])
-    found = Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings)
+    found = Groups(group_rows(groups), shaped(legs, LEG_SCHEMA), findings)
     doubtful = Taken(
         items.join(beaten.select("key").unique(), on="key", how="semi")["e"],
         pl.concat([beyond["i"], beaten["i"]]).unique(),
@@ -323,16 +329,13 @@ def by_quotes(proofs: Proofs, rules: MatchingRules, *, of_lines: bool) -> Groups
         .with_columns(
             level=pl.when(pl.col("exact") & (pl.col("n") == pl.col("named"))).then(whole.value).otherwise(some.value),
             tried=pl.when("exact").then(1).otherwise(pl.lit(2).pow(pl.col("n"))),
-            same=pl.lit(0),
-            key=pl.lit(None, dtype=pl.Int64),
-            unbounded=pl.lit(value=False),
         )
     )
     legs = pairs.join(groups.select("g", centre), on=centre).join(
         members.select("e", "i", leg_minor=f"{member}_amount_minor"), on=["e", "i"]
     )
     findings = _failed(members, sums.join(ways, on=centre, how="left"), groups, of_lines=of_lines)
-    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), findings)
+    return Groups(group_rows(groups), shaped(legs, LEG_SCHEMA), findings)
 
 
 def by_short_quotes(proofs: Proofs, found: Groups, rules: MatchingRules) -> Groups:
@@ -364,13 +367,10 @@ def by_short_quotes(proofs: Proofs, found: Groups, rules: MatchingRules) -> Grou
             level=pl.lit(GroupLevel.BY_QUOTES.value),
             tried=pl.lit(1),
             named="n",
-            same=pl.lit(0),
-            unbounded=pl.lit(value=False),
-            key=pl.lit(None, dtype=pl.Int64),
         )
     )
     legs = members.join(groups.select("g", "i"), on="i").select("g", "e", "i", leg_minor="e_amount_minor")
-    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), no_findings())
+    return Groups(group_rows(groups), shaped(legs, LEG_SCHEMA), no_findings())
 
 
 def _failed(members: pl.DataFrame, sums: pl.DataFrame, groups: pl.DataFrame, *, of_lines: bool) -> pl.DataFrame:

@@ -16,7 +16,7 @@ import polars as pl
 
 from payrec.domain.matching.block import Candidates, equal_pairs, keyed
 from payrec.domain.matching.columns import PARTY_KEYS, Sides, shaped
-from payrec.domain.matching.groups import GROUP_SCHEMA, LEG_SCHEMA, Groups, Proofs, no_groups
+from payrec.domain.matching.groups import LEG_SCHEMA, Groups, Proofs, group_rows, no_groups
 from payrec.domain.matching.reasons import no_findings
 from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import (
@@ -171,14 +171,11 @@ def _of_party(credits_: pl.DataFrame, items: pl.DataFrame, sides: Sides) -> pl.E
 
 
 def groups_of(members: pl.DataFrame, level: GroupLevel, said: pl.DataFrame) -> Groups:
-    """Return a group for each line of ``said``, which has ``i, tried, named``, and may have ``same`` and ``key``."""
+    """Return a group for each line of ``said``, which has ``i, tried, named`` and may have more of GROUP_SCHEMA."""
     chosen = said.sort("i").with_row_index("g")
-    defaults = {"same": pl.lit(0), "key": pl.lit(None, dtype=pl.Int64), "unbounded": pl.lit(value=False)}
-    groups = chosen.with_columns(
-        level=pl.lit(level.value), **{name: value for name, value in defaults.items() if name not in chosen.columns}
-    )
+    groups = group_rows(chosen.with_columns(level=pl.lit(level.value)))
     legs = members.join(chosen.select("g", "i"), on="i").sort("g", "e")
-    return Groups(shaped(groups, GROUP_SCHEMA), shaped(legs, LEG_SCHEMA), no_findings())
+    return Groups(groups, shaped(legs, LEG_SCHEMA), no_findings())
 
 
 def _by_quotes(sides: Sides, quoted: pl.DataFrame, short: pl.DataFrame, proofs: Proofs, rules: MatchingRules) -> Groups:

@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "10"
+ENGINE_VERSION: Final = "11"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -35,9 +35,8 @@ LINE_CANDIDATES_MAX: Final = 64
 line has keys (``REMITTANCE_KEYS_MAX``), so that a payment of many items may quote each of them."""
 
 PAIRS_MIN: Final = 200_000
-"""Pairs that one join may bring in every run; in a large one as many as it has rows, which is some three times what
-ordinary data bring. Beyond it the keys that bring most are dropped, so that data made to match everything with
-everything cost no more than others."""
+"""Pairs that one join may bring in every run; in a large one as many as it has rows, some three times what ordinary
+data bring. Beyond it the keys that bring most are dropped: data made to match everything cost no more than others."""
 
 BLIND_SETS_MIN: Final = 1_000_000
 """Sums of a counterparty's items that are made in every run for all lines together, about; in a large one four for
@@ -233,6 +232,8 @@ class GroupLevel(Level):
     """All open items of the group id that the line has or quotes, less its credit notes, and less what was kept."""
     BY_REFERENCES_AND_ONE = 17
     """All items that the line quotes in full, and the only other one of their counterparty that is the rest."""
+    BY_REFERENCES_AND_MORE = 18
+    """All items that the line quotes in full, in a run of their counterparty's or among few that have the sum."""
 
     @property
     def proves(self) -> bool:
@@ -247,8 +248,9 @@ class GroupLevel(Level):
 
     @property
     def blind(self) -> bool:
-        """Whether nobody named the members: they were found by counterparty and sum alone."""
-        return GroupLevel.BY_RUN <= self <= GroupLevel.BY_EQUAL_PARTS or self is GroupLevel.BY_UNNAMED_PARTS
+        """Whether nobody named all of the members: they were found by counterparty and sum."""
+        others = {GroupLevel.BY_UNNAMED_PARTS, GroupLevel.BY_REFERENCES_AND_MORE}
+        return GroupLevel.BY_RUN <= self <= GroupLevel.BY_EQUAL_PARTS or self in others
 
 
 class MatchKind(IntEnum):

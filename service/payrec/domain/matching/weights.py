@@ -19,7 +19,7 @@ WEIGHT_STEP: Final = 100
 """All weights are multiples of it, so that scores are few."""
 
 _OF_GROUPS: Final = (
-    0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0, 2000, 11000, 3000, 11000, -1000, -1000, 5000, 1000,
+    0, 11000, 3000, 3000, 1000, 1000, 0, -1000, -2000, 0, 2000, 11000, 3000, 11000, -1000, -1000, 5000, 1000, 1000,
 )  # fmt: skip
 
 WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(

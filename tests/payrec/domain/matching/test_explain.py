@@ -104,6 +104,7 @@ def group_of(*members: str | None, **changes: Any) -> GroupFacts:
     return replace(facts, **changes)
 
 
+OF_FEW = "Of the counterparty's 4 open invoices, A-1, A-2, A-3 sum to the payment's 300.00 EUR"
 SUMS = {
     1: "The 3 invoices A-1, A-2, A-3 of group PO-7 sum to the payment's 300.00 EUR",
     2: "The 3 invoices A-1, A-2, A-3 that the payment quotes sum to its 300.00 EUR",
@@ -112,11 +113,12 @@ SUMS = {
     5: "Of the 4 payments that quote reference PO-7, only those of A-1, A-2, A-3 sum to its 300.00 EUR",
     6: "The 3 open invoices A-1, A-2, A-3, due one after the other, sum to the payment's 300.00 EUR",
     7: "The 3 open invoices A-1, A-2, A-3, due in a row but for one or two, sum to the payment's 300.00 EUR",
-    8: "Of the counterparty's 4 open invoices, A-1, A-2, A-3 sum to the payment's 300.00 EUR",
+    8: OF_FEW,
     9: "The 3 equal payments of A-1, A-2, A-3 sum to the 300.00 EUR of reference PO-7",
     10: "The 3 invoices A-1, A-2, A-3 that the payment quotes, not all in full, sum to its 300.00 EUR",
     11: "A remittance advice lists the 3 invoices A-1, A-2, A-3 with the payment's 300.00 EUR",
     17: "The 3 invoices A-1, A-2, A-3 that the payment quotes, all but one, sum to its 300.00 EUR",
+    18: f"{OF_FEW}, those that it quotes among them",
     15: "The 3 equal payments of A-1, A-2, A-3, not all of which say who pays, sum to the 300.00 EUR of reference PO-7",
 }
 
@@ -170,6 +172,8 @@ def test_the_sentence_of_a_group(level: GroupLevel) -> None:
     alone = "nothing else claims any of them" if whole else "no other set of them does"
     if level.blind:
         alone = "nobody named them, and no other set that was tried has the sum"
+    if level is GroupLevel.BY_REFERENCES_AND_MORE:
+        alone = "nobody named the others, and no other set with those that was tried has the sum"
     if level is GroupLevel.BY_REFERENCES_AND_ONE:
         alone = "no other open one of the counterparty is the rest"
     told = group_explanation(levels, group=group_of("A-1", "A-2", "A-3"), expected=ITEM, incoming=LINE)

@@ -1,0 +1,130 @@
+"""A payment that quotes some of what it pays: which other items are meant, and when nobody can say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from payrec.domain.matching.line_rules import Required
+from payrec.domain.matching.rules import (
+    BLIND_COINCIDENCES_PPM_MAX,
+    Confidence,
+    GroupLevel,
+    MatchingRules,
+    MatchKind,
+    Uniqueness,
+)
+from support.matching_frames import Item, Line, Outcome, Proposal, level, only, run, sure
+
+ONE = Item("one", amount=10_050, reference="RE-2026-0141", name="Alpha", iban="DE1")
+TWO = replace(ONE, id="two", amount=20_175, reference="RE-2026-0142")
+THREE = replace(ONE, id="three", amount=5_023, reference="RE-2026-0143")
+LINE = Line("i", amount=35_248, text="RE-2026-0141/142/143", name="Alpha")
+
+HINT = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
+
+
+def more(outcome: Outcome) -> list[Proposal]:
+    return [match for match in outcome.matches if level(match) is GroupLevel.BY_REFERENCES_AND_MORE]
+
+
+@pytest.mark.parametrize("text", ["RE-2026-0141/142/143", "RE-2026-0141 bis 0143", "RE-2026-0141 + 2 others"])
+def test_the_only_others_that_are_the_rest_are_meant_and_a_person_decides(text: str) -> None:
+    match = only(outcome := run([ONE, TWO, THREE], [replace(LINE, text=text)], MatchingRules(auto_accept=True)))
+    assert (level(match), match.kind, sure(match)) == (GroupLevel.BY_REFERENCES_AND_MORE, MatchKind.ONE_TO_MANY, HINT)
+    assert sorted(match.legs) == [("one", "i", 10_050), ("three", "i", 5_023), ("two", "i", 20_175)]
+    assert (match.tried, match.named) == (2, 3)
+    [expected] = outcome.proposals.matches["coincidences_ppm"]
+    assert 0 < expected <= BLIND_COINCIDENCES_PPM_MAX
+    assert not outcome.items
+    assert not outcome.lines
+
+
+def test_whoever_pays_them_is_of_the_counterparty_of_what_is_quoted() -> None:
+    stranger = replace(LINE, name="Omega", iban="DE9")
+    for shared in ({"iban": None}, {"name": None}):
+        assert more(run([replace(item, **shared) for item in (ONE, TWO, THREE)], [stranger]))
+    assert not more(run([ONE, TWO, replace(THREE, name="Omega", iban="DE9")], [LINE]))
+    of_two = [ONE, replace(THREE, id="both", name="Beta", iban="DE2", reference="RE-2026-0151"), TWO, THREE]
+    both = replace(LINE, amount=40_271, text="RE-2026-0141 RE-2026-0151")
+    assert not more(run(of_two, [both])), "what is quoted is of two counterparties"
+    assert more(run([of_two[0], replace(of_two[1], name="Alpha", iban="DE1"), TWO, THREE], [both]))
+
+
+@pytest.mark.parametrize(
+    ("items", "lines"),
+    [
+        ([replace(THREE, id="again", reference="RE-2026-0149")], []),  # two sets are the rest
+        ([replace(ONE, id="rest", amount=25_198, reference="RE-2026-0149")], []),  # one alone is
+        ([replace(ONE, id="own", amount=35_248, reference="RE-2026-0149")], []),  # the line may pay another one alone
+        ([], [replace(LINE, id="j", amount=5_023, text="RE-2026-0143")]),  # one of them is paid by itself
+        ([], [replace(LINE, id="j", amount=5_023, text=None)]),
+        ([], [replace(LINE, id="j", amount=4_000, text="RE-2026-0143")]),  # or in part
+    ],
+)
+def test_what_may_as_well_be_something_else_is_not_meant(items: list[Item], lines: list[Line]) -> None:
+    assert not more(run([ONE, TWO, THREE, *items], [LINE, *lines]))
+
+
+@pytest.mark.parametrize(
+    ("item", "line"),
+    [
+        ({"amount": 5_022}, {}),
+        ({"due": 30_000}, {}),
+        ({"direction": -1}, {}),
+        ({"currency": "USD"}, {}),
+        ({}, {"reversal": True}),
+        ({}, {"duplicate": True}),
+        ({}, {"text": "thanks"}),
+    ],
+)
+def test_what_is_not_the_rest_is_none(item: dict[str, Any], line: dict[str, Any]) -> None:
+    assert not more(run([ONE, TWO, replace(THREE, **item)], [replace(LINE, **line)]))
+
+
+def test_a_sum_that_chance_makes_is_none() -> None:
+    round_ones = [replace(ONE, id=f"e{at}", amount=1_000 * at, reference=f"RE-2026-02{at:02}") for at in range(1, 9)]
+    assert not more(run(round_ones, [replace(LINE, amount=16_000, text="RE-2026-0201")]))
+
+
+def test_what_a_person_has_refused_is_not_proposed_again() -> None:
+    for name in ("one", "two", "three"):
+        assert not more(run([ONE, TWO, THREE], [LINE], rejected=[(name, "i")]))
+
+
+def test_who_asks_for_a_reference_is_not_given_items_without() -> None:
+    assert not more(run([ONE, TWO, THREE], [LINE], MatchingRules(required=Required.REFERENCE)))
+
+
+def test_as_many_as_a_group_may_have() -> None:
+    assert more(run([ONE, TWO, THREE], [LINE], MatchingRules(group_size_max=3)))
+    assert not more(run([ONE, TWO, THREE], [LINE], MatchingRules(group_size_max=2)))
+
+
+def test_two_lines_that_lack_the_same_have_it_neither_surely() -> None:
+    four = replace(ONE, id="four", reference="RE-2026-0144")
+    found = more(run([ONE, TWO, THREE, four], [LINE, replace(LINE, id="j", text="RE-2026-0144/142/143")]))
+    assert all(match.status is not Uniqueness.UNIQUE for match in found)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    owed=st.lists(st.integers(10_000, 99_999), min_size=3, max_size=7, unique=True),
+    more_than_one=st.integers(2, 4),
+    seed=st.integers(0, 99),
+)
+def test_it_sums_up_whatever_the_order(owed: list[int], more_than_one: int, seed: int) -> None:
+    items = [replace(ONE, id=f"e{at}", amount=amount, reference=f"RE-2026-02{at:02}") for at, amount in enumerate(owed)]
+    paid = items[: 1 + more_than_one]
+    line = replace(LINE, amount=sum(item.amount for item in paid), text=f"{paid[0].reference} ff")
+    outcome = run(items, [line])
+    for match in more(outcome):
+        assert paid[0].id in {leg[0] for leg in match.legs}
+        assert sum(leg[2] for leg in match.legs) == line.amount
+    shuffled = Random(seed).sample(items, len(items))  # noqa: S311 - data, not a secret
+    assert more(run(shuffled, [line])) == more(outcome)
