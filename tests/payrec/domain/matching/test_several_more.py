@@ -19,7 +19,7 @@ from payrec.domain.matching.rules import (
     MatchKind,
     Uniqueness,
 )
-from support.matching_frames import Item, Line, Outcome, Proposal, level, only, run, sure
+from support.matching_frames import DAY, Item, Line, Outcome, Proposal, level, only, run, sure
 
 ONE = Item("one", amount=10_050, reference="RE-2026-0141", name="Alpha", iban="DE1")
 TWO = replace(ONE, id="two", amount=20_175, reference="RE-2026-0142")
@@ -50,10 +50,22 @@ def test_whoever_pays_them_is_of_the_counterparty_of_what_is_quoted() -> None:
     for shared in ({"iban": None}, {"name": None}):
         assert more(run([replace(item, **shared) for item in (ONE, TWO, THREE)], [stranger]))
     assert not more(run([ONE, TWO, replace(THREE, name="Omega", iban="DE9")], [LINE]))
-    of_two = [ONE, replace(THREE, id="both", name="Beta", iban="DE2", reference="RE-2026-0151"), TWO, THREE]
+
+
+def test_what_is_quoted_is_of_one_counterparty() -> None:
+    other = replace(THREE, id="other", reference="RE-2026-0151")
     both = replace(LINE, amount=40_271, text="RE-2026-0141 RE-2026-0151")
-    assert not more(run(of_two, [both])), "what is quoted is of two counterparties"
-    assert more(run([of_two[0], replace(of_two[1], name="Alpha", iban="DE1"), TWO, THREE], [both]))
+    assert more(run([ONE, other, TWO, THREE], [both]))
+    of_beta = [replace(item, name="Beta", iban="DE2") for item in (other, TWO, THREE)]
+    assert not more(run([ONE, of_beta[0], TWO, THREE], [both]))
+    assert not more(run([ONE, *of_beta], [both]))
+
+
+def test_who_has_an_account_by_one_name_has_it_by_another() -> None:
+    one, known = replace(ONE, iban=None), replace(ONE, id="known", amount=77_777, reference="RE-2026-0999")
+    two, three = replace(TWO, name="Omega"), replace(THREE, name="Omega", iban=None)
+    assert more(run([one, known, two, three], [LINE]))
+    assert not more(run([one, two, three], [LINE])), "nothing says that Alpha has that account"
 
 
 @pytest.mark.parametrize(
@@ -88,8 +100,14 @@ def test_what_is_not_the_rest_is_none(item: dict[str, Any], line: dict[str, Any]
 
 
 def test_a_sum_that_chance_makes_is_none() -> None:
-    round_ones = [replace(ONE, id=f"e{at}", amount=1_000 * at, reference=f"RE-2026-02{at:02}") for at in range(1, 9)]
-    assert not more(run(round_ones, [replace(LINE, amount=16_000, text="RE-2026-0201")]))
+    thousands = (3, 17, 41, 55, 61, 72, 80, 95)
+    for cents, is_meant in (((0,) * 8, False), ((13, 58, 91, 27, 76, 39, 84, 62), True)):
+        others = [
+            replace(ONE, id=f"e{at}", amount=1_000 * amount + cents[at], due=DAY + at, reference=f"RE-2026-02{at:02}")
+            for at, amount in enumerate(thousands)
+        ]
+        line = replace(LINE, amount=ONE.amount + others[4].amount + others[5].amount)
+        assert bool(more(run([ONE, *others], [line]))) == is_meant
 
 
 def test_what_a_person_has_refused_is_not_proposed_again() -> None:
