@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from payrec.constants import REMITTANCE_WORDS_MAX
 from payrec.domain.matching import tokens
 
 WORDS = st.sampled_from(
@@ -32,6 +33,44 @@ def test_others_are_not(text: str) -> None:
     assert tokens._plain_tokens(text) is None
 
 
+def test_words_come_before_joins_of_neighbours_one_of_which_has_a_digit() -> None:
+    joins = [b"ORDER1001", b"1001OF", b"OF2002", b"FORORDER1001", b"ORDER1001OF", b"1001OF2002"]
+    joins += [b"FORORDER1001OF", b"ORDER1001OF2002"]
+    assert tokens.tokens_of("for order 1001 of 2002") == [b"1001", b"2002", *joins]
+
+
 def test_a_word_that_keeps_the_check_digits_right_does_not_hide_the_reference() -> None:
     found = tokens.tokens_of("Invoice, RF17 7406 2023 3039 1725 thank you")
     assert {b"RF177406202330391725", b"RF177406202330391725THANK"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        ("für INV_17017", b"INV17017"),
+        ("INV-17017, RF18 5390 0754 7034", b"INV17017"),
+        ("für rf95 2348 2000 0000 0000 0000 0", b"RF95234820000000000000000"),
+        ("half of a character \ud800 INV-17017", b"INV17017"),
+    ],
+)
+def test_what_other_texts_quote(text: str, token: bytes) -> None:
+    assert token in tokens.tokens_of(text)
+
+
+@pytest.mark.parametrize("text", ["{} thanks", "für {}"])
+def test_words_are_joined_up_to_the_longest_reference_that_a_bank_carries(text: str) -> None:
+    longest = b"INVOICE2026" + b"0" * 24
+    assert longest in tokens.tokens_of(text.format(f"INVOICE2026 {'0' * 24}"))
+    assert longest + b"0" not in tokens.tokens_of(text.format(f"INVOICE2026 {'0' * 25}"))
+
+
+def test_what_is_written_together_may_be_longer() -> None:
+    payout = b"PAYOUT3F2B8C1D4E5F60718293A4B5C6D7E8F9"
+    assert payout in tokens.tokens_of("PAYOUT/3f2b8c1d4e5f60718293a4b5c6d7e8f9")
+    assert payout not in tokens.tokens_of("PAYOUT 3f2b8c1d4e5f60718293a4b5c6d7e8f9")
+
+
+def test_the_first_words_of_a_very_long_text_are_looked_at() -> None:
+    thanks = ["thanks"] * REMITTANCE_WORDS_MAX
+    assert b"INV17017" in tokens.tokens_of(" ".join(["INV-17017", *thanks]))
+    assert tokens.tokens_of(" ".join([*thanks, "INV-17017", "thanks"])) == []
