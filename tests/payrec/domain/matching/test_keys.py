@@ -44,6 +44,7 @@ def test_too_little_text_has_no_key() -> None:
     assert [end_to_end_key(t) for t in ("NOTPROVIDED", "not provided", "NONREF", None)] == [None] * 4
     assert [name_key(t) for t in (None, "", "...")] == [None] * 3
     assert [account_key(t) for t in (None, "", " - ")] == [None] * 3
+    assert reference_key("771") is not None
 
 
 def test_the_stored_values_never_change() -> None:
@@ -119,6 +120,26 @@ def test_structured_references_come_first_and_lists_lose_joins_first() -> None:
     assert {reference_key(f"INV{at:05d}") for at in range(60)} <= set(keys)
 
 
+def test_what_is_structured_is_quoted_without_a_text() -> None:
+    structured, end_to_end = reference_key("INV-17017"), reference_key("E2E-1")
+    assert remittance_keys(None, "INV-17017") == [structured]
+    assert remittance_keys("", end_to_end_id="E2E-1") == [end_to_end]
+    line = incoming_keys(structured_reference="INV-17017", end_to_end_id="E2E-1")
+    assert line.reference_keys == [structured, end_to_end]
+    assert line.quoted_digits == [expected_keys(reference="INV-17017").reference_digits]
+
+
+def test_long_lists_have_as_many_keys_as_there_may_be() -> None:
+    short = [f"A{at:03d}" for at in range(60)]
+    keys = remittance_keys(" ".join(short), "A007")
+    assert len(keys) == REMITTANCE_KEYS_MAX
+    assert {reference_key(word) for word in short} <= set(keys)
+    # 17 words, two runs of digits and 45 joins.
+    full = " ".join([*short[:15], "INV17017", "INV17018"])
+    assert len(remittance_keys(full)) == REMITTANCE_KEYS_MAX
+    assert len(remittance_keys(full, "R-1001", end_to_end_id="E2E-1")) == REMITTANCE_KEYS_MAX
+
+
 def test_long_texts_are_bounded() -> None:
     assert len(remittance_keys("a1b2 " * 1_000_000)) <= REMITTANCE_KEYS_MAX
     assert len(remittance_keys("1" * 1_000_000)) <= REMITTANCE_KEYS_MAX
@@ -128,19 +149,31 @@ def test_long_texts_are_bounded() -> None:
 
 def test_keys_of_both_sides_agree() -> None:
     item = expected_keys(
-        reference="INV-17017", end_to_end_id="E2E-1", counterparty_name="A B", counterparty_account="DE1", group="P1-9"
+        reference="INV-17017",
+        end_to_end_id="E2E-1",
+        counterparty_name="A B",
+        counterparty_account="DE1",
+        account="NL 2",
+        group="P1-9",
     )
     line = incoming_keys(
-        remittance="INV-17017", end_to_end_id="E2E-1", counterparty_name="b a", counterparty_account="de 1", group="p19"
+        remittance="INV-17017",
+        end_to_end_id="E2E-1",
+        counterparty_name="b a",
+        counterparty_account="de 1",
+        account="nl2",
+        group="p19",
     )
     assert item.reference_key in line.reference_keys
     assert item[1:-1] == line[1:-1]
     assert [item.reference_digits] == line.quoted_digits
-    assert item.own_account_key is None
+    assert None not in item
+    assert set(expected_keys()) == {None}
 
 
 def test_tie_keys_keep_their_parts_apart() -> None:
-    assert len({tie_key(*parts) for parts in (("ab", "c"), ("a", "bc"), ("abc",), ("1",), (1,), (None,), ("",))}) == 7
+    different = (("ab", "c"), ("a", "bc"), ("abc",), ("1",), (1,), (None,), ("",), ("\ud800",))
+    assert len({tie_key(*parts) for parts in different}) == len(different)
 
 
 def test_the_modules_of_the_interface_load_no_columns() -> None:
