@@ -40,3 +40,12 @@ def test_a_name_that_an_item_has_means_that_item() -> None:
 def test_an_alias_of_nobody_who_is_here_changes_nothing() -> None:
     items, lines = [Item("e", name="Beta")], [Line("i", name="Factor Bank")]
     assert run(items, lines, RULES).pairs == run(items, lines).pairs
+
+
+def test_what_has_an_alias_means_nobody_else_and_other_names_are_resolved_beside_it() -> None:
+    ours, theirs = ["Alpha", "Factor Bank Ulm", "Albrador Logistik"], ["Factor Bank", "Albrador Log."]
+    texts = pl.DataFrame([(key(name), name) for name in [*ours, *theirs]], schema=dict(NAMES_SCHEMA), orient="row")
+    expected, incoming = (pl.Series([key(name) for name in names]) for names in (ours, theirs))
+    found = resolved(expected, incoming, normalised(texts), RULES.aliases)
+    meant = {key("Factor Bank"): key("Alpha"), key("Albrador Log."): key("Albrador Logistik")}
+    assert sorted(found.iter_rows()) == sorted(meant.items())

@@ -74,6 +74,103 @@ def test_what_many_names_share_is_common() -> None:
     assert explained(["QUARZ"], ["QUARZ", "ULMER"], frozenset({"QUARZ"})) is None
 
 
+@pytest.mark.parametrize(("sharing", "meant"), [(8, {"Quarz": "Ulm Quarz"}), (9, {})])
+def test_a_word_of_more_than_eight_names_is_common(sharing: int, meant: dict[str, str]) -> None:
+    towns = [f"{letter}stadt Quarz" for letter in LETTERS[: sharing - 1]]
+    assert meaning(["Ulm Quarz", *towns], ["Quarz"]) == meant
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "believed"),
+    [
+        ("ALBRADOR FOODS", "ALBRADOR FDS", 2),
+        ("ALBRADOR SERVICES", "ALBRADOR SRVCS", 2),
+        ("ALBRADOR TRADING", "ALBRADOR RDNG", None),  # an abbreviation begins as its word
+        ("ALBRADOR FOOD", "ALBRADOR FOOT", 3),
+        ("ALBRADOR BRUNNER", "ALBRADOR BRXXNER", None),
+        ("ALBRADOR BRUNNERT", "ALBRADOR BRXXNERT", 3),
+        ("ALBRADOR BRUNNERT", "ALBRADOR BXXXNERT", None),
+        ("ALBRADOR BRUNNERT QUARZ", "ALBRADXR BRUNNXRT QUARZ", None),  # both mistyped
+        ("BRUNNERT", "BRUNNXRT", 3),
+        ("BRUNNER", "BRUNNXR", None),  # nothing else speaks for it
+        ("ABC BRUNNER", "ABC BRUNNXR", 3),
+        ("SERVICES BRUNNER", "SRVCS BRUNNXR", 5),
+        ("BRUNNERT SERV", "BRUNNXRT SERVICES", 5),
+        ("ALBRADOR S SERV", "ALBRADOR SERVICES STAHL", 4),  # long words first: each has one of its own
+        ("ALBRADOR", "ALBRADOR ABC", 1),
+        ("ALBRADOR", "ALBRADOR QUARZ", None),
+        ("ALBRADOR", "ALBRADOR BAU", None),  # what a company does
+        ("ABC ALBRADOR K", "ALBRADOR KURT", 3),
+    ],
+)
+def test_what_has_to_be_believed_of_two_names(one: str, other: str, believed: int | None) -> None:
+    assert explained(one.split(), other.split(), frozenset()) == believed
+
+
+@pytest.mark.parametrize("common", ["SOLUTIONS", "SOLUTIOMS"])
+def test_a_common_word_that_is_mistyped_tells_nobody(common: str) -> None:
+    assert explained(["SOLUTIONS"], ["SOLUTIOMS"], frozenset()) == 3
+    assert explained(["SOLUTIONS"], ["SOLUTIOMS"], frozenset({common})) is None
+
+
+@pytest.mark.parametrize(
+    ("full", "written"),
+    [
+        ("Acme Abc", "Acme"),  # one whole word alone
+        ("Vensolkart", "Vxnsoxkart"),  # the end of a word
+        ("ABC Langer", "ABC Lxnger"),
+        ("Steinhardt Servicios", "Steimhardx Serv"),  # the beginnings of two
+        ("Acme Abc Def", "Acme"),  # half of the letters
+    ],
+)
+def test_a_little_in_common_is_enough_to_be_looked_at(full: str, written: str) -> None:
+    assert meaning([*OTHERS, full], [written]) == {written: full}
+
+
+def test_less_than_half_of_the_letters_is_too_little() -> None:
+    assert meaning([*OTHERS, "Acme Abc Def X"], ["Acme"]) == {}
+
+
+def test_what_is_rarest_is_looked_at_first() -> None:
+    many = [f"{one}{other}berg" for one in "DFHKM" for other in "AEIOUYSR"]
+    others = [f"{town} {trade}" for town in many for trade in ("Trading", "Services")]
+    written = "Zorbo Trading Services"
+    assert meaning([*others, "Zorbo Trd Svcs"], [written]) == {written: "Zorbo Trd Svcs"}
+
+
+@pytest.mark.parametrize(
+    ("written", "sharing", "found"),
+    [
+        ("Xange Trading", 64, True),
+        ("Xange Trading", 65, False),
+        ("Lenge Trading", 65, True),  # by its first letter beside the common word
+    ],
+)
+def test_what_too_many_names_share_is_not_looked_at(written: str, sharing: int, *, found: bool) -> None:
+    towns = [f"{one}{other}berg" for one in LETTERS[:8] for other in LETTERS][: sharing - 1]
+    meant = {written: "Lange Trading"} if found else {}
+    assert meaning(["Lange Trading", *(f"{town} Trading" for town in towns)], [written]) == meant
+
+
+def test_of_many_candidates_the_most_alike_are_compared() -> None:
+    others = [f"Vensolka {letter * 5}" for letter in "ABCDEGH"]
+    assert meaning([*others, "Vensolka Foods"], ["Vensolka Fods"]) == {"Vensolka Fods": "Vensolka Foods"}
+
+
+def test_one_name_that_means_nobody_does_not_stop_the_others() -> None:
+    written = ["Nordlicht Logistik AG", "Vensolka SW"]
+    assert meaning([*OTHERS, "Vensolka Software S.L."], written) == {"Vensolka SW": "Vensolka Software S.L."}
+
+
+def test_names_are_in_alphabetical_order_each_key_once() -> None:
+    texts = ["Nordwind", "Nordwind AG", "Acker", "Zorbo", "Langer"]
+    long = [f"{'M' * 139} Z{letter}" for letter in LETTERS]
+    frame = pl.DataFrame([(name_key(name), name) for name in [*texts, *long]], schema=dict(NAMES_SCHEMA), orient="row")
+    found = normalised(frame)
+    assert found["normal"].to_list() == ["ACKER", "LANGER", *["M" * 139] * len(long), "NORDWIND", "ZORBO"]
+    assert found.equals(found.sort("normal", "key"))
+
+
 WORDS = st.text(LETTERS, min_size=1, max_size=10)
 NAMES = st.lists(WORDS, min_size=1, max_size=4).map(lambda words: " ".join(sorted(set(words))))
 
