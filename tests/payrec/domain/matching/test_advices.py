@@ -36,11 +36,20 @@ QUOTING = Line("x", amount=15_000, text="our run 2026 1 RUN-2026-1")
 EXACT = (Confidence.EXACT, Uniqueness.UNIQUE, True)
 
 
-@pytest.mark.parametrize(("line", "advice"), [(PAID, BY_NAME), (QUOTING, BY_REFERENCE)])
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        (PAID, BY_NAME),
+        (QUOTING, BY_REFERENCE),
+        (replace(QUOTING, text=None, group="RUN-2026-1"), BY_REFERENCE),
+        (replace(PAID, text="RUN1"), replace(BY_NAME, payment="RUN1")),  # proves nothing without the name
+    ],
+)
 def test_what_is_listed_is_matched_and_proves(line: Line, advice: Advice) -> None:
     match = only(run(ITEMS, [line], advices=[advice]))
     assert match.ends == (frozenset("ab"), frozenset("x"))
     assert (level(match), match.kind, sure(match)) == (GroupLevel.BY_ADVICE, MatchKind.ONE_TO_MANY, EXACT)
+    assert (match.tried, match.named) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +67,11 @@ def test_what_is_listed_is_matched_and_proves(line: Line, advice: Advice) -> Non
         (PAID, Advice((("INV-0001", 9_000, 0), ("INV-0002", 6_000, 0)), name=BOLT)),  # more than is open
         (PAID, Advice((("INV-0001", 10_000, 1), ("INV-0002", 5_000, 0)), name=BOLT)),
         (PAID, replace(BY_NAME, lines=(("INV-0001", 10_000, 0), ("INV-0002", 4_999, 0)), total=15_000)),
+        (replace(PAID, amount=14_999), Advice((*LISTED[:1], ("INV-0002", 4_999, 0)), name=BOLT)),  # a cent is left
+        (QUOTING, replace(BY_REFERENCE, lines=(("INV-0001", 10_000, 0), ("INV-0002", 4_999, 0)), total=15_000)),
+        (QUOTING, replace(BY_REFERENCE, lines=(*LISTED, ("INV-0009", 1, 0)), total=15_000)),  # one is not open
         (replace(QUOTING, text="RU 1"), replace(BY_REFERENCE, payment="RU1")),  # proves nothing, and no name
+        (replace(QUOTING, text="RUN1", name="Somebody"), replace(BY_NAME, payment="RUN1")),
     ],
 )
 def test_what_does_not_hold_whole_comes_to_nothing(line: Line, advice: Advice) -> None:
@@ -69,6 +82,8 @@ def test_what_does_not_hold_whole_comes_to_nothing(line: Line, advice: Advice) -
 def test_a_reference_that_several_items_have_names_none_of_them() -> None:
     twice = [*ITEMS, Item("d", amount=5_000, reference="INV-0002", name="Other")]
     assert not run(twice, [PAID], advices=[BY_NAME]).groups
+    twice[-1] = replace(twice[-1], currency="USD")
+    assert sure(only(run(twice, [PAID], advices=[BY_NAME]))) == EXACT
 
 
 def test_short_references_are_those_of_the_payers_items() -> None:
@@ -77,13 +92,17 @@ def test_short_references_are_those_of_the_payers_items() -> None:
     assert only(run(items, [replace(PAID, amount=1_000)], advices=[advice])).ends[0] == {"a", "b"}
     items[0] = replace(items[0], name="Somebody else")
     assert not run(items, [replace(PAID, amount=1_000)], advices=[advice]).groups
+    items[0] = replace(items[0], iban="DE1")
+    assert only(run(items, [replace(PAID, amount=1_000, iban="DE1")], advices=[advice])).ends[0] == {"a", "b"}
+    assert not run(items, [replace(PAID, amount=1_000, iban="DE2")], advices=[advice]).groups
 
 
-def test_what_is_held_back_is_a_deduction_and_waits_for_a_person() -> None:
-    advice = Advice((("INV-0001", 9_000, 1_000), ("INV-0002", 5_000, 0)), name=BOLT)
-    found = run(ITEMS, [replace(PAID, amount=14_000)], advices=[advice])
+@pytest.mark.parametrize("held", [1, 1_000])
+def test_what_is_held_back_is_a_deduction_and_waits_for_a_person(held: int) -> None:
+    advice = Advice((("INV-0001", 10_000 - held, held), ("INV-0002", 5_000, 0)), name=BOLT)
+    found = run(ITEMS, [replace(PAID, amount=15_000 - held)], advices=[advice])
     assert sure(only(found)) == (Confidence.EXACT, Uniqueness.UNIQUE, False)
-    assert found.adjustments(ITEMS) == {"a": (AdjustmentType.DEDUCTION, 1_000)}
+    assert found.adjustments(ITEMS) == {"a": (AdjustmentType.DEDUCTION, held)}
 
 
 @pytest.mark.parametrize(("held", "kind"), [(0, "discount"), (200, "discount"), (100, None)])
@@ -120,6 +139,14 @@ def test_the_same_twice_is_one_and_what_differs_says_nothing() -> None:
     assert sure(only(run(ITEMS[:2], [PAID], advices=[BY_NAME, other]))) == EXACT
 
 
+def test_which_advice_comes_first_changes_nothing_of_what_does_not_hold() -> None:
+    advices = [Advice((("INV-0001", paid, 0), ("INV-0002", 16_000 - paid, 0)), name=BOLT) for paid in (10_500, 11_000)]
+    paid = replace(PAID, amount=16_000)
+    found = run(ITEMS[:2], [paid], advices=advices)
+    assert found.items["a"][0] is Reason.AMOUNT_MISMATCH
+    assert found.items == run(ITEMS[:2], [paid], advices=advices[::-1]).items
+
+
 def test_one_of_several_payments_is_ambiguous() -> None:
     found = run(ITEMS, [PAID, replace(PAID, id="y", day=20_603)], advices=[BY_NAME])
     [match] = [match for match in found.matches if level(match) is GroupLevel.BY_ADVICE]
@@ -135,9 +162,34 @@ def test_a_proof_of_equal_amount_is_better_and_other_claims_are_rivals() -> None
     assert sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
 
 
-def test_what_was_rejected_is_no_part_of_it() -> None:
-    found = run(ITEMS, [PAID], rejected=[("b", "x")], advices=[BY_NAME])
-    assert all(level(match) is not GroupLevel.BY_ADVICE for match in found.matches)
+@pytest.mark.parametrize("item", "abcd")
+@pytest.mark.parametrize("line", "wxy")
+def test_what_was_rejected_is_no_part_of_it(item: str, line: str) -> None:
+    items = [*ITEMS, Item("d", amount=1, reference="INV-0004")]
+    lines = [replace(PAID, id="w", amount=1), PAID, replace(PAID, id="y", amount=70_000)]
+    found = run(items, lines, rejected=[(item, line)], advices=[BY_NAME])
+    listed = any(level(match) is GroupLevel.BY_ADVICE for match in found.matches)
+    assert listed == ((item, line) not in {("a", "x"), ("b", "x")})
+
+
+def test_why_it_comes_to_nothing_is_told() -> None:
+    late = run(ITEMS, [replace(QUOTING, day=20_000)], advices=[BY_REFERENCE])
+    assert late.lines["x"][0] is Reason.DATE_OUT_OF_WINDOW
+    listed = [
+        Advice((("INV-0001", 4_000, 0), (other, 5_000, 0)), payment="RUN-2026-1") for other in ("INV-0002", "INV-0003")
+    ]
+    forbidden = [Line("y", amount=5_000, text="INV-0002", name=BOLT, iban="DE1", day=20_000)]
+    items = [replace(item, iban="DE1") for item in ITEMS]
+    unclear = run(items, [replace(QUOTING, amount=9_000), *forbidden], advices=listed)
+    assert unclear.lines["x"] == (Reason.AMBIGUOUS, "a", 0, -6_000)
+    assert unclear.items["b"] == (Reason.AMBIGUOUS, "x", 0, 0)
+
+
+def test_no_more_items_than_a_decision_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("payrec.domain.matching.advices.GROUP_LEGS_MAX", 2)
+    assert sure(only(run(ITEMS, [QUOTING], advices=[BY_REFERENCE]))) == EXACT
+    monkeypatch.setattr("payrec.domain.matching.advices.GROUP_LEGS_MAX", 1)
+    assert run(ITEMS, [QUOTING], advices=[BY_REFERENCE]).lines["x"][0] is Reason.BUDGET_EXHAUSTED
 
 
 def test_what_a_rule_requires_is_required() -> None:
