@@ -124,6 +124,8 @@ class _File:
 
     def _try(self, mutant: str, tests: list[pytest.Item], usable: list[pytest.Item], seen: list[str]) -> None:
         add(FOLDER, mutant, "began", seen=seen)
+        # What was right for the one before, and would hide this one.
+        _forget()
         signal.setitimer(signal.ITIMER_PROF, SECONDS_FREE + TIMES_MAX * sum(self._seconds[item] for item in tests))
         killer = next((item for item in tests if not self._passes(item, mutant)), None)
         signal.setitimer(signal.ITIMER_PROF, 0)

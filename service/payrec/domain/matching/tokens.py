@@ -149,7 +149,7 @@ def _tokens(text: str) -> list[str]:
         word = words[at]
         if len(word) > DIGIT_RUN_LENGTH_MIN and not word.isdigit():
             tokens += _DIGIT_RUN.findall(word)
-    if "RF" in (folded if text.isascii() else text.upper()):
+    if "RF" in folded:
         tokens += [
             reference for at in places if words[at].startswith("RF") for reference in _creditor_references(words, at)
         ]

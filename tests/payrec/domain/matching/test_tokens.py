@@ -50,6 +50,7 @@ def test_a_word_that_keeps_the_check_digits_right_does_not_hide_the_reference() 
         ("für INV_17017", b"INV17017"),
         ("INV-17017, RF18 5390 0754 7034", b"INV17017"),
         ("für rf95 2348 2000 0000 0000 0000 0", b"RF95234820000000000000000"),
+        ("ＲＦ９５ ２３４８ ２０００ ００００ ００００ ００００ ０", b"RF95234820000000000000000"),
         ("half of a character \ud800 INV-17017", b"INV17017"),
     ],
 )
