@@ -233,7 +233,7 @@ def walk(bound: type[Machine], *, examples: int, steps: int = 14, **more: Any) -
 
 def test_whatever_happens_to_lines_it_adds_up(postgres: EmbeddedPostgres) -> None:
     with machine(postgres) as bound:
-        walk(bound, examples=15)
+        walk(bound, examples=30)
     assert bound.met.keys() >= KINDS
 
 
