@@ -40,8 +40,10 @@ def with_several_more(
     if found.lines.is_empty():
         return no_groups()
     hits, legs, _ = sums(found, rules)
-    hits = feasible(hits, legs, refused)
-    hits = expected_by_chance(hits.filter(pl.len().over("i") == 1, ~pl.col("more")), legs, found)
+    hits = feasible(hits, legs, refused).filter(pl.len().over("i") == 1, ~pl.col("more"))
+    # Of two that are the rest, each by itself, neither is meant, and so is no set beside them.
+    single = found.lines.join(found.members.select("party", target="amount"), on=["party", "target"], how="semi")
+    hits = expected_by_chance(hits.join(single, on="i", how="anti"), legs, found)
     legs = legs.join(hits, on="h", how="semi").select("e", "i", "leg_minor")
     sizes = legs.group_by("i").agg(more=pl.len()).join(quoted.select("i", quoted="n").unique("i"), on="i")
     said = (

@@ -24,6 +24,7 @@ from support.matching_frames import DAY, Item, Line, Outcome, Proposal, level, o
 ONE = Item("one", amount=10_050, reference="RE-2026-0141", name="Alpha", iban="DE1")
 TWO = replace(ONE, id="two", amount=20_175, reference="RE-2026-0142")
 THREE = replace(ONE, id="three", amount=5_023, reference="RE-2026-0143")
+REST = replace(ONE, id="rest", amount=25_198, reference="RE-2026-0149")
 LINE = Line("i", amount=35_248, text="RE-2026-0141/142/143", name="Alpha")
 
 HINT = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
@@ -72,7 +73,8 @@ def test_who_has_an_account_by_one_name_has_it_by_another() -> None:
     ("items", "lines"),
     [
         ([replace(THREE, id="again", reference="RE-2026-0149")], []),  # two sets are the rest
-        ([replace(ONE, id="rest", amount=25_198, reference="RE-2026-0149")], []),  # one alone is
+        ([REST], []),  # one alone is
+        ([REST, replace(REST, id="again", reference="RE-2026-0148")], []),  # or two, and nobody knows which
         ([replace(ONE, id="own", amount=35_248, reference="RE-2026-0149")], []),  # the line may pay another one alone
         ([], [replace(LINE, id="j", amount=5_023, text="RE-2026-0143")]),  # one of them is paid by itself
         ([], [replace(LINE, id="j", amount=5_023, text=None)]),
