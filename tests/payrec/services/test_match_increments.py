@@ -271,6 +271,27 @@ async def test_another_currency_is_decided_as_among_everything(
     assert reached.expected.height < reached.items_open
 
 
+async def test_what_is_quoted_first_is_decided_with_the_others_as_among_everything(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await many_items(world)
+    # Who pays has an account by one name, and that by another.
+    whose = [{"counterpartyName": "Alpha"}, {"counterpartyName": "Omega", "counterpartyAccount": "DE77"}]
+    whose += [{"counterpartyName": "Omega"}, {"counterpartyName": "Alpha", "counterpartyAccount": "DE77"}]
+    for at, (amount, payer) in enumerate(zip(("100.50", "201.75", "50.23", "777.77"), whose, strict=True)):
+        await world.expect(amount, reference=f"RE-2026-014{at}", externalId=f"short-{at}", **payer)
+    await world.run()
+    await world.receive("352.48", remittance="RE-2026-0140/41/42", bookingDate="2026-03-12", externalId="line")
+
+    monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", NEVER)
+    whole, _ = await decided(world, {}, few=False)
+    monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", 4)
+    part, reached = await decided(world, {}, few=True)
+    assert (part, part["count"], len(part["legs"])) == (whole, 1, 3)
+    assert reached.items_open is not None
+    assert reached.expected.height < reached.items_open
+
+
 async def test_beyond_what_is_counted_it_is_told_about_how_many_items_are_open(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
