@@ -135,9 +135,8 @@ def _sum_alone(level: GroupLevel, status: Uniqueness) -> str:
                 return "it names no credit note, and no other set of the open ones fits"
             whole = level.proves or level in {GroupLevel.BY_QUOTES, GroupLevel.BY_KEY_NET}
             return "nothing else claims any of them" if whole else "no other set of them does"
-        case Uniqueness.CONTESTED if level is GroupLevel.BY_REFERENCES_AND_MORE:
-            return "nobody named the others, and other sets have the sum as well"
-        case Uniqueness.CONTESTED if level.blind:
+        # Beside what a payment quotes, another set of the sum would leave none proposed.
+        case Uniqueness.CONTESTED if level.blind and level is not GroupLevel.BY_REFERENCES_AND_MORE:
             return "nobody named them, and other sets have the sum as well"
         case Uniqueness.CONTESTED:
             return "others claim some of them as well"

@@ -180,6 +180,19 @@ def test_the_sentence_of_a_group(level: GroupLevel) -> None:
     assert told == f"{SUMS[level]}; {alone}."
 
 
+@pytest.mark.parametrize(
+    ("level", "contested"),
+    [
+        (GroupLevel.BY_RUN, "nobody named them, and other sets have the sum as well."),
+        (GroupLevel.BY_REFERENCES_AND_MORE, "others claim some of them as well."),
+    ],
+)
+def test_the_sentence_of_a_set_beside_which_there_is_something_else(level: GroupLevel, contested: str) -> None:
+    levels, status = {"amount": 1, "group": level.value}, Uniqueness.CONTESTED
+    told = group_explanation(levels, group=group_of("A-1", "A-2"), expected=ITEM, incoming=LINE, status=status)
+    assert told.endswith(f"; {contested}")
+
+
 def test_the_sentence_of_a_group_with_all_there_is_to_say() -> None:
     levels = {"amount": 1, "date": 2, "name": 1, "line": 2, "group": 1}
     members = [f"A-{at}" for at in range(10)]

@@ -126,6 +126,11 @@ def test_as_many_as_a_group_may_have() -> None:
     assert not more(run([ONE, TWO, THREE], [LINE], MatchingRules(group_size_max=2)))
 
 
+def test_who_quotes_the_same_is_a_rival() -> None:
+    [match] = more(run([ONE, TWO, THREE], [LINE, replace(LINE, id="j", amount=4_000, text=ONE.reference)]))
+    assert (match.status, match.rivals, match.auto) == (Uniqueness.CONTESTED, (0, 1), False)
+
+
 def test_two_lines_that_lack_the_same_have_it_neither_surely() -> None:
     four = replace(ONE, id="four", reference="RE-2026-0144")
     found = more(run([ONE, TWO, THREE, four], [LINE, replace(LINE, id="j", text="RE-2026-0144/142/143")]))
