@@ -22,7 +22,7 @@ from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, no_groups, proofs_of
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
-from payrec.domain.matching.one_more import claimed_or_paid, paying_more, with_one_more
+from payrec.domain.matching.one_more import paid_just, paying_more, with_one_more
 from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.ruled import NOBODY, bound, least
 from payrec.domain.matching.rules import (
@@ -318,10 +318,13 @@ def _more(
     sides: Sides, pairs: pl.DataFrame, proofs: Proofs, refused: pl.DataFrame, rules: MatchingRules
 ) -> list[Groups]:
     """Return the lines that are what they quote and one item more, or several where there is no such one."""
-    beyond = paying_more(sides, pairs, proofs, rules)
+    if proofs.fitting.height == proofs.settled.height:
+        return []
+    paid = paid_just(pairs)
+    beyond = paying_more(sides, paid, proofs, rules)
     if beyond.is_empty():
         return []
-    taken = claimed_or_paid(pairs, proofs)
+    taken = pl.concat([proofs.claimed["e"], paid["e"]]).unique()
     one = with_one_more(sides, beyond, taken, refused, rules)
     beyond = beyond.join(one.legs.select("i").unique(), on="i", how="anti")
     return [one, with_several_more(sides, beyond, taken, refused, rules)]

@@ -7,32 +7,28 @@ just as much, and no item of it asks for just the line's amount. Nobody has name
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Final
-
 import polars as pl
 
-from payrec.domain.matching.columns import PARTY_KEYS, Sides, shaped
-from payrec.domain.matching.groups import Groups, Proofs, no_groups
+from payrec.domain.matching.columns import PARTY_KEYS, Sides
+from payrec.domain.matching.groups import Groups, Proofs
 from payrec.domain.matching.less_credits import groups_of, sums_of
 from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import AmountLevel, GroupLevel, MatchingRules
 from payrec.domain.matching.score import in_time, without
 
-_QUOTED_SCHEMA: Final = {
-    "e": pl.UInt32(), "i": pl.UInt32(), "e_amount_minor": pl.Int64(), "n": pl.UInt32(), "rest": pl.Int64(),
-}  # fmt: skip
+
+def paid_just(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Return the scored pairs of one counterparty that have the same amount."""
+    return pairs.filter((pl.col("fault") == 0) & (pl.col("amount_level") == AmountLevel.EQUAL.value) & pl.col("payer"))
 
 
-def paying_more(sides: Sides, pairs: pl.DataFrame, proofs: Proofs, rules: MatchingRules) -> pl.DataFrame:
+def paying_more(sides: Sides, paid: pl.DataFrame, proofs: Proofs, rules: MatchingRules) -> pl.DataFrame:
     """Return what lines quote that pay more than that and nothing else: ``e, i, e_amount_minor, n, rest``.
 
-    ``n`` are the items that a line quotes, ``rest`` what it pays beyond them.
+    ``n`` are the items that a line quotes, ``rest`` what it pays beyond them; ``paid`` is what ``paid_just`` returns.
     """
-    if proofs.fitting.height == proofs.settled.height:
-        return _nobody()
     # What a line hints at beside, by a few characters, may be what it means.
-    unclear = pl.concat([proofs.settled["i"], _paid(pairs)["i"], proofs.short["i"]]).unique().to_frame()
+    unclear = pl.concat([proofs.settled["i"], paid["i"], proofs.short["i"]]).unique().to_frame()
     quoted = proofs.fitting.join(unclear, on="i", how="anti")
     short = (
         sums_of(quoted, proofs)
@@ -40,22 +36,7 @@ def paying_more(sides: Sides, pairs: pl.DataFrame, proofs: Proofs, rules: Matchi
         .filter(~pl.col("i").is_in(strict_lines(sides, rules).implode()))
         .select("i", "n", rest=(pl.col("target") - pl.col("total")).cast(pl.Int64))
     )
-    return shaped(quoted.join(short, on="i"), _QUOTED_SCHEMA)
-
-
-def claimed_or_paid(pairs: pl.DataFrame, proofs: Proofs) -> pl.Series:
-    """Return the items that somebody quotes, or pays with just their amount."""
-    return pl.concat([proofs.claimed["e"], _paid(pairs)["e"]]).unique()
-
-
-def _paid(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Return the pairs of one counterparty that have the same amount."""
-    return pairs.filter((pl.col("fault") == 0) & (pl.col("amount_level") == AmountLevel.EQUAL.value) & pl.col("payer"))
-
-
-@cache
-def _nobody() -> pl.DataFrame:
-    return pl.DataFrame(schema=_QUOTED_SCHEMA)
+    return quoted.join(short, on="i").select("e", "i", "e_amount_minor", "n", "rest")
 
 
 def with_one_more(
@@ -66,8 +47,6 @@ def with_one_more(
     ``quoted`` is what ``paying_more`` returns, ``taken`` are items that somebody quotes or pays, ``refused`` the codes
     of rejected pairs.
     """
-    if quoted.is_empty():
-        return no_groups()
     short = quoted.select("i", "rest", named=pl.col("n") + 1).unique("i")
     free = sides.expected.join(taken.to_frame("row"), on="row", how="anti")
     of_payer = quoted.select("e", "i", "rest").join(sides.expected.select("part", *PARTY_KEYS, e="row"), on="e")
