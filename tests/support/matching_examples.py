@@ -82,6 +82,11 @@ EXAMPLES = (
         incoming=({"amount": "321.09", "counterpartyName": "HARTMAN MASCHINENBAU"},),
     ),
     Example(
+        key="on_behalf",
+        expected=({"amount": "321.09", **BOLT},),
+        incoming=({"amount": "321.09", "counterpartyName": "Ada Lovelace", "ultimateCounterpartyName": "BOLT GMBH"},),
+    ),
+    Example(
         key="account",
         expected=({"amount": "250.00", **IBAN, "expectedFrom": "2026-03-01", "expectedTo": "2026-03-31"},),
         incoming=({"amount": "250.00", **IBAN, "counterpartyName": "Bolt GmbH"},),

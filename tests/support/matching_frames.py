@@ -74,6 +74,8 @@ class Line:
     iban: str | None = None
     account: str | None = None
     group: str | None = None
+    ultimate: str | None = None
+    """On whose behalf it is paid."""
     tie: str | None = None
 
 
@@ -128,6 +130,7 @@ def incoming_frame(lines: Sequence[Line]) -> pl.DataFrame:
                 counterparty_account=line.iban,
                 account=line.account,
                 group=line.group,
+                ultimate_counterparty_name=line.ultimate,
             ),
             tie_key("line", line.tie or line.id),
             1,

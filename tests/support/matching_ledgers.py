@@ -47,6 +47,7 @@ def ledgers(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
             day=20_600 + draw(st.integers(0, 40)),
             text=draw(WORDS),
             name=draw(NAMES),
+            ultimate=draw(st.none() | NAMES),
             iban=draw(ACCOUNTS),
             account=draw(st.sampled_from([None, None, "GIRO", "SAVINGS"])),
             group=draw(st.sampled_from([None, None, "PO-2026-7"])),

@@ -61,6 +61,7 @@ LEVEL_WORDS: Final = {
         "DIFFERENT": "differs",
         "EQUAL": "is the same, whatever the order of its words and its legal form",
         "SIMILAR": "resembles it, abbreviated, cut or mistyped",
+        "ULTIMATE": "is another, and says on whose behalf it pays: the item's",
     },
     "own_account": {"DIFFERENT": "is another one than expected", "EQUAL": "is the expected one"},
     "line": {
@@ -251,7 +252,9 @@ def _date(row: Row) -> str:
 
 
 def _party(row: Row) -> str:
-    return ", ".join(text for text in (row["counterpartyName"], row["counterpartyAccount"]) if text)
+    behalf = row.get("ultimateCounterpartyName")
+    texts = row["counterpartyName"], row["counterpartyAccount"], behalf and f"for {behalf}"
+    return ", ".join(text for text in texts if text)
 
 
 def _says(row: Row) -> str:

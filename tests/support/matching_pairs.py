@@ -76,6 +76,7 @@ def sides_drawn(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
             currency=draw(st.sampled_from(["EUR", "USD"])),
             direction=draw(st.sampled_from([1, -1])),
             day=draw(_DAYS),
+            ultimate=draw(_NAMES),
             text=" ".join(draw(st.lists(_REFERENCES.filter(bool), max_size=2, unique=True))),  # type: ignore[arg-type]
             end_to_end_id=draw(_IDS),
             iban=draw(_PARTIES),

@@ -97,6 +97,12 @@ def _misspelt(world: World, payer: int) -> None:
     world.line(None, item.amount, name=SPELT[payer])
 
 
+def _on_behalf(world: World, payer: int) -> None:
+    item = world.item(payer, world.amount())
+    other = world.any_of(None, (payer + 1) % len(NAMES))
+    world.line(other, item.amount + world.any_of(0, 0, 0, 1), ultimate=NAMES[payer])
+
+
 def _by_amount(world: World, payer: int) -> None:
     item = world.item(payer, world.amount())
     world.line(None, item.amount)

@@ -177,7 +177,7 @@ STATED_TEXTS: Final[dict[int, tuple[str, ...]]] = {
 
 STATED_WORDS: Final[dict[int, tuple[str, ...]]] = {
     1: ("counterparty_name", "counterparty_account", "description"),
-    2: ("counterparty_name", "counterparty_account", "remittance"),
+    2: ("counterparty_name", "counterparty_account", "ultimate_counterparty_name", "remittance"),
 }
 """What it says of whom it is about: all of it goes where this is who is wanted."""
 
@@ -187,7 +187,9 @@ OF_PERSON: Final = frozenset({"mandate_id"})
 
 def is_about(stated: Mapping[str, Any], what: Wanted) -> bool:
     """Tell whether a transaction's counterparty is who is wanted."""
-    return what.is_meant(stated["counterparty_account" if what.is_account else "counterparty_name"])
+    names = ["counterparty_account"] if what.is_account else ["counterparty_name", "ultimate_counterparty_name"]
+    # Nobody pays on behalf of an item, and what a line was before may not have a word for it.
+    return any(what.is_meant(stated.get(name)) for name in names)
 
 
 def redacted_row(stated: Mapping[str, Any], side: int, what: Wanted, *, whole: bool) -> dict[str, Any]:
@@ -196,9 +198,10 @@ def redacted_row(stated: Mapping[str, Any], side: int, what: Wanted, *, whole: b
     for name in STATED_TEXTS[side]:
         after[name] = None if what.is_in(stated[name]) or (whole and name in OF_PERSON) else stated[name]
     for name in STATED_WORDS[side]:
-        after[name] = None if whole or stated[name] is None else what.redacted(stated[name])
+        text = stated.get(name)
+        after[name] = None if whole or text is None else what.redacted(text)
     after["metadata"] = {} if whole else what.without(stated["metadata"])
-    return {name: value for name, value in after.items() if value != stated[name]}
+    return {name: value for name, value in after.items() if value != stated.get(name)}
 
 
 def kept_until(on: date, duty_days: int) -> date:

@@ -55,19 +55,20 @@ STORED_COLUMNS: Final = (
     "structured_reference", "end_to_end_id", "bank_reference", "counterparty_name", "counterparty_account",
     "bank_transaction_code", "group_key", "mandate_id", "instruction_id", "transaction_id", "uetr", "purpose_code",
     "return_reason", "net_currency", "original_currency", "exchange_rate", "charges", "batch", "metadata",
+    "ultimate_counterparty_name",
 )  # fmt: skip
 """Columns of ``incoming_transaction`` that an entry decides, in the order of ``stored_columns``."""
 
 KEY_COLUMNS: Final = (
     "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "group_key", "quoted_digits",
-    "tie_key", "reversal",
+    "ultimate_name_key", "tie_key", "reversal",
 )  # fmt: skip
 """Columns of ``incoming_open`` that are computed; the others repeat the transaction."""
 
 
 _OPENING: Final = (
     "currency", "direction", "account", "remittance", "structured_reference", "end_to_end_id", "counterparty_name",
-    "counterparty_account", "bank_transaction_code", "return_reason", "reversal",
+    "counterparty_account", "ultimate_counterparty_name", "bank_transaction_code", "return_reason", "reversal",
 )  # fmt: skip
 """Fields of an entry that its open row is made of, and that a stored transaction calls the same."""
 
@@ -116,6 +117,7 @@ def stored_columns(
         [None if b is None else _batch(b) for b in batches],
         # The interface has no field for it, and whoever pays by check looks for nothing else.
         [e.metadata if e.check_number is None else {"checkNumber": e.check_number, **e.metadata} for e in entries],
+        [e.ultimate_counterparty_name for e in entries],
     )
 
 
@@ -129,6 +131,7 @@ def key_columns(entries: Sequence[Entry], *, identities: Sequence[bytes]) -> tup
         [account_key(e.account) if e.account else None for e in entries],
         [None if e.batch is None else reference_key(e.batch.group_key) for e in entries],
         [quoted_digits(e.remittance, e.structured_reference) for e in entries],
+        [name_key(e.ultimate_counterparty_name) if e.ultimate_counterparty_name else None for e in entries],
         tie_keys(identities),
         [
             takes_back(

@@ -73,6 +73,8 @@ class IncomingTransactionCreate(MoneyGiven):
     bank_reference: Text | None = None
     counterparty_name: Text | None = None
     counterparty_account: Text | None = None
+    ultimate_counterparty_name: Text | None = None
+    """On whose behalf the counterparty pays, or is paid (ISO 20022 ``UltmtDbtr``, ``UltmtCdtr``)."""
     bank_transaction_code: Text | None = None
     group_key: Text | None = None
     reversal: bool = False
@@ -131,6 +133,7 @@ class IncomingTransactionPublic(Resource):
     bank_reference: str | None
     counterparty_name: str | None
     counterparty_account: str | None
+    ultimate_counterparty_name: str | None
     bank_transaction_code: str | None
     group_key: str | None
     reversal: bool

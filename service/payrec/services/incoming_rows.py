@@ -25,6 +25,7 @@ _SAME: Final = [
     "bank_reference",
     "counterparty_name",
     "counterparty_account",
+    "ultimate_counterparty_name",
     "bank_transaction_code",
     "reversal",
     "mandate_id",

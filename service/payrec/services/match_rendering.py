@@ -108,7 +108,7 @@ def _adjustment(stored: dict[str, Any]) -> AdjustmentPublic:
 
 def evidence_of(found: explain.Evidence, legs: list[dict[str, Any]]) -> EvidencePublic:
     """Return what a level says, with the texts of both sides."""
-    expected, incoming = _sides(found["feature"], legs)
+    expected, incoming = _sides(found, legs)
     return EvidencePublic(
         feature=found["feature"],
         level=found["level"],
@@ -118,9 +118,9 @@ def evidence_of(found: explain.Evidence, legs: list[dict[str, Any]]) -> Evidence
     )
 
 
-def _sides(feature: str, legs: list[dict[str, Any]]) -> tuple[str | None, str | None]:
+def _sides(found: explain.Evidence, legs: list[dict[str, Any]]) -> tuple[str | None, str | None]:
     """Return what either side says about a feature."""
-    match feature:
+    match feature := found["feature"]:
         case "reference":
             return _told(leg["reference"] for leg in legs), _told(_quotes(leg) for leg in legs)
         case "end_to_end":
@@ -130,6 +130,8 @@ def _sides(feature: str, legs: list[dict[str, Any]]) -> tuple[str | None, str | 
         case "date":
             due = (leg["due_on"] or leg["expected_to_on"] or leg["expected_from_on"] for leg in legs)
             return _told(str(day) if day else None for day in due), _told(str(leg["booking_on"]) for leg in legs)
+        case "name" if found["level"] == "ultimate":
+            return _told(leg["expected_name"] for leg in legs), _told(leg["incoming_ultimate_name"] for leg in legs)
         case "account" | "name" | "own_account":
             return _both(feature, legs)
         case "group":

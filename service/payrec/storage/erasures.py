@@ -51,7 +51,15 @@ _OPEN_KEYS: Final = {
         *("reference_key", "end_to_end_key", "name_key", "account_key", "group_key", "tie_key"),
         "reference_digits",
     ),
-    Side.INCOMING: ("reference_keys", "end_to_end_key", "name_key", "account_key", "group_key", "quoted_digits"),
+    Side.INCOMING: (
+        "reference_keys",
+        "end_to_end_key",
+        "name_key",
+        "account_key",
+        "group_key",
+        "quoted_digits",
+        "ultimate_name_key",
+    ),
 }
 _OPEN_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}
 _REKEY: Final = """

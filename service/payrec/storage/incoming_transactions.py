@@ -33,8 +33,9 @@ COLUMNS: Final = f"""
     (SELECT m.data_source_id FROM import m WHERE m.id = i.import_id) AS data_source_id, i.import_id, i.account,
     i.direction, i.amount_minor, i.currency,
     i.booking_on AS booking_date, i.value_on AS value_date, {_STATUS} AS status, i.remittance, i.structured_reference,
-    i.end_to_end_id, i.bank_reference, i.counterparty_name, i.counterparty_account, i.bank_transaction_code,
-    i.group_key, i.reversal, i.mandate_id, i.instruction_id, i.transaction_id, i.uetr, i.purpose_code, i.return_reason,
+    i.end_to_end_id, i.bank_reference, i.counterparty_name, i.counterparty_account, i.ultimate_counterparty_name,
+    i.bank_transaction_code, i.group_key, i.reversal, i.mandate_id, i.instruction_id, i.transaction_id, i.uetr,
+    i.purpose_code, i.return_reason,
     i.charges, i.net_minor, i.net_currency, i.original_minor, i.original_currency, i.exchange_rate, i.batch,
     i.metadata, i.late, {_REASON} AS reason_code,
     CASE WHEN a.status = 'ignored' THEN coalesce(a.reason, a.reason_code) END AS ignored_reason,
@@ -116,8 +117,15 @@ def conditions(query: IncomingTransactionQuery) -> list[Condition]:
         found.append(("i.late" if query.late else "NOT i.late", {}))
     found += texts(
         query,
-        counterparty=("i.counterparty_name", "i.counterparty_account"),
-        q=("i.remittance", "i.counterparty_name", "i.end_to_end_id", "i.bank_reference", "i.external_id"),
+        counterparty=("i.counterparty_name", "i.counterparty_account", "i.ultimate_counterparty_name"),
+        q=(
+            "i.remittance",
+            "i.counterparty_name",
+            "i.ultimate_counterparty_name",
+            "i.end_to_end_id",
+            "i.bank_reference",
+            "i.external_id",
+        ),
     )
     return found
 

@@ -17,10 +17,15 @@ _ITEM: Final = """
 _LINE: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.booking_day, o.value_day,
     o.pending, o.reversal, o.duplicate, o.reference_keys, o.end_to_end_key, o.name_key, o.account_key,
-    o.own_account_key, o.quoted_digits
+    o.own_account_key, o.quoted_digits, o.ultimate_name_key
 """
 _COLUMNS: Final = {"expected": _ITEM, "incoming": _LINE}
 _OTHER: Final = {"expected": "incoming", "incoming": "expected"}
+_NAMED: Final = {
+    "expected": "o.name_key IN (%(name_key)s, %(ultimate_name_key)s)",
+    "incoming": "o.name_key = %(name_key)s OR o.ultimate_name_key = %(name_key)s",
+}
+"""Whether a row of that side is of the other one's counterparty."""
 _DAY: Final = {"expected": "coalesce(o.due_day, o.to_day, o.from_day)", "incoming": "o.booking_day"}
 _ALSO: Final = {"expected": "", "incoming": "AND NOT o.reversal"}
 _QUOTES: Final = {
@@ -40,7 +45,7 @@ _BESIDE: Final = """
             abs(o.open_minor - %(amount_minor)s) AS gap, abs({day} - %(day)s) AS days
         FROM {other}_open o
         WHERE o.direction = %(direction)s {also} AND (
-            {quotes} OR o.account_key = %(account_key)s OR o.name_key = %(name_key)s
+            {quotes} OR o.account_key = %(account_key)s OR {named}
             OR (o.open_minor = %(amount_minor)s AND o.currency = %(currency)s)
         )
     ) o
@@ -73,7 +78,12 @@ class MatchCandidateStore:
             return []
         other = _OTHER[side]
         query = _BESIDE.format(
-            columns=_COLUMNS[other], other=other, quotes=_QUOTES[other], day=_DAY[other], also=_ALSO[other]
+            columns=_COLUMNS[other],
+            other=other,
+            quotes=_QUOTES[other],
+            named=_NAMED[other],
+            day=_DAY[other],
+            also=_ALSO[other],
         )
         names = {own.get("reference_key"), *own.get("reference_keys", ()), own["end_to_end_key"]} - {None}
         day = own["booking_day"] if side == "incoming" else _first(own["due_day"], own["to_day"], own["from_day"])

@@ -56,6 +56,7 @@ INCOMING_COLUMNS: Final = [
     "own_account_key",
     "group_key",
     "quoted_digits",
+    "ultimate_name_key",
     "tie_key",
     "revision",
     "reason",

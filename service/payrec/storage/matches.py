@@ -56,6 +56,7 @@ _ENDS: Final = """
            coalesce(i.structured_reference, ce.reference) AS structured_reference,
            coalesce(i.end_to_end_id, ce.end_to_end_id) AS incoming_end_to_end_id,
            coalesce(i.counterparty_name, ce.counterparty_name) AS incoming_name,
+           i.ultimate_counterparty_name AS incoming_ultimate_name,
            coalesce(i.counterparty_account, ce.counterparty_account) AS incoming_account,
            coalesce(i.account, ce.account) AS incoming_own_account,
            coalesce(i.group_key, ce.group_key) AS incoming_group_key,

@@ -38,6 +38,7 @@ _PARTS: Final = {
         "remittance",
         "counterparty_name",
         "counterparty_account",
+        "ultimate_counterparty_name",
         "structured_reference",
         "end_to_end_id",
         "bank_reference",

@@ -95,6 +95,8 @@ class IncomingTransaction(TenantTable, table=True):
     """Somebody has said that it is no duplicate, whatever else has its content."""
     late: bool = Field(sa_column=column(bool, default="false"))
     """It was stored as booked when its day was locked."""
+    ultimate_counterparty_name: str | None = Field(sa_column=column(str, nullable=True))
+    """On whose behalf the counterparty pays, or is paid: ISO 20022's ultimate debtor or ultimate creditor."""
 
 
 class IncomingOpen(TenantTable, table=True):
@@ -125,3 +127,4 @@ class IncomingOpen(TenantTable, table=True):
     """Keys of the references that the line quotes, the structured one first."""
     quoted_digits: list[int] | None = Field(sa_column=array(int, nullable=True))
     """The digits of the words that the line quotes, as numbers with a 1 before them."""
+    ultimate_name_key: int | None = Field(sa_column=column(int, nullable=True))

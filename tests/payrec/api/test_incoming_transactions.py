@@ -25,6 +25,7 @@ FULL = {
     "bankReference": "2025030112345",
     "counterpartyName": "Jürgen Groß & Söhne",
     "counterpartyAccount": "DE89370400440532013000",
+    "ultimateCounterpartyName": "Söhne & Töchter",
     "bankTransactionCode": "PMNT-RCDT-ESCT",
     "reversal": True,
     "mandateId": "M1",

@@ -49,6 +49,19 @@ async def test_a_late_payment_says_how_wide_the_window_would_have_to_be(world: W
         assert (told["reference"]["level"], told["reference"]["expected"]) == ("full", "INV-2026-001")
 
 
+async def test_on_whose_behalf_a_payment_is_made_says_who_it_may_be_of(world: World) -> None:
+    item = await world.expect("90.00", counterpartyName="Bolt GmbH")
+    line = await world.receive("100.00", counterpartyName="Holding AG", ultimateCounterpartyName="BOLT")
+    for side in (await of_expected(world, item), await of_incoming(world, line)):
+        [candidate] = side
+        told = {evidence["feature"]: evidence for evidence in candidate["evidence"]}
+        assert {key: told["name"][key] for key in ("level", "expected", "incoming")} == {
+            "level": "ultimate",
+            "expected": "Bolt GmbH",
+            "incoming": "BOLT",
+        }
+
+
 @pytest.mark.parametrize(
     ("fields", "reason", "missing"),
     [

@@ -24,6 +24,7 @@ TEXTS = (
     "bankReference",
     "counterpartyName",
     "counterpartyAccount",
+    "ultimateCounterpartyName",
     "account",
     "groupKey",
     "mandateId",

@@ -158,6 +158,14 @@ def test_of_whom_it_is_about_all_texts_go_and_of_others_the_mention() -> None:
     assert redacted_row({**row, **whole, "metadata": {}}, 2, what, whole=True) == {}
 
 
+def test_a_payment_is_about_whom_it_is_made_for_as_well() -> None:
+    line = {"counterparty_name": "Bolt", "ultimate_counterparty_name": "MUELLER ANNA", "counterparty_account": "DE1"}
+    assert is_about(line, Wanted("Anna Müller"))
+    assert not is_about(line, Wanted("Anna Maier"))
+    assert is_about(line, Wanted("DE1", is_account=True))
+    assert not is_about({**line, "ultimate_counterparty_name": "DE2"}, Wanted("DE2", is_account=True))
+
+
 def test_a_duty_ends_with_the_calendar() -> None:
     assert kept_until(date(2026, 11, 22), 10) == date(2026, 12, 2)
     assert kept_until(date(9999, 12, 30), 36500) == date.max

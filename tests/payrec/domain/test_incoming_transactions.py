@@ -52,6 +52,7 @@ ENTRIES = st.lists(
         remittance=TEXTS,
         counterparty_name=TEXTS,
         counterparty_account=TEXTS,
+        ultimate_counterparty_name=TEXTS,
         check_number=TEXTS,
         bank_transaction_code=st.none() | st.sampled_from(["PMNT-RRCT-RRTN", "NTRF+166"]),
         return_reason=st.none() | st.just("AC04"),
@@ -123,6 +124,7 @@ def whole(**fields: Any) -> Entry:
         "remittance": "Invoice 17017",
         "counterparty_name": "Müller GmbH",
         "counterparty_account": "DE2",
+        "ultimate_counterparty_name": "Bolt GmbH",
         "bank_transaction_code": "NTRF+166",
         "purpose_code": "SALA",
         "return_reason": "AC04",
@@ -162,6 +164,7 @@ def test_a_stored_row_has_everything_in_its_own_column() -> None:
         "bank_reference": "bank-1",
         "counterparty_name": "Müller GmbH",
         "counterparty_account": "DE2",
+        "ultimate_counterparty_name": "Bolt GmbH",
         "bank_transaction_code": "NTRF+166",
         "group_key": "group-1",
         "mandate_id": "mandate-1",
@@ -207,6 +210,7 @@ def keys_of(entry: Entry) -> dict[str, Any]:
         counterparty_account=entry.counterparty_account,
         account=entry.account,
         group=entry.batch.group_key if entry.batch is not None else None,
+        ultimate_counterparty_name=entry.ultimate_counterparty_name,
     )._asdict()
 
 
@@ -312,8 +316,8 @@ def test_an_id_that_a_bank_used_twice_is_what_the_second_entry_had_alone(
 def test_keys_are_those_of_the_line(entries: list[Entry]) -> None:
     columns = key_columns(entries, identities=identities_of(entries))
     for at, entry in enumerate(entries):
-        assert [column[at] for column in columns[:7]] == list(keys_of(entry).values())
-        assert columns[8][at] == takes_back(
+        assert [column[at] for column in columns[:8]] == list(keys_of(entry).values())
+        assert columns[9][at] == takes_back(
             reversal=entry.reversal,
             bank_transaction_code=entry.bank_transaction_code,
             return_reason=entry.return_reason,
@@ -323,7 +327,7 @@ def test_keys_are_those_of_the_line(entries: list[Entry]) -> None:
 def test_which_of_several_a_line_is_orders_it() -> None:
     digest = fingerprint(Entry(amount_minor=1, currency="EUR", booking_on=date(2026, 1, 2)))
     identities = [content_key(digest, 0), content_key(digest, 7), bank_key("A", "b", 0)]
-    ties = key_columns([Entry()] * 3, identities=identities)[7]
+    ties = key_columns([Entry()] * 3, identities=identities)[8]
     assert ties[0] == int.from_bytes(digest[:8], "big", signed=True)
     assert ties[1] == ties[0] ^ 7
     assert ties[2] == int.from_bytes(identities[2][:8], "big", signed=True)

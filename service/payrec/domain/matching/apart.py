@@ -39,7 +39,9 @@ def shared(
     names = pl.concat([keys.alias("key") for keys in quoted]).drop_nulls().unique().implode()
     parties = {
         "account_key": incoming["account_key"].drop_nulls().unique(),
-        "name_key": pl.concat([incoming["name_key"], similar["similar_key"].alias("name_key")]).drop_nulls().unique(),
+        "name_key": pl.concat([incoming["name_key"], incoming["ultimate_name_key"], similar["similar_key"]])
+        .drop_nulls()
+        .unique(),
     }
     named = [pl.col(name).is_in(names) for name in _NAMES]
     of_party = [pl.col(name).is_in(keys.implode()) for name, keys in parties.items()]

@@ -1,8 +1,8 @@
 """Payments that are there twice: reported again, or sent again within days.
 
-Lines of one amount, counterparty and set of references on near days pay as many items as there are for them. The
-earliest pay, by booking day and then by content; the others are duplicates and take no part. Equal instalments of one
-item, and equal payments of several, are therefore none.
+Lines of one amount, counterparty and set of references on near days, made on the same behalf, pay as many items as
+there are for them. The earliest pay, by booking day and then by content; the others are duplicates and take no part.
+Equal instalments of one item, and equal payments of several, are therefore none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from payrec.domain.matching.columns import PARTY_KEYS, Sides
 from payrec.domain.matching.rules import DUPLICATE_DAYS_MAX, AmountLevel
 from payrec.domain.matching.score import RANK_PROOF
 
-_SAME: Final = ("part", "amount_minor", "account_key", "own_account_key", "name_key")
+_SAME: Final = ("part", "amount_minor", "account_key", "own_account_key", "name_key", "ultimate_name_key")
 _SAID: Final = ("pending", "duplicate", "day")
 _DECIDES: Final = ("pending", "duplicate", "proofless", "day")
 """What is booked pays before what is pending or was uploaded twice, then what names an item, then the earlier pays."""

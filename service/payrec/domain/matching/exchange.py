@@ -37,10 +37,9 @@ from payrec.domain.matching.rules import (
     DateLevel,
     MatchingRules,
     NameLevel,
-    PartyLevel,
     Reason,
 )
-from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, score_milli, scored, without
+from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, contradicted, score_milli, scored, without
 from payrec.domain.rate_book import RateBook, pivots
 
 RATES_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
@@ -236,11 +235,9 @@ def _tolerance(rules: MatchingRules) -> pl.Expr:
 
 def _allowed(rules: MatchingRules) -> pl.Expr:
     """Tell which pairs have evidence enough besides the amount."""
-    name = pl.col("name_level")
-    contradicted = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (name == NameLevel.DIFFERENT.value)
-    named = pl.col("payer") | (name == NameLevel.SIMILAR.value)
+    named = pl.col("payer") | (pl.col("name_level") == NameLevel.SIMILAR.value)
     timely = pl.col("date_level").is_in([DateLevel.NEAR, DateLevel.CLOSE])
     hinted = pl.col("rank") >= RANK_HINT
     by_party = named & timely & ~hinted
-    enough = (pl.col("rank") == RANK_PROOF) | ((hinted | by_party) & ~contradicted)
+    enough = (pl.col("rank") == RANK_PROOF) | ((hinted | by_party) & ~contradicted())
     return enough & (lacking(rules) == 0)

@@ -78,6 +78,8 @@ class IncomingKeys(NamedTuple):
     group_key: int | None
     quoted_digits: list[int] | None
     """As ``payrec.domain.matching.digits.quoted_digits`` has them."""
+    ultimate_name_key: int | None
+    """On whose behalf the counterparty pays, or is paid."""
 
 
 _EMPTY: Final = blake2b(digest_size=8)
@@ -257,6 +259,7 @@ def incoming_keys(
     counterparty_account: str | None = None,
     account: str | None = None,
     group: str | None = None,
+    ultimate_counterparty_name: str | None = None,
 ) -> IncomingKeys:
     """Make the keys of an incoming transaction from its texts; ``account`` is the own one, ``group`` the groupKey."""
     # By position, and without a call for what is not there: a file has millions of lines.
@@ -268,4 +271,5 @@ def incoming_keys(
         account_key(account) if account else None,
         reference_key(group) if group else None,
         quoted_digits(remittance, structured_reference),
+        name_key(ultimate_counterparty_name) if ultimate_counterparty_name else None,
     )

@@ -82,6 +82,7 @@ class Line:
     account_key: int | None = None
     own_account_key: int | None = None
     quoted_digits: tuple[int, ...] = ()
+    ultimate_name_key: int | None = None
 
     @property
     def day(self) -> int | None:
@@ -178,6 +179,12 @@ def _party(own: int | None, other: int | None) -> int:
     return PartyLevel.EQUAL if own == other else PartyLevel.DIFFERENT
 
 
+def _name(item: Item, line: Line) -> int:
+    level = _party(item.name_key, line.name_key)
+    ultimate = line.ultimate_name_key is not None and line.ultimate_name_key == item.name_key
+    return NameLevel.ULTIMATE if ultimate and level != NameLevel.EQUAL else level
+
+
 def _line(line: Line) -> LineLevel:
     if line.duplicate:
         return LineLevel.DUPLICATE
@@ -189,7 +196,7 @@ def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: Bounds) -> 
     proof = reference == ReferenceLevel.FULL or end_to_end == EndToEndLevel.EQUAL
     hint = proof or reference >= ReferenceLevel.COMMON or end_to_end == EndToEndLevel.PARTIAL
     account, name = levels["account"], levels["name"]
-    payer = account == PartyLevel.EQUAL or name == NameLevel.EQUAL
+    payer = account == PartyLevel.EQUAL or name in {NameLevel.EQUAL, NameLevel.ULTIMATE}
     if item.currency != line.currency:
         return Reason.CURRENCY_MISMATCH
     if levels["date"] == DateLevel.OUTSIDE:
@@ -232,7 +239,7 @@ def judged(item: Item, line: Line, rules: MatchingRules) -> Judged:
         "amount": int(_amount(item, line, bounds)),
         "date": int(date_level),
         "account": _party(item.account_key, line.account_key),
-        "name": _party(item.name_key, line.name_key),
+        "name": int(_name(item, line)),
         "own_account": _party(item.own_account_key, line.own_account_key),
         "line": int(_line(line)),
     }

@@ -107,7 +107,7 @@ def reached(
     found = yield Wanted(
         names=_distinct(*quoted),
         accounts=asked.new("account_key", lines["account_key"]),
-        payers=asked.new("name_key", lines["name_key"], similar["similar_key"]),
+        payers=asked.new("name_key", lines["name_key"], lines["ultimate_name_key"], similar["similar_key"]),
     )
     frames = [found]
     while True:

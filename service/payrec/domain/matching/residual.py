@@ -28,11 +28,10 @@ from payrec.domain.matching.rules import (
     EndToEndLevel,
     MatchingRules,
     NameLevel,
-    PartyLevel,
     Reason,
     ReferenceLevel,
 )
-from payrec.domain.matching.score import scored, without
+from payrec.domain.matching.score import contradicted, scored, without
 
 _ROUNDED: Final = 1
 _LESS_A_FEE: Final = 2
@@ -153,10 +152,8 @@ def _near(
     )
     hinted = pairs.filter(partial & ~pl.col("duplicate") & ~busy.touches())
     of_party = scored(without(_of_party(sides, busy), rejected), sides, rules)
-    name = pl.col("name_level")
-    named = pl.col("payer") | (name == NameLevel.SIMILAR.value)
-    contradicted = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (name == NameLevel.DIFFERENT.value)
-    allowed = (pl.col("fault") == Reason.AMOUNT_MISMATCH.value) & ~contradicted & (lacking(rules) == 0)
+    named = pl.col("payer") | (pl.col("name_level") == NameLevel.SIMILAR.value)
+    allowed = (pl.col("fault") == Reason.AMOUNT_MISMATCH.value) & ~contradicted() & (lacking(rules) == 0)
     # A reference of many items tells none of them apart.
     allowed &= partial | ~required(rules, Required.REFERENCE)
     timely = pl.col("date_level").is_in([DateLevel.NEAR, DateLevel.CLOSE])

@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "11"
+ENGINE_VERSION: Final = "12"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -63,13 +63,11 @@ ALTERNATIVES_MAX: Final = 5
 """Rivals that are kept for each side of a proposal."""
 
 GROUP_SIZE_MAX: Final = 50
-"""Transactions on the larger side of a group that quoted references hold together, unless a tenant sets another
-number."""
+"""Transactions on the larger side of a group of quoted references, unless a tenant sets another number."""
 
 GROUP_LEGS_MAX: Final = 10_000
-"""Items that one line may settle by their group id. The id holds them together whatever their number, so the tenant's
-bound does not apply; this one keeps a decision, which is all or nothing, within one answer and one transaction, and
-the numbers of its legs within 16 bits."""
+"""Items that one line may settle by their group id, whatever the tenant's bound: it keeps a decision, which is all or
+nothing, within one answer and one transaction, and the numbers of its legs within 16 bits."""
 
 SUBSET_MEMBERS_MAX: Final = 12
 """Transactions among which all subsets are tried; at most 4,096, so that uniqueness is known and not estimated."""
@@ -182,6 +180,8 @@ class NameLevel(Level):
     EQUAL = 2
     SIMILAR = 3
     """Abbreviated, cut or mistyped, and no other open item's name is as near."""
+    ULTIMATE = 4
+    """The payer's is another one, and says on whose behalf it pays: the item's."""
 
 
 class LineLevel(Level):

@@ -48,7 +48,8 @@ _EXPECTED: Final = (
 )  # fmt: skip
 _INCOMING: Final = (
     "amount_minor", "total_minor", "day", "pending", "duplicate",
-    "reference_keys", "end_to_end_key", "name_key", "similar_key", "account_key", "own_account_key", "twin",
+    "reference_keys", "end_to_end_key", "name_key", "similar_key", "ultimate", "account_key",
+    "own_account_key", "twin",
 )  # fmt: skip
 
 
@@ -101,8 +102,16 @@ def agreement(name: str) -> pl.Expr:
 
 @cache
 def _name() -> pl.Expr:
+    meant = pl.when("i_ultimate").then(NameLevel.ULTIMATE.value).otherwise(NameLevel.SIMILAR.value)
     similar = pl.col("e_name_key") == pl.col("i_similar_key")
-    return pl.when(similar).then(NameLevel.SIMILAR.value).otherwise(agreement("name"))
+    return pl.when(similar).then(meant).otherwise(agreement("name"))
+
+
+def contradicted() -> pl.Expr:
+    """Tell of the levels whether the line is of somebody else; who pays for others has an account of his own."""
+    name, account = pl.col("name_level"), pl.col("account_level")
+    foreign = (account == PartyLevel.DIFFERENT.value) & (name != NameLevel.ULTIMATE.value)
+    return foreign | (name == NameLevel.DIFFERENT.value)
 
 
 @cache
@@ -218,9 +227,6 @@ def _fault(rules: MatchingRules) -> pl.Expr:
     """Return the reason that forbids the pair, or 0."""
     hinted = pl.col("rank") >= RANK_HINT
     lacks = lacking(rules)
-    differs = (pl.col("account_level") == PartyLevel.DIFFERENT.value) | (
-        pl.col("name_level") == NameLevel.DIFFERENT.value
-    )
     return (
         pl.when(pl.col("date_level") == DateLevel.OUTSIDE.value)
         .then(Reason.DATE_OUT_OF_WINDOW.value)
@@ -228,7 +234,7 @@ def _fault(rules: MatchingRules) -> pl.Expr:
         .then(Reason.AMOUNT_MISMATCH.value)
         .when(lacks > 0)
         .then(lacks)
-        .when(~hinted & ~pl.col("payer") & differs)
+        .when(~hinted & ~pl.col("payer") & contradicted())
         .then(Reason.COUNTERPARTY_MISMATCH.value)
         .otherwise(0)
     )
@@ -304,7 +310,8 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
         frame.with_columns(
             score_milli=score_milli(rules),
             rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
-            payer=(pl.col("account_level") == PartyLevel.EQUAL.value) | (pl.col("name_level") == NameLevel.EQUAL.value),
+            payer=(pl.col("account_level") == PartyLevel.EQUAL.value)
+            | pl.col("name_level").is_in([NameLevel.EQUAL.value, NameLevel.ULTIMATE.value]),
             equal=pl.col("amount_level").is_in(_WHOLE),
         )
         .with_columns(fault=_fault(rules).cast(pl.Int8))

@@ -36,6 +36,7 @@ _TEXTS: Final[Mapping[str, tuple[str, Callable[[str], str | None], int]]] = {
     "bankReference": ("bank_reference", text.reference, TEXT_LENGTH_MAX),
     "counterpartyName": ("counterparty_name", text.clean, TEXT_LENGTH_MAX),
     "counterpartyAccount": ("counterparty_account", text.account, TEXT_LENGTH_MAX),
+    "ultimateCounterpartyName": ("ultimate_counterparty_name", text.clean, TEXT_LENGTH_MAX),
     "bankTransactionCode": ("bank_transaction_code", text.clean, TEXT_LENGTH_MAX),
     "mandateId": ("mandate_id", text.reference, TEXT_LENGTH_MAX),
     "instructionId": ("instruction_id", text.reference, TEXT_LENGTH_MAX),

@@ -280,8 +280,8 @@ def _apply_keywords(entry: Entry, values: dict[str, str]) -> None:
 
 def _apply_rare_keywords(entry: Entry, values: dict[str, str]) -> None:
     get = values.get
-    ours, theirs = ("ABWE", "ABWA") if entry.direction == "credit" else ("ABWA", "ABWE")
-    entry.ultimate_counterparty_name = text.clean(get(theirs)) or text.clean(get(ours))
+    # The other one of the two is on the side of the account itself.
+    entry.ultimate_counterparty_name = text.clean(get("ABWA" if entry.direction == "credit" else "ABWE"))
     if entry.counterparty_account is None:
         entry.counterparty_account = text.account(get("IBAN"))
     if entry.counterparty_bic is None and "BIC" in values:
@@ -321,11 +321,10 @@ def _apply_parties(entry: Entry, values: dict[str, str]) -> None:
         name = "/".join(names[:-1] if len(names) > 1 else names)
     if any("." in key for key in values):
         sides = ("ORDP", "BENM", "") if entry.direction == "credit" else ("BENM", "ORDP", "")
-        ultimates = ("ULTD", "ULTC") if entry.direction == "credit" else ("ULTC", "ULTD")
         name = name or _first(values, "NAME", sides)
         account = account or _first(values, "IBAN", sides)
         bic = bic or _first(values, "BIC", sides)
-        ultimate = _first(values, "NAME", ultimates)
+        ultimate = values.get("ULTD.NAME" if entry.direction == "credit" else "ULTC.NAME")
     entry.counterparty_name = text.clean(name)
     entry.counterparty_account = text.account(account)
     entry.counterparty_bic = _bank_code(bic)[0] if bic else None

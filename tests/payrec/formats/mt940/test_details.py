@@ -111,6 +111,23 @@ def test_iban_and_bic_within_the_text() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "direction", "ultimate"),
+    [
+        ("166?20SVWZ+x ABWA: Kind ABWE: Wir", "credit", "Kind"),
+        ("166?20SVWZ+x ABWA: Wir ABWE: Kind", "debit", "Kind"),
+        ("166?20SVWZ+x ABWE: Wir", "credit", None),
+        ("/ULTD//NAME/Kind/ULTC//NAME/Wir/REMI//text/", "credit", "Kind"),
+        ("/ULTD//NAME/Wir/ULTC//NAME/Kind/REMI//text/", "debit", "Kind"),
+        ("/ULTC//NAME/Wir/REMI//text/", "credit", None),
+    ],
+)
+def test_on_whose_behalf_is_asked_of_the_counterparty_alone(
+    text: str, direction: Direction, ultimate: str | None
+) -> None:
+    assert details(text, direction=direction).ultimate_counterparty_name == ultimate
+
+
 def test_original_amount_in_another_currency() -> None:
     original = details("166?20OAMT+USD 11,10?21SVWZ+x").original
     assert original is not None
