@@ -7,7 +7,7 @@ explained as well. A common word ("Trading") resolves nothing: one rare word at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -172,36 +172,46 @@ def _mistypes(one: str, other: str) -> bool:
     return OSA.distance(one, other, score_cutoff=allowed) <= allowed
 
 
+def _either_abbreviates(one: str, other: str) -> bool:
+    return _abbreviates(one, other) or _abbreviates(other, one)
+
+
+def _paired(rest: list[str], others: list[str], alike: Callable[[str, str], bool]) -> list[tuple[str, str]]:
+    """Take the words of both names that are alike out of them, those with the most letters first.
+
+    Whichever name is which, the same words go together: a longer abbreviation says more than an initial.
+    """
+    pairs = [(word, its) for word in rest for its in others if alike(word, its)]
+    pairs.sort(key=lambda pair: (-min(map(len, pair)), -max(map(len, pair)), min(pair), max(pair)))
+    found = []
+    for word, its in pairs:
+        if word in rest and its in others:
+            rest.remove(word)
+            others.remove(its)
+            found.append((word, its))
+    return found
+
+
 def explained(one: list[str], other: list[str], common: frozenset[str]) -> int | None:
     """Return how much has to be believed for both names to be one, or None when they are not.
 
-    ``common`` are the words that many names have. Nothing has to be believed of equal words.
+    ``common`` are the words that many names have. Nothing has to be believed of equal words. It does not matter which
+    of the names comes first.
     """
     rest, others = [word for word in one if word not in other], [word for word in other if word not in one]
     equal = [word for word in one if word in other]
-    strong = any(len(word) >= WHOLE_WORD_MIN and word not in common for word in equal)
-    cost, typos, helped = 0, 0, bool(equal)
-    for word in sorted(rest, key=lambda word: (-len(word), word)):
-        found = next((its for its in others if _abbreviates(word, its) or _abbreviates(its, word)), None)
-        if found is None:
-            found = next((its for its in others if _mistypes(word, its)), None)
-            if found is None:
-                continue
-            typos += 1
-            cost += 3
-            certain = helped or min(len(word), len(found)) >= _LONG_WORD_MIN
-            strong = strong or (certain and found not in common and word not in common)
-        else:
-            cost += 2
-            helped = True
-        rest.remove(word)
-        others.remove(found)
-    if not strong or typos > 1:
+    short = _paired(rest, others, _either_abbreviates)
+    mistyped = _paired(rest, others, _mistypes)
+    telling = [word for word in equal if len(word) >= WHOLE_WORD_MIN]
+    for pair in mistyped:
+        if equal or short or min(map(len, pair)) >= _LONG_WORD_MIN:
+            telling += [pair[0]] if common.isdisjoint(pair) else []
+    if common.issuperset(telling) or len(mistyped) > 1:
         return None
     left = rest + others
     if (rest and others) or any(len(word) > _SHORT_WORD_MAX or word in _COMMON_WORDS for word in left):
         return None
-    return cost + len(left)
+    return 2 * len(short) + 3 * len(mistyped) + len(left)
 
 
 def _chosen(pairs: pl.DataFrame, unknown: pl.Series, known: pl.Series, common: frozenset[str]) -> list[tuple[int, int]]:

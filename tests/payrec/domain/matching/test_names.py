@@ -97,6 +97,8 @@ def test_a_word_of_more_than_eight_names_is_common(sharing: int, meant: dict[str
         ("SERVICES BRUNNER", "SRVCS BRUNNXR", 5),
         ("BRUNNERT SERV", "BRUNNXRT SERVICES", 5),
         ("ALBRADOR S SERV", "ALBRADOR SERVICES STAHL", 4),  # long words first: each has one of its own
+        ("KAUFMANN KLAUS LANGINI", "K KAUFM LANGINI", 4),  # a longer abbreviation says more than an initial
+        ("MAIER WALTER", "MEIER W", 5),
         ("ALBRADOR", "ALBRADOR ABC", 1),
         ("ALBRADOR", "ALBRADOR QUARZ", None),
         ("ALBRADOR", "ALBRADOR BAU", None),  # what a company does
@@ -105,6 +107,7 @@ def test_a_word_of_more_than_eight_names_is_common(sharing: int, meant: dict[str
 )
 def test_what_has_to_be_believed_of_two_names(one: str, other: str, believed: int | None) -> None:
     assert explained(one.split(), other.split(), frozenset()) == believed
+    assert explained(other.split(), one.split(), frozenset()) == believed
 
 
 @pytest.mark.parametrize("common", ["SOLUTIONS", "SOLUTIOMS"])
@@ -186,6 +189,14 @@ def test_names_are_resolved_by_what_they_say(ours: list[str], theirs: list[str])
     assert set(found["key"]) <= set(keys[1]) - set(keys[0])
     assert set(found["similar_key"]) <= set(keys[0])
     assert resolved(keys[0].reverse(), keys[1].reverse(), normalised(frame.reverse())).equals(found)
+
+
+@PROPERTY
+@given(NAMES, st.data(), st.frozensets(WORDS, max_size=2))
+def test_it_does_not_matter_which_name_comes_first(one: str, data: st.DataObject, common: frozenset[str]) -> None:
+    beginnings = st.sampled_from(one.split()).flatmap(lambda word: st.integers(1, len(word)).map(lambda at: word[:at]))
+    other = sorted(set(data.draw(st.lists(WORDS | beginnings, min_size=1, max_size=4))))
+    assert explained(one.split(), other, common) == explained(other, one.split(), common)
 
 
 @PROPERTY
