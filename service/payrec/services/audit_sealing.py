@@ -14,6 +14,7 @@ from payrec.domain.caller import Caller
 from payrec.domain.principal import Principal
 from payrec.domain.scope import TenantScope
 from payrec.metrics import Metrics
+from payrec.services.rounds import go_on
 from payrec.services.work import Unit, Work
 from payrec.storage.audit_seals import AuditSealStore
 from payrec.storage.tenants import TenantStore, standing
@@ -55,8 +56,9 @@ class AuditSealer:
             for scope in begun:
                 try:
                     sealed = await self.seal(scope, request_id)
-                except Exception:
+                except Exception as error:
                     self._logger.exception("audit.not_sealed", environment_id=str(scope.environment_id))
+                    await go_on(self._work, error)
                     continue
                 count += sealed.records
                 if not sealed.is_all:

@@ -13,6 +13,7 @@ from payrec.domain.blobs import StoredObject
 from payrec.domain.scope import TenantScope
 from payrec.metrics import Metrics
 from payrec.services.blobs import ObjectStore, prefix_of
+from payrec.services.rounds import go_on
 from payrec.services.work import Work
 from payrec.storage.blob_remnants import BlobRemnantStore
 from payrec.storage.blobs import BlobStore
@@ -61,9 +62,10 @@ class BlobCollector:
         try:
             async for count in deletions:
                 deleted += count
-        except Exception:
+        except Exception as error:
             self._metrics.retention_failures.labels(kind=KIND).inc()
             self._logger.exception("blobs.not_collected", environment_id=str(environment_id))
+            await go_on(self._work, error)
         self._metrics.retention_removed.labels(kind=KIND).inc(deleted)
         return deleted
 

@@ -19,6 +19,7 @@ from payrec.domain.scope import TenantScope, today
 from payrec.errors import PayrecError
 from payrec.metrics import Metrics
 from payrec.services.census import Census, Counted, age_of
+from payrec.services.rounds import go_on
 from payrec.services.work import Work
 from payrec.shared_gauges import Figures
 from payrec.storage.census import CensusStore
@@ -61,6 +62,11 @@ class Measurement:
         """Count what is open in every tenant environment, one after the other; return how many those were.
 
         One that fails is left out, and told in the log.
+
+        Raises
+        ------
+        UnavailableError
+            The database is away: what was counted before stays.
         """
         async with self._work.database.control(readonly=True) as connection:
             rows = await TenantStore(connection).scopes()
@@ -68,8 +74,9 @@ class Measurement:
         for scope in standing(rows):
             try:
                 await self._count(scope, census)
-            except Exception:
+            except Exception as error:
                 self._logger.exception("metrics.not_counted", environment_id=str(scope.environment_id))
+                await go_on(self._work, error)
         self._metrics.census.show(census.figures())
         self._counted_at = self._work.clock.monotonic()
         return census.environments

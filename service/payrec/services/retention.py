@@ -30,6 +30,7 @@ from payrec.domain.retention import Removed, RetentionReport, removed
 from payrec.domain.scope import TenantScope
 from payrec.metrics import Metrics
 from payrec.models.tenants import Settings
+from payrec.services.rounds import go_on
 from payrec.services.tenant_settings import effective_settings
 from payrec.services.work import Unit, Work
 from payrec.storage.audit_log import AuditLogStore
@@ -97,11 +98,12 @@ class RetentionService:
         for kept in KINDS:
             try:
                 await self._drop(scope, kept, request_id, report)
-            except Exception:
+            except Exception as error:
                 # The other kinds, and the others', are over all the same; this is looked at again at the next run.
                 self._count_failure(report, kept)
                 environment_id = str(scope.environment_id)
                 self._logger.exception("retention.not_dropped", kind=kept.name, environment_id=environment_id)
+                await go_on(self._work, error)
 
     def _count_failure(self, report: RetentionReport, kept: Kept) -> None:
         report.failed += 1

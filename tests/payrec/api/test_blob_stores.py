@@ -15,6 +15,7 @@ import pytest
 
 from payrec.constants.blobs import BLOB_RANGE_BYTES, BLOB_UNNAMED_FOR
 from payrec.domain.blobs import StoredObject
+from payrec.domain.scope import TenantScope
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.errors import UnavailableError
 from payrec.factory import SystemClock
@@ -22,6 +23,7 @@ from payrec.services.blob_collection import BlobCollector
 from payrec.services.blobs import ChunkBlobs
 from payrec.services.imports import INLINE_BYTES_MAX
 from payrec.services.work import Work
+from payrec.storage.database import Database
 from support.ages import aged
 from support.blobs import KINDS, Shelf, shelf
 from support.postgres import cloned
@@ -295,6 +297,24 @@ async def test_one_environment_that_fails_keeps_no_other_s_objects(kept: Kept) -
         await rows(kept.service, kept.other, "ALTER TABLE away RENAME TO export")
     assert value("payrec_retention_failures_total", {"kind": "objects"}) == failures + 1
     assert await kept.collect() == 1
+
+
+async def test_objects_are_left_alone_while_the_database_is_away(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    await kept.upload(FILE)
+    kept.place.age(BLOB_UNNAMED_FOR + timedelta(minutes=1))
+    asked: list[TenantScope] = []
+
+    def away(_database: Database, scope: TenantScope | None = None, **_: Any) -> Any:
+        asked.extend([scope] if scope is not None else [])
+        raise UnavailableError("the database cannot be reached")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "tenant", away)
+        patch.setattr(Database, "ping", away)
+        with pytest.raises(UnavailableError):
+            await kept.collect()
+    assert len(asked) == 1
+    assert await kept.collect() == 0
 
 
 async def test_the_objects_of_a_deleted_tenant_go_and_nobody_else_s(kept: Kept) -> None:

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from payrec.domain.scope import TenantScope
+from payrec.errors import UnavailableError
+from payrec.storage.database import Database
 from support.clock_tasks import clock_tasks
 from support.service import Service, Tenant
 
@@ -20,6 +23,41 @@ async def test_every_task_of_the_clock_runs_with_what_a_worker_gives_it(service:
     for do in tasks.values():
         await do()
     assert (await acme.get("/events")).status_code == 200
+
+
+ROUNDS = (
+    "announce_missing_statements",
+    "announce_overdue",
+    "drop_expired",
+    "seal_audit_logs",
+    "start_due_syncs",
+    "take_census",
+)
+"""Tasks that come through the tenant environments, whatever is kept outside of the database."""
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+async def test_a_round_ends_where_the_database_is_away_and_at_no_single_environment(
+    service: Service, acme: Tenant, globex: Tenant, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    asked: list[str] = []
+
+    def failing(_database: Database, scope: TenantScope, **_: Any) -> Any:
+        asked.append(str(scope.environment_id))
+        raise UnavailableError("no database connection is available")
+
+    async def away(_database: Database) -> None:
+        raise UnavailableError("the database cannot be reached")
+
+    assert acme.id != globex.id
+    monkeypatch.setattr(Database, "tenant", failing)
+    await clock_tasks(service.factory)[name]()
+    assert len(set(asked)) >= len((acme, globex))
+    asked.clear()
+    monkeypatch.setattr(Database, "ping", away)
+    with pytest.raises(UnavailableError):
+        await clock_tasks(service.factory)[name]()
+    assert len(asked) == 1
 
 
 async def test_the_connections_of_jobs_and_requests_come_past_none_of_its_rounds(
