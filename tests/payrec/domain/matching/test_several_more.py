@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.domain.matching import several_more
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     BLIND_COINCIDENCES_PPM_MAX,
+    BLIND_HITS_MAX,
     Confidence,
     GroupLevel,
     MatchingRules,
@@ -110,6 +112,33 @@ def test_a_sum_that_chance_makes_is_none() -> None:
         ]
         line = replace(LINE, amount=ONE.amount + others[4].amount + others[5].amount)
         assert bool(more(run([ONE, *others], [line]))) == is_meant
+
+
+@pytest.mark.parametrize(("beyond", "is_meant"), [(0, True), (-1, False)])
+def test_as_much_as_chance_may_make_is_not_beyond_it(
+    monkeypatch: pytest.MonkeyPatch, beyond: int, *, is_meant: bool
+) -> None:
+    items = [ONE, TWO, THREE]
+    [expected] = run(items, [LINE]).proposals.matches["coincidences_ppm"]
+    monkeypatch.setattr(several_more, "BLIND_COINCIDENCES_PPM_MAX", expected + beyond)
+    assert bool(more(run(items, [LINE]))) == is_meant
+
+
+@pytest.mark.parametrize(
+    ("sets", "is_meant"),
+    [pytest.param(BLIND_HITS_MAX, True, id="all looked at"), pytest.param(BLIND_HITS_MAX + 1, False, id="one beyond")],
+)
+def test_of_sets_that_were_refused_but_for_one_that_one_is_meant_if_there_are_no_more(
+    sets: int, *, is_meant: bool
+) -> None:
+    amounts = [amount for at in range(sets) for amount in (40_007 + 1_361 * at**2, 259_984 - 1_361 * at**2)]
+    items = [
+        replace(ONE, id=f"e{at}", amount=amount, due=DAY + at, reference=f"RE-2026-02{at:02}")
+        for at, amount in enumerate(amounts)
+    ]
+    refused = [(f"e{at}", "i") for at in range(2, 2 * sets, 2)]
+    found = more(run([ONE, *items], [replace(LINE, amount=ONE.amount + 299_991)], rejected=refused))
+    assert [match.ends[0] for match in found] == [{"one", "e0", "e1"}] * is_meant
 
 
 def test_what_a_person_has_refused_is_not_proposed_again() -> None:
