@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,20 @@ def test_it_finds_what_trying_all_of_them_finds(amounts: list[int], target: int)
     assert count == min(len(sets), 2)
     if count == 1:
         assert [k for k in places if members >> k & 1] == list(sets[0])
+
+
+@pytest.mark.parametrize(
+    ("amounts", "target"),
+    [
+        pytest.param([3, 3, 50, 60], 3, id="both among the first"),
+        pytest.param([50, 60, 3, 3], 3, id="both among the last"),
+        pytest.param([3, 50, 60, 3], 3, id="one among each"),
+        pytest.param([3, 3, 50, 60], 53, id="with one among the last"),
+        pytest.param([3, 4, 7, 60], 67, id="of two and of one"),
+    ],
+)
+def test_wherever_two_are_there_are_two(amounts: list[int], target: int) -> None:
+    assert only_subset(amounts, target)[0] == 2
 
 
 def test_nothing_and_the_edges() -> None:
