@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from payrec.domain.matching import apart
 from payrec.domain.matching.columns import prepare
+from payrec.domain.matching.keys import reference_key
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import MatchingRules, Reason
 from support.matching_frames import Item, Line, Outcome, expected_frame, incoming_frame, names_frame, run
@@ -76,6 +80,38 @@ def test_those_are_left_out_that_share_nothing() -> None:
     assert outcome.items["beside that"] == (Reason.NO_CANDIDATE, None, None, None)
     assert outcome.proposals.counts.expected == len(ITEMS)
     assert outcome.proposals.counts.open_expected["no_candidate"] >= 2
+
+
+def kept_of(items: list[Item], lines: list[Line], listed: str | None = None) -> list[str]:
+    none = pl.DataFrame(schema={"similar_key": pl.Int64()})
+    said = None if listed is None else pl.Series([reference_key(listed)], dtype=pl.Int64())
+    found = apart.shared(expected_frame(items), incoming_frame(lines), none, said)
+    return [items[at].id for at in found["ordinal"]]
+
+
+def test_by_whatever_a_line_names_it_an_item_is_not_left_out() -> None:
+    items = [
+        Item("apart", amount=1_001),
+        Item("by reference", amount=1_002, reference="INV-70001"),
+        Item("by id", amount=1_003, end_to_end_id="E2E-70002"),
+        Item("by group", amount=1_004, group="GRP-70003"),
+        Item("listed", amount=1_005, reference="INV-70004"),
+        Item("of its payer", amount=1_006, iban="DE1"),
+        Item("beside that", amount=1_007, iban="DE1", name="Zangra Handel"),
+        Item("beside that by name", amount=1_008, name="Zangra Handel"),
+        Item("of the amount", amount=700),
+    ]
+    line = Line("x", amount=700, text="INV-70001", end_to_end_id="E2E-70002", group="GRP-70003", iban="DE1")
+    named = [item.id for item in items if item.id not in {"apart", "listed"}]
+    assert kept_of(items, [line]) == named, "in their order"
+    assert kept_of(items, [line], listed="INV-70004") == [item.id for item in items[1:]]
+
+
+def test_of_one_direction_nothing_is_a_note_of_another() -> None:
+    items = [Item("one", amount=1_001, reference="INV-70001"), Item("other", amount=1_002, group="INV-70001")]
+    assert kept_of(items, [Line("x", amount=700)]) == []
+    items[1] = replace(items[1], direction=-1)
+    assert kept_of(items, [Line("x", amount=700)]) == ["one", "other"]
 
 
 def test_nobody_is_left_out_where_the_lines_are_many() -> None:
