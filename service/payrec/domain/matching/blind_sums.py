@@ -139,37 +139,31 @@ def _ranked(hits: pl.DataFrame, members: pl.DataFrame, lines: pl.DataFrame) -> p
     return shaped(days.with_columns(rank=pl.col("tier").cast(pl.Int64) * 2 * _EARLY + when), HIT_SCHEMA)
 
 
-def _cut(hits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Keep the first sets of each line, with how many there are in ``all``; and name the lines with too many.
-
-    Equal amounts can have very many sets of one sum: where more are alike than could be told as alternatives, none is
-    kept.
-    """
-    counts = hits.group_by("i").agg(pl.col("party").min(), first_rank=pl.col("rank").min(), all=pl.len())
-    counted = hits.join(counts.drop("party"), on="i")
-    same = counted.filter(pl.col("rank") == pl.col("first_rank")).group_by("i").agg(same=pl.len())
-    many = same.filter(pl.col("same") > ALTERNATIVES_MAX + 1)
-    kept = counted.join(many, on="i", how="anti").drop("first_rank").sort(_ORDER, nulls_last=True)
-    kept = kept.filter(pl.int_range(pl.len()).over("i") < BLIND_HITS_MAX)
-    return kept, counts.join(many, on="i", how="semi").select("i", "party")
+def _first(hits: pl.DataFrame) -> pl.DataFrame:
+    """Keep the first sets of each line, with how many there are in ``all``."""
+    counted = hits.with_columns(all=pl.len().over("i"))
+    return counted.sort(_ORDER, nulls_last=True).filter(pl.int_range(pl.len()).over("i") < BLIND_HITS_MAX)
 
 
 def sums(found: Parties, rules: MatchingRules) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Return the sets that have a line's amount, the simplest first, their ``legs``, and lines with too many.
 
     The sets come as ``h`` (their number) and HIT_SCHEMA, with ``more``: there are others beyond ``BLIND_HITS_MAX``;
-    the legs as ``h, i, e, leg_minor, due``, and the days of both; the lines of which more sets than could be told as
-    alternatives are equally simple as ``i`` and ``e``, the first item of their party.
+    the legs as ``h, i, e, leg_minor``, and the days between which either is; the lines of which more sets than could be
+    told as alternatives are equally simple as ``i`` and ``e``, the first item of the party with the first of these.
     """
-    pieces = [_cut(pl.DataFrame(schema=HIT_SCHEMA))]
+    pieces = [_first(pl.DataFrame(schema=HIT_SCHEMA))]
     for members, lines in _chunks(found):
         hits = pl.concat([_hits(_runs(members, lines, rules)), _few(members, lines, rules)])
-        pieces.append(_cut(_ranked(hits, members, lines)))
-    crowded = pl.concat([many for _, many in pieces]).sort("i", "party").unique("i", keep="first", maintain_order=True)
-    # A line of several parties may be in several pieces.
-    every = pl.concat([kept for kept, _ in pieces]).join(crowded, on="i", how="anti").sort(_ORDER, nulls_last=True)
+        pieces.append(_first(_ranked(hits, members, lines)))
+    # A line of several parties may be in several pieces, of each of which there are as many as count.
+    every = pl.concat(pieces).sort(_ORDER, nulls_last=True)
+    # Equal amounts can have very many sets of one sum: where more are alike than could be told, none is kept.
+    simplest = every.filter(pl.col("rank") == pl.col("rank").min().over("i"))
+    crowded = simplest.filter(pl.len().over("i") > ALTERNATIVES_MAX + 1).unique("i", keep="first", maintain_order=True)
     kept = (
-        every.with_columns(more=pl.max_horizontal(pl.col("all").max(), pl.len()).over("i") > BLIND_HITS_MAX)
+        every.join(crowded, on="i", how="anti")
+        .with_columns(more=pl.max_horizontal(pl.col("all").max(), pl.len()).over("i") > BLIND_HITS_MAX)
         .filter(pl.int_range(pl.len()).over("i") < BLIND_HITS_MAX)
         .drop("all")
         .with_row_index("h")
@@ -217,6 +211,6 @@ def _legs(hits: pl.DataFrame, found: Parties) -> pl.DataFrame:
         .explode("at")
         .filter(few | (pl.col("at").ne_missing(pl.col("second")) & pl.col("at").ne_missing(pl.col("third"))))
         .join(found.members, on=["party", "at"])
-        .join(found.lines.select("i", "day", "since", "until").unique("i"), on="i")
-        .select("h", "i", "e", "due", "day", "since", "until", "opens", "closes", leg_minor="amount")
+        .join(found.lines.select("i", "since", "until").unique("i"), on="i")
+        .select("h", "i", "e", "since", "until", "opens", "closes", leg_minor="amount")
     )

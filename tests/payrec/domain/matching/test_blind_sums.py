@@ -232,6 +232,17 @@ def test_a_party_where_too_many_are_alike_leaves_the_line_without_any(
     assert found_of(other, i=2) == [(Tier.RUN, (0, 1))]
 
 
+@PIECES
+def test_too_many_may_be_alike_in_two_parties_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(blind_sums, "BLIND_CHUNK_ROWS", rows)
+    some = [5, 6, 100, 5, 6, 101, 5, 6, 102, 5, 6]
+    hits, _, crowded = sums(two_parties([some, some], 11, [[DAY] * 11] * 2), RULES)
+    assert (hits.height, crowded.rows()) == (0, [(0, 0)])
+    # In the first party there is none that is as simple, so the item beside is one of the other's.
+    hits, _, crowded = sums(two_parties([[5, 90, 6], [7, 4] * 8], 11, [[DAY] * 3, [DAY] * 16]), RULES)
+    assert (hits.height, crowded.rows()) == (0, [(100, 0)])
+
+
 def test_the_same_items_in_two_parties_are_one_set() -> None:
     items = [members([5, 6, 80], party=0), members([5, 6, 90], party=1)]
     known = of(items, asking(11, party=0), asking(11, party=1))
