@@ -29,6 +29,7 @@ class Weighed(Protocol):
     """A feature of the evidence."""
 
     feature: str
+    level: str
     weight: float
 
 
@@ -76,6 +77,9 @@ class Highlights:
             found.feature: Mark(label=str(number), feature=found.feature, speaks_for=found.weight >= 0)
             for number, found in enumerate(evidence, start=1)
         }
+        on_behalf = any(found.feature == "name" and found.level == "ultimate" for found in evidence)
+        self._line_name = "ultimate_counterparty_name" if on_behalf else "counterparty_name"
+        """Which of a line's names was compared."""
         self._spans: dict[tuple[UUID, str], list[_Span]] = {}
         self._quotes(items, lines)
         self._words(items, lines)
@@ -121,20 +125,22 @@ class Highlights:
         if mark is None:
             return
         shared, apart, words = [], [], []
-        for own, others in ((items, lines), (lines, items)):
-            known = _words_of(other.counterparty_name for other in others)
+        sides = (items, "counterparty_name"), (lines, self._line_name)
+        for (own, field), (others, its_field) in (sides, sides[::-1]):
+            known = _words_of(getattr(other, its_field) for other in others)
             for row in own:
+                text = getattr(row, field)
                 # A legal form is no word of a name as names are compared.
-                compared = _words_of([row.counterparty_name])
-                for word in _WORD.finditer((row.counterparty_name or "")[:REMITTANCE_LENGTH_MAX]):
-                    words.append((row, word))
+                compared = _words_of([text])
+                for word in _WORD.finditer((text or "")[:REMITTANCE_LENGTH_MAX]):
+                    words.append((row, field, word))
                     if _is_of(word[0], known):
-                        shared.append((row, word))
+                        shared.append((row, field, word))
                     elif _is_of(word[0], compared):
-                        apart.append((row, word))
+                        apart.append((row, field, word))
         # Names may differ in nothing but what is no word.
-        for row, word in shared if mark.speaks_for else apart or words:
-            self._add(row, "counterparty_name", word.start(), word.end(), mark)
+        for row, field, word in shared if mark.speaks_for else apart or words:
+            self._add(row, field, word.start(), word.end(), mark)
 
     def _accounts(self, items: Sequence[Said], lines: Sequence[Said]) -> None:
         mark = self._marks.get("account")

@@ -90,6 +90,15 @@ async def test_a_proposal_is_told_with_what_speaks_for_it(console_world: Console
     assert "Nothing else comes near." in choices or "choice-list" in choices
 
 
+async def test_on_whose_behalf_is_paid_is_told_and_marked(console_world: ConsoleWorld) -> None:
+    payer = {"counterpartyName": "Northwind Holding", "ultimateCounterpartyName": "SONS & MILLER"}
+    match = await stored(console_world, 8, **payer)
+    text = await get(console_world, f"{PAGE}?match={match}")
+    assert "<dt>On behalf of</dt>" in text
+    assert re.search(r"<mark[^>]*><span[^>]*>\(evidence \d, Counterparty&#39;s name:\) </span>MILLER<sup", text)
+    assert "Northwind Holding pays for Miller &amp; Sons" in text
+
+
 async def test_who_may_not_decide_is_shown_no_way_to(console_world: ConsoleWorld) -> None:
     match = await stored(console_world, 2)
     viewer = await console_world.person("viewer")
