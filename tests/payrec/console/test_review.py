@@ -96,7 +96,7 @@ async def test_on_whose_behalf_is_paid_is_told_and_marked(console_world: Console
     text = await get(console_world, f"{PAGE}?match={match}")
     assert "<dt>On behalf of</dt>" in text
     assert re.search(r"<mark[^>]*><span[^>]*>\(evidence \d, Counterparty&#39;s name:\) </span>MILLER<sup", text)
-    assert "Northwind Holding pays for Miller &amp; Sons" in text
+    assert "Northwind Holding acts for Miller &amp; Sons" in text
 
 
 async def test_who_may_not_decide_is_shown_no_way_to(console_world: ConsoleWorld) -> None:
