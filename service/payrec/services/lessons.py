@@ -82,11 +82,15 @@ def of_proofs(proposals: Proposals, snapshot: Snapshot) -> pl.DataFrame:
         return pl.DataFrame()
     legs = proposals.legs.join(proofs.select("proposal"), on="proposal", how="semi")
     texts = snapshot.names.unique("key", keep="first", maintain_order=True)
+    # Who acts for another one means somebody else each time.
+    behalf = pl.col("ultimate_name_key")
+    on_own = behalf.is_null() | (behalf == pl.col("name_key"))
+    statement_keys = snapshot.incoming.select(pl.when(on_own).then("name_key").alias("key"))["key"]
     found = pl.DataFrame(
         {
             "expected": legs["expected"],
             "incoming": legs["incoming"],
-            "statement_key": snapshot.incoming["name_key"].gather(legs["incoming"]),
+            "statement_key": statement_keys.gather(legs["incoming"]),
             "counterparty_key": snapshot.expected["name_key"].gather(legs["expected"]),
         }
     ).with_columns(agrees=pl.lit(value=True), by_hand=pl.lit(value=False))

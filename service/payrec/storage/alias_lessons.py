@@ -28,11 +28,14 @@ LESSON_COLUMNS: Final = [
 ]
 """Columns of the decisions that may say something of a name, in the order of the CSV; instants in microseconds."""
 
-# What has been looked at and says the same is left out.
+# What has been looked at and says the same is left out. Who acts for another one means somebody else each time.
 _TOLD: Final = """
     COPY (
         SELECT m.id, m.status, array_to_string(m.levels, ' '), m.by_hand,
-            (extract(epoch FROM m.decided_at) * 1000000)::bigint, m.decided_by, i.counterparty_name, e.counterparty_name
+            (extract(epoch FROM m.decided_at) * 1000000)::bigint, m.decided_by,
+            CASE WHEN lower(i.ultimate_counterparty_name) = lower(i.counterparty_name)
+                OR i.ultimate_counterparty_name IS NULL THEN i.counterparty_name END,
+            e.counterparty_name
         FROM (
             SELECT id, status, levels, left(created_by, 7) <> 'engine:' AS by_hand, decided_at, decided_by FROM match
             WHERE {which} AND kind = 'one_to_one' AND status IN ('accepted', 'rejected', 'reversed')

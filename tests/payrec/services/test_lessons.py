@@ -148,6 +148,24 @@ async def test_what_the_engine_proposed_teaches_no_name_without_a_proof(world: W
     assert await learned(world) == [(ADA, "active", 1, 0, 0)]
 
 
+@pytest.mark.parametrize(("ultimate", "teaches"), [(None, True), (ENGINES.upper(), True), ("Byron Estates", False)])
+async def test_who_acts_for_another_one_is_not_known_by_that(
+    world: World, ultimate: str | None, *, teaches: bool
+) -> None:
+    payer = {"counterpartyName": ENGINES, "ultimateCounterpartyName": ultimate}
+    expected = await world.expect("10.00", counterpartyName=ADA)
+    await by_hand(world, expected, await world.receive("10.00", **payer), 1_000)
+    assert await learned(world) == ([(ADA, "active", 1, 0, 0)] if teaches else [])
+    # Nor where the payment proves whose it is.
+    await world.set(autoAccept=True)
+    await world.expect("20.00", counterpartyName=ADA, reference="INV-2026-001")
+    await world.receive("20.00", **payer, remittance="INV-2026-001")
+    await world.run()
+    [match] = await world.matches(status="accepted", sort="-createdAt", limit=1)
+    assert match["decidedBy"].startswith("engine:")
+    assert await learned(world) == ([(ADA, "active", 2, 0, 0)] if teaches else [])
+
+
 async def test_more_decisions_than_are_looked_at_at_once_are_learned_by_later_runs(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
