@@ -64,10 +64,7 @@ LACKING: Final = {
         f"{_STATEMENT} Entry.bank_transaction_code Entry.check_number Entry.counterparty_bic Entry.entry_reference"
         " Entry.exchange_rate Entry.external_id Entry.identity_value Entry.transaction_id Entry.uetr"
     ),
-    "json": (
-        f"{_TABLE} Entry.counterparty_bic Entry.exchange_rate Entry.payment_information_id"
-        " Entry.ultimate_counterparty_name"
-    ),
+    "json": f"{_TABLE} Entry.counterparty_bic Entry.exchange_rate Entry.payment_information_id",
     "stripe": f"{_PROVIDER} Statement.account Entry.account Entry.exchange_rate",
     "adyen": f"{_PROVIDER} Entry.counterparty_name Entry.metadata",
     "paypal": f"{_PROVIDER} Entry.exchange_rate Entry.metadata",
