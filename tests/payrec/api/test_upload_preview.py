@@ -36,7 +36,8 @@ RAW = "application/octet-stream"
 FILES = Path(__file__).parents[2] / "data" / "uploads"
 CAMT = (FILES / "statement.camt053.xml").read_bytes()
 ALL = {path.name: path.read_bytes() for path in sorted(FILES.iterdir()) if path.suffix != ".md"}
-STORED = ("incoming_transaction", "import", "statement", "import_problem", "blob_chunk", "job", "change")
+STORED = ("incoming_transaction", "import", "statement", "import_problem", "blob_chunk", "job", "audit_record")
+"""Not ``change``: what was told of a new environment is sealed there a moment later, which is one of nobody's."""
 
 
 @pytest.fixture
