@@ -14,8 +14,8 @@ depends_on = None
 
 # Of transactions that came before, it is only in their files.
 _SCRIPT = """
-ALTER TABLE incoming_transaction ADD COLUMN ultimate_counterparty_name TEXT;
-ALTER TABLE incoming_open ADD COLUMN ultimate_name_key BIGINT;
+ALTER TABLE incoming_transaction ADD COLUMN IF NOT EXISTS ultimate_counterparty_name TEXT;
+ALTER TABLE incoming_open ADD COLUMN IF NOT EXISTS ultimate_name_key BIGINT;
 """
 
 
