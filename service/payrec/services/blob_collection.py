@@ -66,7 +66,9 @@ class BlobCollector:
             self._metrics.retention_failures.labels(kind=KIND).inc()
             self._logger.exception("blobs.not_collected", environment_id=str(environment_id))
             await go_on(self._work, error)
-        self._metrics.retention_removed.labels(kind=KIND).inc(deleted)
+        finally:
+            # What was deleted is gone, whatever came after it.
+            self._metrics.retention_removed.labels(kind=KIND).inc(deleted)
         return deleted
 
     async def _unnamed(self, scope: TenantScope) -> AsyncIterator[int]:

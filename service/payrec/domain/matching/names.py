@@ -202,11 +202,12 @@ def explained(one: list[str], other: list[str], common: frozenset[str]) -> int |
     equal = [word for word in one if word in other]
     short = _paired(rest, others, _either_abbreviates)
     mistyped = _paired(rest, others, _mistypes)
-    telling = [word for word in equal if len(word) >= WHOLE_WORD_MIN]
-    for pair in mistyped:
-        if equal or short or min(map(len, pair)) >= _LONG_WORD_MIN:
-            telling += [pair[0]] if common.isdisjoint(pair) else []
-    if common.issuperset(telling) or len(mistyped) > 1:
+    # A mistyped word tells by itself only where it is long.
+    certain = 0 if equal or short else _LONG_WORD_MIN
+    strong = any(len(word) >= WHOLE_WORD_MIN and word not in common for word in equal) or any(
+        common.isdisjoint(pair) and min(map(len, pair)) >= certain for pair in mistyped
+    )
+    if not strong or len(mistyped) > 1:
         return None
     left = rest + others
     if (rest and others) or any(len(word) > _SHORT_WORD_MAX or word in _COMMON_WORDS for word in left):

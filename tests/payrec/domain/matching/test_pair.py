@@ -26,11 +26,7 @@ from payrec.domain.matching.rules import (
 from payrec.domain.matching.score import scored
 from support.matching_frames import expected_frame, incoming_frame
 from support.matching_pairs import RULES_DRAWN, sides_drawn
-
-BASE_ITEM = Item(currency="EUR", direction=1, amount_minor=10_000, total_minor=10_000, due_day=20_600)
-BASE_LINE = Line(currency="EUR", direction=1, amount_minor=10_000, total_minor=10_000, booking_day=20_600)
-LONG, OTHER, SHORT = 11, 13, 12
-"""Keys; those of short references are even."""
+from support.single_pairs import BASE_ITEM, BASE_LINE, LONG, OTHER, SHORT, of_item, of_line
 
 
 def all_pairs(sides: Sides, rules: MatchingRules) -> pl.DataFrame:
@@ -71,13 +67,9 @@ def test_a_pair_by_itself_is_what_a_run_says_of_it(drawn: tuple, rules: Matching
 
 
 def judge(rules: MatchingRules | None = None, **changes: object) -> Judged:
-    of_item = {name: value for name, value in changes.items() if name in {"due_day", "max_minor", "reference_key"}}
-    of_line = {name: value for name, value in changes.items() if name not in of_item}
-    return judged(
-        replace(BASE_ITEM, **of_item),  # type: ignore[arg-type]
-        replace(BASE_LINE, **of_line),  # type: ignore[arg-type]
-        rules or MatchingRules(),
-    )
+    of_its = {name: value for name, value in changes.items() if name in {"due_day", "max_minor", "reference_key"}}
+    of_others = {name: value for name, value in changes.items() if name not in of_its}
+    return judged(of_item(**of_its), of_line(**of_others), rules or MatchingRules())
 
 
 @pytest.mark.parametrize(("day", "outside"), [(20_600 + 60, 0), (20_600 + 61, 1), (20_600 - 30, 0), (20_600 - 32, -2)])
@@ -100,14 +92,6 @@ def test_the_greatest_amounts_do_not_wrap() -> None:
     found = judged(item, BASE_LINE, MatchingRules(amount_tolerance_basis_points=10_000))
     assert found.difference_minor == 10_000 - most
     assert found.fault is None
-
-
-def of_item(**changes: object) -> Item:
-    return replace(BASE_ITEM, **changes)  # type: ignore[arg-type]
-
-
-def of_line(**changes: object) -> Line:
-    return replace(BASE_LINE, **changes)  # type: ignore[arg-type]
 
 
 AMOUNTS = {

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from payrec.domain.matching.line_rules import Bounds, LineRule, Required, Scope
-from payrec.domain.matching.pair import Item, Line, judged
+from payrec.domain.matching.pair import judged
 from payrec.domain.matching.rules import AmountLevel, MatchingRules, Reason
-
-BASE_ITEM = Item(currency="EUR", direction=1, amount_minor=10_000, total_minor=10_000, due_day=20_600)
-BASE_LINE = Line(currency="EUR", direction=1, amount_minor=10_000, total_minor=10_000, booking_day=20_600)
-LONG, OTHER, SHORT = 11, 13, 12
-"""Keys; those of short references are even."""
-
-
-def of_item(**changes: object) -> Item:
-    return replace(BASE_ITEM, **changes)  # type: ignore[arg-type]
-
-
-def of_line(**changes: object) -> Line:
-    return replace(BASE_LINE, **changes)  # type: ignore[arg-type]
-
+from support.single_pairs import BASE_ITEM, BASE_LINE, LONG, OTHER, SHORT, of_item, of_line
 
 STRANGER = {"account_key": 7}
 FAULTS = {
