@@ -2,6 +2,9 @@
 
 Requests begin at their own times, however long the answers take. Half of the workers keep their connection for as long
 as the server does; the others make a new one for each request. Every tenth request creates something.
+
+The Service's name is asked for once: its address stays, and what the cluster's DNS does where every core is taken is
+not what is looked at here.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -26,6 +30,7 @@ ANSWER_SECONDS = 30.0
 KEPT_FAILURES = 20
 
 url = urlsplit(key()["base-url"])
+address = socket.getaddrinfo(url.hostname, url.port or 80, type=socket.SOCK_STREAM)[0][4]
 HEAD = "".join(f"{name}: {value}\r\n" for name, value in {"Host": url.netloc, **headers()}.items())
 
 
@@ -55,7 +60,7 @@ class Connection:
         if self._streams is not None and self._streams[0].at_eof():
             self.close()  # ended while nobody asked anything, as a server may at any time
         if self._streams is None:
-            self._streams = await asyncio.open_connection(url.hostname, url.port or 80)
+            self._streams = await asyncio.open_connection(*address[:2])
             self._seen.connections += 1
         reader, writer = self._streams
         writer.write(request)
