@@ -82,6 +82,11 @@ EXAMPLES = (
         incoming=({"amount": "321.09", "counterpartyName": "HARTMAN MASCHINENBAU"},),
     ),
     Example(
+        key="text_name",
+        expected=({"amount": "321.09", **BOLT},),
+        incoming=({"amount": "321.09", "remittance": "ACH CREDIT BOLT PAYMENTS"},),
+    ),
+    Example(
         key="on_behalf",
         expected=({"amount": "321.09", **BOLT},),
         incoming=({"amount": "321.09", "counterpartyName": "Ada Lovelace", "ultimateCounterpartyName": "BOLT GMBH"},),

@@ -45,7 +45,7 @@ def ledgers(draw: st.DrawFn) -> tuple[list[Item], list[Line]]:
             direction=draw(DIRECTIONS),
             currency=draw(CURRENCIES),
             day=20_600 + draw(st.integers(0, 40)),
-            text=draw(WORDS),
+            text=draw(WORDS | NAMES),
             name=draw(NAMES),
             ultimate=draw(st.none() | NAMES),
             iban=draw(ACCOUNTS),

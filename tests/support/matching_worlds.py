@@ -103,6 +103,13 @@ def _on_behalf(world: World, payer: int) -> None:
     world.line(other, item.amount + world.any_of(0, 0, 0, 1), ultimate=NAMES[payer])
 
 
+def _in_text(world: World, payer: int) -> None:
+    item = world.item(payer, world.amount())
+    other = NAMES[(payer + world.any_of(0, 1)) % len(NAMES)]
+    text = f"ACH CREDIT {NAMES[payer].upper()}{world.any_of('', ' SEPT', f' AND {other}')}"
+    world.line(None, item.amount + world.any_of(0, 0, 0, 1), text=text)
+
+
 def _by_amount(world: World, payer: int) -> None:
     item = world.item(payer, world.amount())
     world.line(None, item.amount)
@@ -194,6 +201,8 @@ STORIES: Final[Mapping[str, Story]] = MappingProxyType(
         "by id": _by_id,
         "of a payer": _of_payer,
         "misspelt": _misspelt,
+        "on behalf": _on_behalf,
+        "in text": _in_text,
         "by amount": _by_amount,
         "nearly": _nearly,
         "batch": _batch,

@@ -23,6 +23,8 @@ _SHORTENED_MIN: Final = 3
 _LINE_TEXTS: Final = ("remittance", "structured_reference", "end_to_end_id", "group_key")
 _NAMES: Final = {"reference": ("reference", "group"), "end_to_end_id": ("end_to_end",), "group_key": ("group",)}
 """Texts by which an item is quoted, each with the features that tell of it."""
+_COMPARED: Final = {"ultimate": "ultimate_counterparty_name", "text": "remittance"}
+"""What was compared with an item's name by the level of it, where it was not the line's own name."""
 
 
 class Weighed(Protocol):
@@ -77,9 +79,9 @@ class Highlights:
             found.feature: Mark(label=str(number), feature=found.feature, speaks_for=found.weight >= 0)
             for number, found in enumerate(evidence, start=1)
         }
-        on_behalf = any(found.feature == "name" and found.level == "ultimate" for found in evidence)
-        self._line_name = "ultimate_counterparty_name" if on_behalf else "counterparty_name"
-        """Which of a line's names was compared."""
+        level = next((found.level for found in evidence if found.feature == "name"), "")
+        self._line_name = _COMPARED.get(level, "counterparty_name")
+        """Where a line's name was read."""
         self._spans: dict[tuple[UUID, str], list[_Span]] = {}
         self._quotes(items, lines)
         self._words(items, lines)

@@ -76,7 +76,7 @@ def _item(row: dict[str, Any]) -> Item:
 
 
 def _line(row: dict[str, Any]) -> Line:
-    lists = {name: tuple(row[name] or ()) for name in ("reference_keys", "quoted_digits")}
+    lists = {name: tuple(row[name] or ()) for name in ("reference_keys", "quoted_digits", "text_name_keys")}
     return Line(**{name: row[name] for name in _LINE} | lists)
 
 

@@ -132,6 +132,8 @@ def _sides(found: explain.Evidence, legs: list[dict[str, Any]]) -> tuple[str | N
             return _told(str(day) if day else None for day in due), _told(str(leg["booking_on"]) for leg in legs)
         case "name" if found["level"] == "ultimate":
             return _told(leg["expected_name"] for leg in legs), _told(leg["incoming_ultimate_name"] for leg in legs)
+        case "name" if found["level"] == "text":
+            return _told(leg["expected_name"] for leg in legs), _told(leg["remittance"] for leg in legs)
         case "account" | "name" | "own_account":
             return _both(feature, legs)
         case "group":

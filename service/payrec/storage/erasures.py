@@ -59,6 +59,7 @@ _OPEN_KEYS: Final = {
         "group_key",
         "quoted_digits",
         "ultimate_name_key",
+        "text_name_keys",
     ),
 }
 _OPEN_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}

@@ -17,13 +17,17 @@ _ITEM: Final = """
 _LINE: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.booking_day, o.value_day,
     o.pending, o.reversal, o.duplicate, o.reference_keys, o.end_to_end_key, o.name_key, o.account_key,
-    o.own_account_key, o.quoted_digits, o.ultimate_name_key
+    o.own_account_key, o.quoted_digits, o.ultimate_name_key, o.text_name_keys
 """
 _COLUMNS: Final = {"expected": _ITEM, "incoming": _LINE}
 _OTHER: Final = {"expected": "incoming", "incoming": "expected"}
 _NAMED: Final = {
-    "expected": "o.name_key IN (%(name_key)s, %(ultimate_name_key)s)",
-    "incoming": "o.name_key = %(name_key)s OR o.ultimate_name_key = %(name_key)s",
+    "expected": """
+        o.name_key IN (%(name_key)s, %(ultimate_name_key)s) OR o.name_key = ANY(%(text_name_keys)s::bigint[])
+    """,
+    "incoming": """
+        o.name_key = %(name_key)s OR o.ultimate_name_key = %(name_key)s OR %(name_key)s = ANY(o.text_name_keys)
+    """,
 }
 """Whether a row of that side is of the other one's counterparty."""
 _DAY: Final = {"expected": "coalesce(o.due_day, o.to_day, o.from_day)", "incoming": "o.booking_day"}

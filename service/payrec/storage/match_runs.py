@@ -57,6 +57,7 @@ INCOMING_COLUMNS: Final = [
     "group_key",
     "quoted_digits",
     "ultimate_name_key",
+    "text_name_keys",
     "tie_key",
     "revision",
     "reason",

@@ -128,3 +128,5 @@ class IncomingOpen(TenantTable, table=True):
     quoted_digits: list[int] | None = Field(sa_column=array(int, nullable=True))
     """The digits of the words that the line quotes, as numbers with a 1 before them."""
     ultimate_name_key: int | None = Field(sa_column=column(int, nullable=True))
+    text_name_keys: list[int] | None = Field(sa_column=array(int, nullable=True))
+    """Of a line without a counterparty's name, the keys of what may be one in its text."""

@@ -49,16 +49,25 @@ async def test_a_late_payment_says_how_wide_the_window_would_have_to_be(world: W
         assert (told["reference"]["level"], told["reference"]["expected"]) == ("full", "INV-2026-001")
 
 
-async def test_on_whose_behalf_a_payment_is_made_says_who_it_may_be_of(world: World) -> None:
+@pytest.mark.parametrize(
+    ("said", "level", "told_by"),
+    [
+        ({"counterpartyName": "Holding AG", "ultimateCounterpartyName": "BOLT"}, "ultimate", "BOLT"),
+        ({"remittance": "ACH CREDIT BOLT 091000019"}, "text", "ACH CREDIT BOLT 091000019"),
+    ],
+)
+async def test_a_name_that_the_line_tells_beside_says_who_it_may_be_of(
+    world: World, said: dict[str, str], level: str, told_by: str
+) -> None:
     item = await world.expect("90.00", counterpartyName="Bolt GmbH")
-    line = await world.receive("100.00", counterpartyName="Holding AG", ultimateCounterpartyName="BOLT")
+    line = await world.receive("100.00", **said)
     for side in (await of_expected(world, item), await of_incoming(world, line)):
         [candidate] = side
         told = {evidence["feature"]: evidence for evidence in candidate["evidence"]}
         assert {key: told["name"][key] for key in ("level", "expected", "incoming")} == {
-            "level": "ultimate",
+            "level": level,
             "expected": "Bolt GmbH",
-            "incoming": "BOLT",
+            "incoming": told_by,
         }
 
 

@@ -43,7 +43,7 @@ class Seen:
 TEXTS = tuple(name for name in Row.__dataclass_fields__ if name != "id")
 ROWS = st.lists(st.builds(Row, id=st.uuids(), **dict.fromkeys(TEXTS, HOSTILE)), max_size=3, unique_by=lambda r: r.id)
 SEEN = st.lists(
-    st.builds(Seen, st.sampled_from(FEATURES), st.floats(-5, 5), st.sampled_from(["equal", "ultimate"])),
+    st.builds(Seen, st.sampled_from(FEATURES), st.floats(-5, 5), st.sampled_from(["equal", "text", "ultimate"])),
     unique_by=lambda s: s.feature,
 )
 
@@ -127,14 +127,16 @@ def test_words_that_names_share_are_marked_or_those_that_only_one_has() -> None:
     assert [text for text, _ in marked(apart, line, "counterparty_name")] == ["70", "Zeichen"]
 
 
-def test_the_name_on_whose_behalf_is_paid_is_marked_where_it_was_compared() -> None:
+@pytest.mark.parametrize(
+    ("level", "compared"),
+    [("ultimate", "ultimate_counterparty_name"), ("similar", "counterparty_name"), ("text", "remittance")],
+)
+def test_a_name_is_marked_where_it_was_compared(level: str, compared: str) -> None:
     item = Row(uuid4(), counterparty_name="Bolt GmbH")
-    line = Row(uuid4(), counterparty_name="Bolt Holding", ultimate_counterparty_name="BOLT")
-    for level, field in (("ultimate", "ultimate_counterparty_name"), ("similar", "counterparty_name")):
-        found = Highlights([Seen("name", 4.1, level)], items=[item], lines=[line])
-        assert marked(found, item, "counterparty_name") == [("Bolt", "1")]
-        names = ("counterparty_name", "ultimate_counterparty_name")
-        assert [name for name in names if marked(found, line, name)] == [field]
+    line = Row(uuid4(), counterparty_name="Bolt Holding", ultimate_counterparty_name="BOLT", remittance="ACH BOLT 4711")
+    found = Highlights([Seen("name", 4.1, level)], items=[item], lines=[line])
+    assert marked(found, item, "counterparty_name") == [("Bolt", "1")]
+    assert [name for name in TEXTS if marked(found, line, name)] == [compared]
 
 
 def test_accounts_are_the_same_whatever_their_blanks() -> None:

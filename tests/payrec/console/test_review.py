@@ -99,6 +99,13 @@ async def test_on_whose_behalf_is_paid_is_told_and_marked(console_world: Console
     assert "Northwind Holding acts for Miller &amp; Sons" in text
 
 
+async def test_whom_a_text_names_is_told_and_marked(console_world: ConsoleWorld) -> None:
+    match = await stored(console_world, 8, counterpartyName=None, remittance="ACH CREDIT MILLER SONS 0910")
+    text = await get(console_world, f"{PAGE}?match={match}")
+    assert re.search(r"<mark[^>]*><span[^>]*>\(evidence \d, Counterparty&#39;s name:\) </span>MILLER<sup", text)
+    assert "the remittance text names Miller &amp; Sons" in text
+
+
 async def test_who_may_not_decide_is_shown_no_way_to(console_world: ConsoleWorld) -> None:
     match = await stored(console_world, 2)
     viewer = await console_world.person("viewer")

@@ -37,9 +37,10 @@ def shared(
     quoted = [incoming["reference_keys"].explode(), *(incoming[name] for name in _NAMES[1:])]
     quoted += [listed] if listed is not None else []
     names = pl.concat([keys.alias("key") for keys in quoted]).drop_nulls().unique().implode()
+    called = [incoming["name_key"], incoming["ultimate_name_key"], incoming["text_name_keys"].explode()]
     parties = {
         "account_key": incoming["account_key"].drop_nulls().unique(),
-        "name_key": pl.concat([incoming["name_key"], incoming["ultimate_name_key"], similar["similar_key"]])
+        "name_key": pl.concat([*(keys.alias("key") for keys in called), similar["similar_key"].alias("key")])
         .drop_nulls()
         .unique(),
     }

@@ -18,6 +18,7 @@ import polars as pl
 
 from payrec.constants import MATCHING_ROWS_MAX
 from payrec.domain.matching.apart import REACHED_ITEMS_FEW, leaves_out, shared
+from payrec.domain.matching.meant import meant
 from payrec.domain.matching.names import NAMES_SCHEMA, in_order, normalised, resolved
 
 EXPECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
@@ -69,6 +70,7 @@ INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
         "group_key": pl.Int64(),
         "quoted_digits": pl.List(pl.Int64()),
         "ultimate_name_key": pl.Int64(),  # on whose behalf the counterparty pays
+        "text_name_keys": pl.List(pl.Int64()),  # of a line without a name, as ``payrec.domain.matching.keys`` has them
         "tie_key": pl.Int64(),
         "version": pl.Int32(),
     }
@@ -99,7 +101,7 @@ _NEVER_NULL: Final = frozenset(
     }
 )  # fmt: skip
 _NO_CONTENT: Final = frozenset(
-    {"ordinal", "version", "currency", "direction", "reference_keys", "quoted_digits", "terms"}
+    {"ordinal", "version", "currency", "direction", "reference_keys", "quoted_digits", "text_name_keys", "terms"}
 )
 """Terms are part of the tie key of who has no other one."""
 _OF_TERM: Final = ("amount_minor", "last_day")
@@ -154,9 +156,8 @@ class Sides:
 
     To the caller's columns come ``row`` (UInt32, the place in content order), ``part`` (Int32, the currency and
     direction), ``salt`` (Int64, even; mixed into keys so that one join column holds key and part) and ``twin``; to the
-    lines also ``day`` (Int32, the booking day, else the value day) and ``similar_key`` (Int64, the key of the items'
-    name that the line's own name means, null where items have the very name or none is meant), or, where the line is
-    ``ultimate``, of the name on whose behalf it pays.
+    lines also ``day`` (Int32, the booking day, else the value day), and ``similar_key`` and ``meant``, as
+    ``payrec.domain.matching.meant`` adds them.
     """
 
     expected: pl.DataFrame
@@ -314,21 +315,6 @@ def _named(
     return names, resolved(expected, incoming, names, aliases)
 
 
-def _meant(lines: pl.DataFrame, similar: pl.DataFrame, of_items: pl.Series) -> pl.DataFrame:
-    """Add ``similar_key`` and ``ultimate`` to lines; on whose behalf one pays says more than a name that is alike."""
-    key = pl.lit(None, dtype=pl.Int64)
-    if not similar.is_empty():
-        key = pl.col("name_key").replace_strict(
-            similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
-        )
-    behalf = lines["ultimate_name_key"]
-    if behalf.null_count() == behalf.len():
-        return lines.with_columns(similar_key=key, ultimate=pl.lit(value=False))
-    known = behalf.is_in(of_items.drop_nulls().unique().implode()) & behalf.ne_missing(lines["name_key"])
-    of_line = pl.lit(known.fill_null(value=False))
-    return lines.with_columns(similar_key=pl.when(of_line).then(behalf).otherwise(key), ultimate=of_line)
-
-
 def prepare(
     expected: pl.DataFrame,
     incoming: pl.DataFrame,
@@ -375,7 +361,7 @@ def prepare(
     apart = ordinals.filter(~ordinals.is_in(near["ordinal"].implode())) if near.height < expected.height else None
     return Sides(
         expected=items,
-        incoming=_meant(lines, similar, keys[0]).with_columns(day=pl.coalesce("booking_day", "value_day")),
+        incoming=meant(lines, similar, keys[0]).with_columns(day=pl.coalesce("booking_day", "value_day")),
         names=named,
         own_accounts=own.drop_nulls().unique(),
         apart=apart if apart is not None else ordinals.clear(),

@@ -26,11 +26,10 @@ from payrec.domain.matching.rules import (
     AmountLevel,
     Confidence,
     MatchingRules,
-    NameLevel,
     ReferenceLevel,
     Uniqueness,
 )
-from payrec.domain.matching.score import RANK_HINT, RANK_PROOF
+from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, resembles
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +275,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     """
     pairs = _with_choice(_with_bounds(_with_rivals(pairs), found), held)
     proof = pl.col("rank") == RANK_PROOF
-    similar = pl.col("name_level") == NameLevel.SIMILAR.value
+    similar = resembles()
     text = (pl.col("rank") >= RANK_HINT) | pl.col("payer") | similar
     ambiguous = pl.col("tied") | pl.col("twin")
     # An item may name the payer by account and another by name, or be due when it is no rival: who has several items of

@@ -36,10 +36,9 @@ from payrec.domain.matching.rules import (
     AmountLevel,
     DateLevel,
     MatchingRules,
-    NameLevel,
     Reason,
 )
-from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, contradicted, score_milli, scored, without
+from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, contradicted, resembles, score_milli, scored, without
 from payrec.domain.rate_book import RateBook, pivots
 
 RATES_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
@@ -235,7 +234,7 @@ def _tolerance(rules: MatchingRules) -> pl.Expr:
 
 def _allowed(rules: MatchingRules) -> pl.Expr:
     """Tell which pairs have evidence enough besides the amount."""
-    named = pl.col("payer") | (pl.col("name_level") == NameLevel.SIMILAR.value)
+    named = pl.col("payer") | resembles()
     timely = pl.col("date_level").is_in([DateLevel.NEAR, DateLevel.CLOSE])
     hinted = pl.col("rank") >= RANK_HINT
     by_party = named & timely & ~hinted

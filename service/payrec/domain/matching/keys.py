@@ -18,7 +18,7 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
 
-from payrec.constants import KEYS_CACHED_MAX, REMITTANCE_KEYS_MAX, TEXT_LENGTH_MAX
+from payrec.constants import KEYS_CACHED_MAX, REMITTANCE_KEYS_MAX, REMITTANCE_LENGTH_MAX, TEXT_LENGTH_MAX
 from payrec.domain.matching.digits import quoted_digits, reference_digits
 from payrec.domain.matching.tokens import NOT_REFERENCE, fold, tokens_of
 
@@ -30,6 +30,12 @@ PROVING_LENGTH_MIN: Final = 5
 
 TOKEN_LENGTH_MIN: Final = 4
 """Characters of a normalised word, or join of words, of a remittance text."""
+
+NAME_WORDS_MAX: Final = 4
+"""Words of a name that is found in a text, legal forms not counted."""
+
+TEXT_WORDS_MAX: Final = 12
+"""Words of a text among which a name is looked for: the first, without numbers and legal forms."""
 
 _DIGIT: Final = re.compile(r"[0-9]", re.ASCII)
 _NAME_WORD: Final = re.compile(r"[^\W_]+")
@@ -49,6 +55,17 @@ _LEGAL_FORM_WORDS: Final = (
 """Legal forms, folded: words of a name that banks and payers add and drop at will."""
 
 _LEGAL_FORMS: Final = frozenset(_LEGAL_FORM_WORDS.split())
+
+_TEXT_WORDS: Final = (
+    "account ach acompte amount and auftrag bacs bank banque beleg beneficiary betaling betrag bill bonifico card cash "
+    "chaps charge check cheque client collection compte concepto credit customer danke date debit deposit desc direct "
+    "einzug facture factura faktura fattura faster fee for from fuer gehalt giro gutschrift incoming instant "
+    "invoice inward konto kunde lastschrift lohn loyer miete monthly name number nummer order orig outgoing pago "
+    "paiement pay payment payments payout przelew purchase rechnung received recu ref reference referenz refund rent "
+    "salaire salary sale sammler sender sepa standing statement swift thank thanks transaction transfer transferencia "
+    "ueberweisung value verwendungszweck virement von wire with you zahlung zahlungseingang"
+)
+"""What texts of banks and payers say anyway: a counterparty who is called so is not found in them."""
 
 
 class ExpectedKeys(NamedTuple):
@@ -80,6 +97,8 @@ class IncomingKeys(NamedTuple):
     """As ``payrec.domain.matching.digits.quoted_digits`` has them."""
     ultimate_name_key: int | None
     """On whose behalf the counterparty pays, or is paid."""
+    text_name_keys: list[int] | None
+    """As ``text_name_keys`` returns them, of a line that has no counterparty's name."""
 
 
 _EMPTY: Final = blake2b(digest_size=8)
@@ -150,13 +169,18 @@ def normalise_name(text: str) -> str:
     Letters of every script stay. ``AE``, ``OE`` and ``UE`` become one letter, because banks write ``Müller`` as
     ``MUELLER`` and as ``MULLER``. A name of legal forms alone keeps them.
     """
-    folded = fold(text[:TEXT_LENGTH_MAX])
+    words = set(_name_words(text[:TEXT_LENGTH_MAX]))
+    return " ".join(sorted(words - _LEGAL_FORMS or words))
+
+
+def _name_words(text: str) -> list[str]:
+    """Return the words of a name, folded, as they stand."""
+    folded = fold(text)
     if not folded.isascii():
         folded = "".join(c for c in folded if not unicodedata.combining(c))
     if "." in folded:
         folded = _ABBREVIATION_DOT.sub("", folded)
-    words = set(_NAME_WORD.findall(_TRANSLITERATION.sub(r"\1", folded)))
-    return " ".join(sorted(words - _LEGAL_FORMS or words))
+    return _NAME_WORD.findall(_TRANSLITERATION.sub(r"\1", folded))
 
 
 @lru_cache(maxsize=KEYS_CACHED_MAX)
@@ -165,7 +189,32 @@ def name_key(text: str | None) -> int | None:
     if not text:
         return None
     normal = normalise_name(text)
-    return _digest(b"n:" + normal.encode("utf-8", "surrogatepass")) if normal else None
+    return _name_digest(normal) if normal else None
+
+
+_SAID_ANYWAY: Final = frozenset(_name_words(_TEXT_WORDS))
+
+
+def _name_digest(normal: str) -> int:
+    return _digest(b"n:" + normal.encode("utf-8", "surrogatepass"))
+
+
+def text_name_keys(remittance: str | None) -> list[int] | None:
+    """Return the keys of what may be a counterparty's name in a text, as ``name_key`` makes them; None of no words.
+
+    ``NAME_WORDS_MAX`` of each word: of itself, of it and the next one, and so on; 0 where there are not so many words,
+    none but what texts say anyway, or fewer than ``TOKEN_LENGTH_MIN`` letters. So a key's place tells which words it is
+    of.
+    """
+    words = _name_words(remittance[:REMITTANCE_LENGTH_MAX]) if remittance else []
+    words = [word for word in words if not word.isdecimal() and word not in _LEGAL_FORMS][:TEXT_WORDS_MAX]
+    keys = []
+    for first in range(len(words)):
+        for end in range(first + 1, first + NAME_WORDS_MAX + 1):
+            own = set(words[first:end]) if end <= len(words) else set()
+            normal = " ".join(sorted(own)) if own - _SAID_ANYWAY else ""
+            keys.append(_name_digest(normal) if len(normal) >= TOKEN_LENGTH_MIN else 0)
+    return keys if any(keys) else None
 
 
 def tie_key(*parts: str | int | None) -> int:
@@ -272,4 +321,5 @@ def incoming_keys(
         reference_key(group) if group else None,
         quoted_digits(remittance, structured_reference),
         name_key(ultimate_counterparty_name) if ultimate_counterparty_name else None,
+        None if counterparty_name else text_name_keys(remittance),
     )

@@ -83,6 +83,7 @@ class Line:
     own_account_key: int | None = None
     quoted_digits: tuple[int, ...] = ()
     ultimate_name_key: int | None = None
+    text_name_keys: tuple[int, ...] = ()
 
     @property
     def day(self) -> int | None:
@@ -181,8 +182,11 @@ def _party(own: int | None, other: int | None) -> int:
 
 def _name(item: Item, line: Line) -> int:
     level = _party(item.name_key, line.name_key)
-    ultimate = line.ultimate_name_key is not None and line.ultimate_name_key == item.name_key
-    return NameLevel.ULTIMATE if ultimate and level != NameLevel.EQUAL else level
+    if item.name_key is None or level == NameLevel.EQUAL:
+        return level
+    if line.ultimate_name_key == item.name_key:
+        return NameLevel.ULTIMATE
+    return NameLevel.TEXT if item.name_key in line.text_name_keys else level
 
 
 def _line(line: Line) -> LineLevel:

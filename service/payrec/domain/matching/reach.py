@@ -104,10 +104,11 @@ def reached(
     asked, left = _Asked(), LOOK_UPS_MAX
     quoted = [lines["reference_keys"].explode(), lines["end_to_end_key"], lines["group_key"]]
     quoted += [listed] if listed is not None else []
+    called = [lines["name_key"], lines["ultimate_name_key"], lines["text_name_keys"].drop_nulls().explode()]
     found = yield Wanted(
         names=_distinct(*quoted),
         accounts=asked.new("account_key", lines["account_key"]),
-        payers=asked.new("name_key", lines["name_key"], lines["ultimate_name_key"], similar["similar_key"]),
+        payers=asked.new("name_key", *called, similar["similar_key"]),
     )
     frames = [found]
     while True:

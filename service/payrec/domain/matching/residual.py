@@ -27,11 +27,10 @@ from payrec.domain.matching.rules import (
     DateLevel,
     EndToEndLevel,
     MatchingRules,
-    NameLevel,
     Reason,
     ReferenceLevel,
 )
-from payrec.domain.matching.score import contradicted, scored, without
+from payrec.domain.matching.score import contradicted, resembles, scored, without
 
 _ROUNDED: Final = 1
 _LESS_A_FEE: Final = 2
@@ -70,7 +69,7 @@ def _by_amount(
     fitting = pairs.filter(pl.col("fault") == 0)
     few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
     # A name tells equal amounts apart.
-    few |= pl.col("name_level") == NameLevel.SIMILAR.value
+    few |= resembles()
     fitting = fitting.with_columns(few=few)
     pairs_few = competed(fitting.filter("few").drop("few"), found, rules, busy)
     findings = pl.concat([forbidden(pairs), alike(fitting.filter(~pl.col("few"))), lost(pairs_few)])
@@ -152,7 +151,7 @@ def _near(
     )
     hinted = pairs.filter(partial & ~pl.col("duplicate") & ~busy.touches())
     of_party = scored(without(_of_party(sides, busy), rejected), sides, rules)
-    named = pl.col("payer") | (pl.col("name_level") == NameLevel.SIMILAR.value)
+    named = pl.col("payer") | resembles()
     allowed = (pl.col("fault") == Reason.AMOUNT_MISMATCH.value) & ~contradicted() & (lacking(rules) == 0)
     # A reference of many items tells none of them apart.
     allowed &= partial | ~required(rules, Required.REFERENCE)

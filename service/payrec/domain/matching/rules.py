@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "12"
+ENGINE_VERSION: Final = "13"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -31,8 +31,7 @@ KEY_LINES_MAX: Final = 64
 """Lines that may share a counterparty-and-amount key; beyond it, it could only tell that they are alike."""
 
 LINE_CANDIDATES_MAX: Final = 64
-"""Open items that the references of one line may bring; beyond it the line's rarest references are kept. As many as a
-line has keys (``REMITTANCE_KEYS_MAX``), so that a payment of many items may quote each of them."""
+"""Open items that the references of a line may bring, as many as it has keys; of more, those of the rarest are kept."""
 
 PAIRS_MIN: Final = 200_000
 """Pairs that one join may bring in every run; in a large one as many as it has rows, some three times what ordinary
@@ -41,7 +40,6 @@ data bring. Beyond it the keys that bring most are dropped: data made to match e
 BLIND_SETS_MIN: Final = 1_000_000
 """Sums of a counterparty's items that are made in every run for all lines together, about; in a large one four for
 each row. Beyond it the counterparties with the most are left out."""
-
 BLIND_SETS_PER_ROW_MAX: Final = 4
 
 RESIDUAL_CANDIDATES_MAX: Final = 3
@@ -182,6 +180,8 @@ class NameLevel(Level):
     """Abbreviated, cut or mistyped, and no other open item's name is as near."""
     ULTIMATE = 4
     """The payer's is another one, and says on whose behalf it pays: the item's."""
+    TEXT = 5
+    """The line has none, and its text names the item's counterparty and nobody else of whom an item is open."""
 
 
 class LineLevel(Level):

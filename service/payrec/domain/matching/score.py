@@ -48,7 +48,7 @@ _EXPECTED: Final = (
 )  # fmt: skip
 _INCOMING: Final = (
     "amount_minor", "total_minor", "day", "pending", "duplicate",
-    "reference_keys", "end_to_end_key", "name_key", "similar_key", "ultimate", "account_key",
+    "reference_keys", "end_to_end_key", "name_key", "similar_key", "meant", "account_key",
     "own_account_key", "twin",
 )  # fmt: skip
 
@@ -102,9 +102,13 @@ def agreement(name: str) -> pl.Expr:
 
 @cache
 def _name() -> pl.Expr:
-    meant = pl.when("i_ultimate").then(NameLevel.ULTIMATE.value).otherwise(NameLevel.SIMILAR.value)
     similar = pl.col("e_name_key") == pl.col("i_similar_key")
-    return pl.when(similar).then(meant).otherwise(agreement("name"))
+    return pl.when(similar).then("i_meant").otherwise(agreement("name"))
+
+
+def resembles() -> pl.Expr:
+    """Tell of the levels whether the counterparty's name speaks for the item, though it is not the very name."""
+    return pl.col("name_level").is_in([NameLevel.SIMILAR.value, NameLevel.TEXT.value])
 
 
 def contradicted() -> pl.Expr:

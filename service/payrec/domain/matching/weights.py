@@ -29,7 +29,7 @@ WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "amount": (0, 5000, 3500, 3500, -1500, -2000, 2500, 4500),
         "date": (0, 1500, 800, 0, -4000),
         "account": (0, -1500, 5000),
-        "name": (0, -1500, 4000, 2000, 4100),
+        "name": (0, -1500, 4000, 2000, 4100, 2000),
         "own_account": (0, -2500, 200),
         "line": (0, 0, -300, -6000),
         "group": _OF_GROUPS,

@@ -1,0 +1,69 @@
+"""Which name of an item a line means that does not have that very name: one alike, or one that it tells beside."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from payrec.domain.matching.keys import NAME_WORDS_MAX
+from payrec.domain.matching.rules import NameLevel
+
+
+def meant(lines: pl.DataFrame, similar: pl.DataFrame, of_items: pl.Series) -> pl.DataFrame:
+    """Add to lines whom they mean.
+
+    ``similar_key`` (Int64) is the key of the items' name, null where items have the line's own name or none is meant;
+    ``meant`` (Int8) the NameLevel that it has then: SIMILAR by the line's own name, ULTIMATE by the one on whose behalf
+    is paid, which says more, TEXT by the text of a line that has no name.
+
+    ``lines`` are in content order, ``similar`` is what ``payrec.domain.matching.names.resolved`` returns, ``of_items``
+    are the keys of the names of all items.
+    """
+    key = pl.lit(None, dtype=pl.Int64)
+    if not similar.is_empty():
+        key = pl.col("name_key").replace_strict(
+            similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
+        )
+    lines = lines.with_columns(similar_key=key, meant=pl.lit(NameLevel.SIMILAR.value, dtype=pl.Int8))
+    behalf = lines["ultimate_name_key"]
+    says_names = lines["text_name_keys"].null_count() < lines.height
+    tells_behalf = behalf.null_count() < lines.height
+    if not says_names and not tells_behalf:
+        return lines
+    known = of_items.drop_nulls().unique()
+    if says_names:
+        named = _named(lines, known)
+        lines = _meaning(lines, named["row"], named["key"], NameLevel.TEXT)
+    if tells_behalf:
+        of_line = behalf.is_in(known.implode()) & behalf.ne_missing(lines["name_key"])
+        lines = _meaning(lines, lines["row"].filter(of_line), behalf.filter(of_line), NameLevel.ULTIMATE)
+    return lines
+
+
+def _meaning(lines: pl.DataFrame, rows: pl.Series, keys: pl.Series, level: NameLevel) -> pl.DataFrame:
+    """Return the lines, of which these ``rows`` mean these ``keys``."""
+    return lines.with_columns(
+        similar_key=lines["similar_key"].scatter(rows, keys),
+        meant=lines["meant"].scatter(rows, level.value),
+    )
+
+
+def _named(lines: pl.DataFrame, known: pl.Series) -> pl.DataFrame:
+    """Return ``row`` and ``key`` of lines without a name whose text has one that is known.
+
+    A name may be part of a longer one. Who names two in different places means neither for sure.
+    """
+    texts = lines.select("row", key="text_name_keys").drop_nulls("key")
+    place = pl.int_ranges(pl.col("key").list.len(), dtype=pl.UInt32)
+    found = (
+        texts.with_columns(place=place)
+        .explode("key", "place")
+        .filter(pl.col("key").is_in(known.implode()))
+        .group_by("row", "key")
+        .agg(pl.col("place").min())
+        .select("row", "key", begin=pl.col("place") // NAME_WORDS_MAX, words=pl.col("place") % NAME_WORDS_MAX + 1)
+        .with_columns(end=pl.col("begin") + pl.col("words"))
+    )
+    longest = found.filter(pl.col("words") == pl.col("words").max().over("row"))
+    around = longest.select("row", first="begin", last="end").unique("row", keep="any")
+    beside = found.join(around, on="row").filter((pl.col("begin") < pl.col("first")) | (pl.col("end") > pl.col("last")))
+    return longest.join(beside, on="row", how="anti").select("row", "key")
