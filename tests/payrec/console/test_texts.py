@@ -10,6 +10,7 @@ import pytest
 
 import payrec.console
 from payrec.console.texts import Texts, load_catalogue
+from payrec.domain.matching.rules import FEATURES
 
 FOLDER = Path(payrec.console.__file__).parent
 TEMPLATES = sorted((FOLDER / "templates").glob("*.html"))
@@ -41,6 +42,12 @@ def test_every_text_that_a_template_asks_for_is_there(template: Path) -> None:
     for key, is_beginning in literals(template.read_text(encoding="utf-8")):
         there = [known for known in CATALOGUE if known.startswith(key)] if is_beginning else key in CATALOGUE
         assert there, key
+
+
+def test_whatever_the_evidence_says_has_words() -> None:
+    said = {f"{feature}.{level.name.lower()}" for feature, levels in FEATURES.items() for level in levels if level}
+    known = {key.removeprefix("review.level.") for key in CATALOGUE if key.startswith("review.level.")}
+    assert known == {*said, "other"}
 
 
 def test_every_text_is_used() -> None:
