@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from payrec.bench.maker import RATES, Item, Maker, Payer
 from payrec.bench.variants import changed_name, mistyped_reference, ordinary_name, partial_reference
-from payrec.bench.vocabularies import CHARGES, SILENT
+from payrec.bench.vocabularies import CHARGES, NAMING, SILENT
 
 Scenario = Callable[[Maker], int]
 """Makes one case and returns how many items it took; where there is no item, how many lines."""
@@ -102,6 +102,14 @@ def name_only(make: Maker) -> int:
     item = make.item(make.payer(), reference=make.common_reference() or None)
     name = changed_name(make, item.payer) if make.happens(0.5) else ordinary_name(make, item.payer)
     pay(make, item, "name_only", remittance=make.pick(SILENT), name=name, iban="")
+    return 1
+
+
+def name_in_text(make: Maker) -> int:
+    """Say the payer's name within the text alone, as in the export of a bank that has one column for everything."""
+    item = make.item(make.payer())
+    text = str(make.pick(NAMING)).format(p=ordinary_name(make, item.payer), n=make.number(10_000_000, 99_999_999))
+    pay(make, item, "name_in_text", remittance=text, name="", iban="", end_to_end_id="")
     return 1
 
 
@@ -292,6 +300,7 @@ SINGLE: Final[Mapping[str, Scenario]] = MappingProxyType(
         "wrong_reference": wrong_reference,
         "account_only": account_only,
         "name_only": name_only,
+        "name_in_text": name_in_text,
         "common_amount": common_amount,
         "amount_only": amount_only,
         "fee": fee,

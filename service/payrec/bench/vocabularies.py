@@ -77,6 +77,12 @@ SILENT: Final = (
 )  # fmt: skip
 """Remittance texts that say nothing."""
 
+NAMING: Final = (
+    "ACH CREDIT {p} {n}", "{p} PAYMENT", "Überweisung von {p}", "TRANSFER FROM {p}, REF {n}", "Gutschrift {p} {n}",
+    "VIR RECU {p}", "ORIG CO NAME:{p} ORIG ID:{n}", "{p}",
+)  # fmt: skip
+"""Remittance texts of banks that have no field for the payer's name."""
+
 MANY: Final = ("Rechnungen {r}", "Invoices {r}", "Sammelzahlung {r}", "factures {r}", "facturas {r}", "{r}")
 """Remittance texts around several references."""
 
