@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 import pytest
@@ -15,7 +15,7 @@ from payrec.domain.matching.columns import Known
 from payrec.domain.matching.engine import propose
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.names import normalised, resolved
-from payrec.domain.matching.reach import NAMES, PRICED_COLUMNS, TooFarError, Wanted, reached
+from payrec.domain.matching.reach import TooFarError, reached
 from payrec.domain.matching.rules import KEY_ITEMS_MAX, GroupLevel, MatchingRules, MatchKind, Reason
 from support.matching_frames import (
     Advice,
@@ -23,7 +23,6 @@ from support.matching_frames import (
     Line,
     Outcome,
     advices_frame,
-    expected_frame,
     incoming_frame,
     level,
     names_frame,
@@ -32,6 +31,7 @@ from support.matching_frames import (
 )
 from support.matching_ledgers import crowds, ledgers
 from support.matching_worlds import worlds
+from support.reached_items import answer, with_ids
 
 PROPERTY = settings(deadline=None, max_examples=20)
 RULES = (
@@ -39,25 +39,6 @@ RULES = (
     MatchingRules(amount_tolerance_minor=50, required=Required.REFERENCE),
     MatchingRules(amount_tolerance_basis_points=100, auto_accept=True),
 )
-
-
-def answer(items: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
-    """Look up as the database does."""
-
-    def has(column: str, keys: Iterable[object]) -> pl.Expr:
-        return pl.col(column).is_in(pl.Series(list(keys), dtype=items[column].dtype).implode()).fill_null(value=False)
-
-    if wanted.amounts:
-        return items.filter(has("amount_minor", wanted.amounts)).select(PRICED_COLUMNS)
-    found = [
-        has("transaction_id", wanted.ids),
-        has("account_key", wanted.accounts),
-        has("name_key", wanted.payers),
-        *(has(name, wanted.names) for name in NAMES),
-        *(has(name, wanted.credits) & (pl.col("direction") == 1) for name in NAMES),
-        *(has(name, wanted.debits) & (pl.col("direction") == -1) for name in NAMES),
-    ]
-    return items.filter(pl.any_horizontal(found))
 
 
 def reach_of(
@@ -90,10 +71,7 @@ def run_reached(
     *,
     named: bool,
 ) -> tuple[Outcome, set[str]]:
-    expected, incoming = expected_frame(items), incoming_frame(lines)
-    expected = expected.with_columns(
-        transaction_id=pl.col("ordinal").map_elements(lambda at: at.to_bytes(16), return_dtype=pl.Binary)
-    )
+    expected, incoming = with_ids(items), incoming_frame(lines)
     names = normalised(names_frame([*items, *lines]))
     said = advices_frame(advices)
     found, similar = reach_of(expected, incoming, names, undecided, said["reference_key"], named=named)
