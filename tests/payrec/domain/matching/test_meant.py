@@ -92,7 +92,8 @@ def test_sums_of_whom_a_text_names_are_found() -> None:
 
 
 def test_items_of_whom_a_text_names_are_looked_up_and_never_left_out() -> None:
-    lines = incoming_frame([Line("i", amount=7, text="CREDIT BOLT WERKE"), Line("j", amount=7, name="Zangra", text="BOLT")])
+    said = Line("i", amount=7, text="CREDIT BOLT WERKE"), Line("j", amount=7, name="Zangra", text="BOLT")
+    lines = incoming_frame(said)
     similar = prepare(expected_frame([]), lines).names.select(key="key", similar_key="key").clear()
     asked = next(reached(lines, similar)).payers
     assert {name_key("Bolt Werke"), name_key("Credit Bolt"), name_key("Zangra")} < asked
