@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from payrec.domain.matching.keys import NAME_WORDS_MAX
 from payrec.domain.matching.rules import NameLevel
+
+_LINES_AT_ONCE: Final = 50_000
+"""Lines whose texts are looked at together."""
 
 
 def meant(lines: pl.DataFrame, similar: pl.DataFrame, of_items: pl.Series) -> pl.DataFrame:
@@ -54,10 +59,13 @@ def _named(lines: pl.DataFrame, known: pl.Series) -> pl.DataFrame:
     """
     texts = lines.select("row", key="text_name_keys").drop_nulls("key")
     place = pl.int_ranges(pl.col("key").list.len(), dtype=pl.UInt32)
+    # A million lines have nearly fifty million keys, of which next to none is a name's.
+    there = [
+        some.with_columns(place=place).explode("key", "place").filter(pl.col("key").is_in(known.implode()))
+        for some in texts.iter_slices(_LINES_AT_ONCE)
+    ]
     found = (
-        texts.with_columns(place=place)
-        .explode("key", "place")
-        .filter(pl.col("key").is_in(known.implode()))
+        pl.concat(there)
         .group_by("row", "key")
         .agg(pl.col("place").min())
         .select("row", "key", begin=pl.col("place") // NAME_WORDS_MAX, words=pl.col("place") % NAME_WORDS_MAX + 1)
