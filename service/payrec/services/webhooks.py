@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import structlog
@@ -31,12 +31,14 @@ from payrec.models.webhooks import (
 from payrec.services.paging import Pager
 from payrec.services.validation import check_version, identifier
 from payrec.services.webhook_secrets import WebhookSecrets
-from payrec.services.webhook_sender import WebhookSender
 from payrec.services.work import Unit, Work
 from payrec.storage.events import EventStore
 from payrec.storage.listing import BY_CREATION
 from payrec.storage.webhook_deliveries import BY_EVENT, WebhookDeliveryStore
 from payrec.storage.webhooks import WebhookStore
+
+if TYPE_CHECKING:
+    from payrec.services.webhook_sender import WebhookSender
 
 COLLECTION: Final = "/webhooks"
 
