@@ -15,10 +15,8 @@ from payrec.domain.matching.digits import is_alike
 from payrec.domain.matching.keys import ExpectedKeys, IncomingKeys, expected_keys, incoming_keys, is_proving
 from payrec.domain.matching.provable import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.rules import (
-    CLOSE_DAYS,
     ENGINE_VERSION,
     FEATURES,
-    NEAR_DAYS,
     AmountLevel,
     Confidence,
     DateLevel,
@@ -26,6 +24,7 @@ from payrec.domain.matching.rules import (
     GroupLevel,
     Level,
     LineLevel,
+    NameLevel,
     PartyLevel,
     ReferenceLevel,
     Uniqueness,
@@ -39,8 +38,9 @@ Row = Mapping[str, Any]
 ENGINE_ACTOR_PREFIX: Final = "engine:"
 """Begins the name of whoever made a match, when that was a run."""
 
-_PARTIES: Final = ("account", "name", "own_account")
-_OF_NOTE: Final = (*_PARTIES, "end_to_end_id", "group_key", "revision", "revision_now")
+PARTIES: Final = ("account", "name", "own_account")
+"""Features that tell who is at either end."""
+_OF_NOTE: Final = (*PARTIES, "end_to_end_id", "group_key", "revision", "revision_now")
 """What is told of a credit note at the end of the line."""
 
 _KINDS: Final = {"one_to_one": (False, False), "one_to_many": (True, False), "many_to_one": (False, True)}
@@ -125,6 +125,7 @@ def joined(leg: Row) -> Joined:
             counterparty_account=leg["incoming_account"],
             account=leg["incoming_own_account"],
             group=leg["incoming_group_key"],
+            ultimate_counterparty_name=leg["incoming_ultimate_name"],
         ),
     )
 
@@ -212,9 +213,9 @@ def _of_pair(levels: Mapping[str, Level], status: Uniqueness, *, certified: bool
     """Return the least and the greatest confidence of a pair: whether settings let in what is certified is not kept."""
     proof = levels["reference"] == ReferenceLevel.FULL or levels["end_to_end"] == EndToEndLevel.EQUAL
     hint = levels["reference"] >= ReferenceLevel.COMMON or levels["end_to_end"] >= EndToEndLevel.EQUAL
-    payer = PartyLevel.EQUAL in {levels["account"], levels["name"]}
+    payer = levels["account"] == PartyLevel.EQUAL or levels["name"] in {NameLevel.EQUAL, NameLevel.ULTIMATE}
     sure = status is Uniqueness.UNIQUE and levels["amount"] in _EQUAL
-    # A name that is like the item's says something, too, and makes nobody sure.
+    # A name that is like the item's, or that the text has, says something, too, and makes nobody sure.
     text = proof or hint or payer or levels["name"] > PartyLevel.EQUAL
     if status is Uniqueness.AMBIGUOUS or levels["line"] == LineLevel.DUPLICATE or not text:
         found = Confidence.LOW
@@ -260,61 +261,6 @@ def _acceptable(levels: Mapping[str, Level], stored: Confidence) -> bool:
     alone = group is GroupLevel.UNKNOWN or group in PROVABLE
     enough = stored >= Confidence.HIGH if alone else group.proves and stored is Confidence.EXACT
     return enough and levels["amount"] in _EQUAL and levels["line"] == LineLevel.BOOKED
-
-
-def evidence(levels: Mapping[str, Level], legs: list[Joined]) -> Check:
-    """Look up in the rows what the levels say of them; legs with a changed row are left out."""
-    same = [leg for leg in legs if not leg.changed]
-    grouped = levels["group"] != GroupLevel.UNKNOWN
-    faults = []
-    for feature, level in levels.items():
-        wrong = [leg for leg in same if not _says(feature, level, leg, grouped=grouped)]
-        differs = feature in _PARTIES and level == PartyLevel.DIFFERENT
-        if grouped and differs and (len(wrong) < len(same) or len(same) < len(legs)):
-            # Of a group it is enough that one leg differs.
-            continue
-        if wrong:
-            told = f"{feature} is stored as {level.name.lower()}, which the rows do not say"
-            faults.append(f"{told} in {len(wrong)} of {len(same)} legs" if grouped else told)
-    if not same:
-        return check("evidence", faults, "not looked up: the rows have changed since")
-    return check("evidence", faults, f"the rows of {len(same)} of {len(legs)} legs say what the levels do")
-
-
-def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
-    """Tell whether a leg's rows say what a level claims; true of what cannot be told from the rows."""
-    match feature, level:
-        case "reference", ReferenceLevel.FULL:
-            return leg.unnamed or (leg.proves if grouped else leg.quotes(leg.expected.reference_key, proving=True))
-        case "reference", ReferenceLevel.PARTIAL | ReferenceLevel.NEAR:
-            nearly = level is ReferenceLevel.NEAR
-            return leg.nearly_quotes if nearly else leg.quotes(leg.expected.reference_key, proving=False)
-        case "end_to_end", EndToEndLevel.EQUAL:
-            return leg.unnamed or leg.quotes(leg.expected.end_to_end_key, proving=True)
-        case "end_to_end", EndToEndLevel.PARTIAL:
-            return leg.quotes(leg.expected.end_to_end_key, proving=False)
-        case "date", DateLevel.NEAR | DateLevel.CLOSE:
-            return _days_beside(leg.leg) <= (NEAR_DAYS if level is DateLevel.NEAR else CLOSE_DAYS)
-        case "account" | "name" | "own_account", PartyLevel.EQUAL | PartyLevel.DIFFERENT:
-            own, other = getattr(leg.expected, f"{feature}_key"), getattr(leg.incoming, f"{feature}_key")
-            return None not in {own, other} and (own == other) == (level == PartyLevel.EQUAL)
-        case "line", LineLevel.BOOKED:
-            return not leg.leg["pending"]
-        case "line", LineLevel.PENDING:
-            return grouped or leg.leg["pending"]
-        case "group", GroupLevel.BY_KEY | GroupLevel.BY_KEY_LESS | GroupLevel.BY_KEY_NET | GroupLevel.BY_QUOTES:
-            return leg.proves or leg.hints if level is GroupLevel.BY_QUOTES else leg.in_batch
-        case _:
-            return True
-
-
-def _days_beside(leg: Row) -> int:
-    """Return the days between the booking day and the time in which the item is expected."""
-    firsts = [day for day in (leg["expected_from_on"], leg["due_on"]) if day is not None]
-    lasts = [day for day in (leg["expected_to_on"], leg["due_on"]) if day is not None]
-    early = (min(firsts) - leg["booking_on"]).days if firsts else 0
-    late = (leg["booking_on"] - max(lasts)).days if lasts else 0
-    return max(early, late, 0)
 
 
 def sums(row: Row, levels: Mapping[str, Level]) -> Check:

@@ -11,7 +11,13 @@ from payrec.domain.matching.weights import PRIOR_WEIGHT, weight_of
 from payrec.domain.money import format_minor
 from payrec.domain.scope import TenantScope
 from payrec.errors import NotFoundError
-from payrec.services import match_adjustments, match_checks, match_group_proof, match_money_checks
+from payrec.services import (
+    match_adjustments,
+    match_checks,
+    match_evidence_checks,
+    match_group_proof,
+    match_money_checks,
+)
 from payrec.services.match_checks import Check
 from payrec.services.match_ends import ENDS, side_of, taken_of
 from payrec.services.match_rendering import rendered
@@ -126,7 +132,7 @@ async def _looked_at(store: MatchStore, row: dict[str, Any], levels: dict[str, L
         if match_money_checks.is_money(row):
             checks += [match_money_checks.confidence(row, levels), match_money_checks.evidence(row, levels, legs[0])]
         else:
-            checks += [match_checks.confidence(row, levels), match_checks.evidence(levels, legs)]
+            checks += [match_checks.confidence(row, levels), match_evidence_checks.evidence(levels, legs)]
     checks += [match_checks.sums(row, levels), match_adjustments.adjustments(row, levels)]
     checks.append(await _allocations(store, row))
     if (row["proof"] or {}).get("rules"):
