@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from payrec.constants import REMITTANCE_KEYS_MAX
 from payrec.domain.matching.keys import (
+    NAME_WORDS_MAX,
+    TEXT_WORDS_MAX,
     account_key,
     end_to_end_key,
     expected_keys,
@@ -19,6 +21,7 @@ from payrec.domain.matching.keys import (
     normalise_reference,
     reference_key,
     remittance_keys,
+    text_name_keys,
     tie_key,
 )
 
@@ -196,7 +199,9 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
 def test_keys_are_signed_64_bit_and_unique(text: str, structured: str) -> None:
     keys = remittance_keys(text, structured)
     assert len(keys) == len(set(keys)) <= REMITTANCE_KEYS_MAX
-    for key in [*keys, name_key(text), account_key(text), reference_key(text)]:
+    names = text_name_keys(text) or []
+    assert len(names) <= TEXT_WORDS_MAX * NAME_WORDS_MAX
+    for key in [*keys, *names, name_key(text), account_key(text), reference_key(text)]:
         assert key is None or -(2**63) <= key < 2**63
 
 
@@ -209,3 +214,17 @@ def test_keys_are_signed_64_bit_and_unique(text: str, structured: str) -> None:
 def test_a_quoted_reference_is_found_wherever_it_stands(reference: str, words: list[str], place: int) -> None:
     words.insert(place, reference)
     assert reference_key(reference) in remittance_keys(" ".join(words))
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.sampled_from(["Zangra", "Müller", "& Söhne", "Quentlin", "GmbH", "4711"]), min_size=1, max_size=4),
+    st.lists(st.sampled_from(["pay", "Rechnung", "2024", "vom", "01.05.", "//", "LLC"]), max_size=4),
+    st.integers(0, 4),
+)
+def test_a_name_is_found_wherever_it_stands(name: list[str], words: list[str], place: int) -> None:
+    # What is a number or a legal form, here and there, is passed over in a text, and a name is without legal forms.
+    called = " ".join(word for word in name if word != "4711")
+    words.insert(place, " ".join(name).upper())
+    if set(name) - {"GmbH", "4711"}:
+        assert name_key(called) in (text_name_keys(" ".join(words)) or [])
