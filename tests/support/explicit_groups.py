@@ -8,8 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from payrec.domain.matching.block import candidates, with_code
-from payrec.domain.matching.columns import prepare
+from payrec.domain.matching.block import candidates
 from payrec.domain.matching.groups import (
     CLAIM_SCHEMA,
     GROUP_SCHEMA,
@@ -22,14 +21,11 @@ from payrec.domain.matching.groups import (
     proofs_of,
 )
 from payrec.domain.matching.reasons import FINDING_SCHEMA
-from payrec.domain.matching.ruled import with_rules
 from payrec.domain.matching.rules import GroupLevel, MatchingRules, Reason
 from payrec.domain.matching.score import scored
-from support.matching_frames import Item, Line, expected_frame, incoming_frame, names_frame
+from support.matching_frames import Item, Line
+from support.scored_pairs import RULES, Ends, NamedSides
 
-RULES = MatchingRules()
-
-Ends = tuple[str, str]
 Why = tuple[Reason, bool, int | None, int | None]
 """The reason, whether it fits, days outside and the difference."""
 
@@ -47,7 +43,7 @@ class Found:
     doubtful: tuple[set[str], set[str]]
 
 
-class Look:
+class Look(NamedSides):
     """Both sides in content order, and what quotes what."""
 
     def __init__(
@@ -57,21 +53,17 @@ class Look:
         rules: MatchingRules = RULES,
         rejected: Iterable[Ends] = (),
     ) -> None:
-        frames = expected_frame(items), incoming_frame(lines), names_frame([*items, *lines])
-        self.sides, self.rules = with_rules(prepare(*frames), rules), rules
-        self.items = [items[at].id for at in self.sides.expected["ordinal"]]
-        self.lines = [lines[at].id for at in self.sides.incoming["ordinal"]]
+        super().__init__(items, lines, rules)
+        self.rules = rules
         pairs = scored(candidates(self.sides, rules).pairs, self.sides, rules)
         self.proofs: Proofs = proofs_of(pairs, rules)
-        ends = [(self.items.index(e), self.lines.index(i)) for e, i in rejected]
-        refused = pl.DataFrame(ends, schema={"e": pl.UInt32, "i": pl.UInt32}, orient="row")
-        self.refused = with_code(refused).select("code")
+        self.rejected = self.refused(rejected)
 
     def by_key(self) -> Found:
-        groups, claims, doubtful = by_key(self.sides, self.proofs, self.refused, self.rules)
+        groups, claims, doubtful = by_key(self.sides, self.proofs, self.rejected, self.rules)
         assert claims.schema == CLAIM_SCHEMA
         its, theirs = {self.items[e] for e in doubtful.items}, {self.lines[i] for i in doubtful.lines}
-        return replace(self.told(groups), claims=set(self.named(claims)), doubtful=(its, theirs))
+        return replace(self.told(groups), claims=set(self.ends(claims)), doubtful=(its, theirs))
 
     def by_items(self) -> Found:
         return self.told(by_quotes(self.proofs, self.rules, of_lines=True))
@@ -83,20 +75,17 @@ class Look:
         quoted = by_quotes(self.proofs, self.rules, of_lines=True)
         return self.told(by_short_quotes(self.proofs, quoted, self.rules))
 
-    def named(self, frame: pl.DataFrame) -> list[Ends]:
-        return [(self.items[e], self.lines[i]) for e, i in frame.select("e", "i").iter_rows()]
-
     def told(self, found: Groups) -> Found:
         schemas = found.groups.schema, found.legs.schema, found.findings.schema
         assert schemas == (GROUP_SCHEMA, LEG_SCHEMA, FINDING_SCHEMA)
         assert found.groups["g"].to_list() == list(range(found.groups.height))
-        legs = {row["g"]: self.named(found.legs.filter(pl.col("g") == row["g"])) for row in found.groups.to_dicts()}
+        legs = {row["g"]: self.ends(found.legs.filter(pl.col("g") == row["g"])) for row in found.groups.to_dicts()}
         assert sum(map(len, legs.values())) == found.legs.height
-        findings = dict(zip(self.named(found.findings), found.findings.to_dicts(), strict=True))
+        findings = dict(zip(self.ends(found.findings), found.findings.to_dicts(), strict=True))
         assert len(findings) == found.findings.height
         return Found(
             groups={frozenset(legs[row["g"]]): row for row in found.groups.to_dicts()},
-            amounts=dict(zip(self.named(found.legs), found.legs["leg_minor"], strict=True)),
+            amounts=dict(zip(self.ends(found.legs), found.legs["leg_minor"], strict=True)),
             findings={
                 ends: (Reason(row["reason"]), row["fits"], row["days_outside"], row["difference_minor"])
                 for ends, row in findings.items()

@@ -118,6 +118,10 @@ def evidence_of(found: explain.Evidence, legs: list[dict[str, Any]]) -> Evidence
     )
 
 
+_NAMED_BESIDE: Final = {"ultimate": "incoming_ultimate_name", "text": "remittance"}
+"""Where a line has the item's name, by the level of it, if not in its own."""
+
+
 def _sides(found: explain.Evidence, legs: list[dict[str, Any]]) -> tuple[str | None, str | None]:
     """Return what either side says about a feature."""
     match feature := found["feature"]:
@@ -130,10 +134,8 @@ def _sides(found: explain.Evidence, legs: list[dict[str, Any]]) -> tuple[str | N
         case "date":
             due = (leg["due_on"] or leg["expected_to_on"] or leg["expected_from_on"] for leg in legs)
             return _told(str(day) if day else None for day in due), _told(str(leg["booking_on"]) for leg in legs)
-        case "name" if found["level"] == "ultimate":
-            return _told(leg["expected_name"] for leg in legs), _told(leg["incoming_ultimate_name"] for leg in legs)
-        case "name" if found["level"] == "text":
-            return _told(leg["expected_name"] for leg in legs), _told(leg["remittance"] for leg in legs)
+        case "name" if beside := _NAMED_BESIDE.get(found["level"]):
+            return _told(leg["expected_name"] for leg in legs), _told(leg[beside] for leg in legs)
         case "account" | "name" | "own_account":
             return _both(feature, legs)
         case "group":

@@ -11,6 +11,8 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.meant import called
+
 ITEMS_PER_LINE_MIN: Final = 4
 """Items for each line from which on those apart are left out; with fewer, most share something."""
 
@@ -37,12 +39,9 @@ def shared(
     quoted = [incoming["reference_keys"].explode(), *(incoming[name] for name in _NAMES[1:])]
     quoted += [listed] if listed is not None else []
     names = pl.concat([keys.alias("key") for keys in quoted]).drop_nulls().unique().implode()
-    called = [incoming["name_key"], incoming["ultimate_name_key"], incoming["text_name_keys"].explode()]
     parties = {
         "account_key": incoming["account_key"].drop_nulls().unique(),
-        "name_key": pl.concat([*(keys.alias("key") for keys in called), similar["similar_key"].alias("key")])
-        .drop_nulls()
-        .unique(),
+        "name_key": pl.concat([*called(incoming), similar["similar_key"].alias("key")]).drop_nulls().unique(),
     }
     named = [pl.col(name).is_in(names) for name in _NAMES]
     of_party = [pl.col(name).is_in(keys.implode()) for name, keys in parties.items()]

@@ -212,7 +212,7 @@ def text_name_keys(remittance: str | None) -> list[int] | None:
     for first in range(len(words)):
         for end in range(first + 1, first + NAME_WORDS_MAX + 1):
             own = set(words[first:end]) if end <= len(words) else set()
-            normal = " ".join(sorted(own)) if own - _SAID_ANYWAY else ""
+            normal = "" if own <= _SAID_ANYWAY else " ".join(sorted(own))
             keys.append(_name_digest(normal) if len(normal) >= TOKEN_LENGTH_MIN else 0)
     return keys if any(keys) else None
 

@@ -13,6 +13,13 @@ _LINES_AT_ONCE: Final = 50_000
 """Lines whose texts are looked at together."""
 
 
+def called(lines: pl.DataFrame) -> list[pl.Series]:
+    """Return all keys of names by which lines may call an item's counterparty, some of them null or 0."""
+    return [lines[name].alias("key") for name in ("name_key", "ultimate_name_key")] + [
+        lines["text_name_keys"].drop_nulls().explode().alias("key")
+    ]
+
+
 def meant(lines: pl.DataFrame, similar: pl.DataFrame, of_items: pl.Series) -> pl.DataFrame:
     """Add to lines whom they mean.
 

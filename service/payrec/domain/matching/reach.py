@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.columns import PARTY_KEYS
+from payrec.domain.matching.meant import called
 from payrec.domain.matching.names_alike import words_of
 from payrec.domain.matching.near import halves_asked, halves_quoted
 from payrec.domain.matching.rules import KEY_ITEMS_MAX
@@ -104,11 +105,10 @@ def reached(
     asked, left = _Asked(), LOOK_UPS_MAX
     quoted = [lines["reference_keys"].explode(), lines["end_to_end_key"], lines["group_key"]]
     quoted += [listed] if listed is not None else []
-    called = [lines["name_key"], lines["ultimate_name_key"], lines["text_name_keys"].drop_nulls().explode()]
     found = yield Wanted(
         names=_distinct(*quoted),
         accounts=asked.new("account_key", lines["account_key"]),
-        payers=asked.new("name_key", *called, similar["similar_key"]),
+        payers=asked.new("name_key", *called(lines), similar["similar_key"]),
     )
     frames = [found]
     while True:

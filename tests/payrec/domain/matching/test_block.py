@@ -26,12 +26,10 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
 )
 from support.matching_frames import DAY, Item, Line
-from support.scored_pairs import RULES, sides_of
+from support.scored_pairs import RULES, Ends, NamedSides, sides_of
 
 FULL, PARTIAL, COMMON = (level.value for level in (ReferenceLevel.FULL, ReferenceLevel.PARTIAL, ReferenceLevel.COMMON))
 SAME_ID, PART_ID = EndToEndLevel.EQUAL.value, EndToEndLevel.PARTIAL.value
-
-Ends = tuple[str, str]
 
 
 NO_PAYERS = [Line(f"i{at}", amount=at + 1) for at in range(8)]
@@ -66,19 +64,17 @@ def test_keys_are_of_one_currency_and_direction_and_of_one_amount_on_demand() ->
     assert [keys_of[row] & 1 for row, at in proving.select("row", "ordinal").sort("ordinal").iter_rows()] == [1, 0]
 
 
-class Look:
+class Look(NamedSides):
     """What is found of items and lines, by names."""
 
     def __init__(self, items: Sequence[Item], lines: Sequence[Line], rules: MatchingRules = RULES) -> None:
-        self.sides = sides_of(items, lines, rules)
-        self.items = [items[at].id for at in self.sides.expected["ordinal"]]
-        self.lines = [lines[at].id for at in self.sides.incoming["ordinal"]]
+        super().__init__(items, lines, rules)
         self.found: Candidates = candidates(self.sides, rules)
         assert_frame_equal(self.found.pairs, self.found.pairs.unique(["e", "i"]).sort("e", "i"))
         assert self.found.pairs.columns == ["e", "i", "reference", "end_to_end"]
 
     def named(self, pairs: pl.DataFrame) -> dict[Ends, tuple[int, int]]:
-        return {(self.items[e], self.lines[i]): (quoted, same) for e, i, quoted, same in pairs.iter_rows()}
+        return dict(zip(self.ends(pairs), pairs.select(pl.exclude("e", "i")).rows(), strict=True))
 
     @property
     def pairs(self) -> dict[Ends, tuple[int, int]]:

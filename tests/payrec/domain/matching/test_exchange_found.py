@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from payrec.domain.fx_rates import parse_rate
-from payrec.domain.matching.block import candidates, with_code
+from payrec.domain.matching.block import candidates
 from payrec.domain.matching.compete import Taken
 from payrec.domain.matching.exchange import RATES_SCHEMA, claimed, exchanged
 from payrec.domain.matching.line_rules import Required
@@ -25,10 +25,9 @@ from payrec.domain.matching.rules import (
 )
 from payrec.domain.matching.score import scored
 from support.matching_frames import DAY, DUE_IN_TIME, Item, Line
-from support.scored_pairs import sides_of
+from support.scored_pairs import Ends, NamedSides
 
 Rate = tuple[int, str, str, str]
-Ends = tuple[str, str]
 
 RULES = MatchingRules(fx_tolerance_basis_points=100)
 EVEN: Rate = (DAY, "USD", "EUR", "1")
@@ -42,7 +41,7 @@ def rates_of(rates: Iterable[Rate]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(RATES_SCHEMA), orient="row")
 
 
-class Look:
+class Look(NamedSides):
     """Both sides, what is exchanged of them, and what is claimed before anything is proposed."""
 
     def __init__(
@@ -55,11 +54,8 @@ class Look:
         rejected: Iterable[Ends] = (),
         busy: tuple[Sequence[str], Sequence[str]] = ((), ()),
     ) -> None:
-        self.sides = sides_of(items, lines, rules)
-        self.items = [items[at].id for at in self.sides.expected["ordinal"]]
-        self.lines = [lines[at].id for at in self.sides.incoming["ordinal"]]
-        ends = [(self.items.index(e), self.lines.index(i)) for e, i in rejected]
-        refused = with_code(pl.DataFrame(ends, schema={"e": pl.UInt32, "i": pl.UInt32}, orient="row")).select("code")
+        super().__init__(items, lines, rules)
+        refused = self.refused(rejected)
         places = [
             pl.Series([names.index(name) for name in taken], dtype=pl.UInt32)
             for names, taken in zip((self.items, self.lines), busy, strict=True)
@@ -70,19 +66,16 @@ class Look:
         assert findings.schema == FINDING_SCHEMA
         self.findings = {
             ends: (Reason(row["reason"]), row["fits"], row["difference_minor"])
-            for ends, row in zip(self.named(findings), findings.to_dicts(), strict=True)
+            for ends, row in zip(self.ends(findings), findings.to_dicts(), strict=True)
         }
         of_one = scored(found.pairs, self.sides, rules)
         taken = claimed(self.sides, of_one, frame, refused, rules)
         assert {rows.dtype for rows in (taken.items, taken.lines)} == {pl.UInt32()}
         self.claimed = sorted(self.items[e] for e in taken.items), sorted(self.lines[i] for i in taken.lines)
 
-    def named(self, frame: pl.DataFrame) -> list[Ends]:
-        return [(self.items[e], self.lines[i]) for e, i in frame.select("e", "i").iter_rows()]
-
     @property
     def chosen(self) -> list[Ends]:
-        return self.named(self.pairs.filter("chosen"))
+        return self.ends(self.pairs.filter("chosen"))
 
     @property
     def settled(self) -> list[tuple[int, int, int, str]]:
@@ -268,7 +261,7 @@ def test_each_pair_has_the_rate_of_its_own_day_and_currencies() -> None:
     ]
     rates = [EVEN, (DAY + 9, "USD", "EUR", "0.8"), (DAY, "GBP", "EUR", "2"), (DAY, "GBP", "USD", "7")]
     look = Look(items, lines, rates=rates)
-    settled = {ends: row[1::2] for ends, row in zip(look.named(look.pairs), look.settled, strict=True)}
+    settled = {ends: row[1::2] for ends, row in zip(look.ends(look.pairs), look.settled, strict=True)}
     assert settled == {("e", "i"): (10_000, "1"), ("f", "j"): (10_000, "0.8"), ("g", "k"): (10_000, "2")}
     assert look.pairs["e"].to_list() == sorted(look.pairs["e"])
 

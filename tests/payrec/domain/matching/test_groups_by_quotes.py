@@ -77,7 +77,7 @@ def test_why_quoted_items_are_no_group() -> None:
         assert not found.groups
         assert found.findings == {(item.id, "x"): why for item in items}
         # It is told before what keeps each from being a pair.
-        scores = dict(zip(look.named(look.proofs.fitting), look.proofs.fitting["score_milli"], strict=True))
+        scores = dict(zip(look.ends(look.proofs.fitting), look.proofs.fitting["score_milli"], strict=True))
         assert found.scores == {ends: score + 1 for ends, score in scores.items()}
 
 
@@ -114,8 +114,8 @@ def test_what_is_quoted_and_not_in_time_is_claimed_and_no_member() -> None:
     items = [*items_of(100, 250), Item("old", amount=7, reference="INV-19999", due=20_000)]
     look = Look(items, [quoting(350, items)])
     assert said(only(look.by_items())) == (GroupLevel.BY_SOME_REFERENCES, 1, 3, 0, False)
-    assert set(look.named(look.proofs.claimed)) == {("e0", "x"), ("e1", "x"), ("old", "x")}
-    assert set(look.named(look.proofs.fitting)) == {("e0", "x"), ("e1", "x")}
+    assert set(look.ends(look.proofs.claimed)) == {("e0", "x"), ("e1", "x"), ("old", "x")}
+    assert set(look.ends(look.proofs.fitting)) == {("e0", "x"), ("e1", "x")}
 
 
 def test_as_much_as_the_line_or_proved_in_whole_leaves_no_group() -> None:
@@ -128,8 +128,8 @@ def test_a_repetition_proves_nothing() -> None:
     look = Look(items_of(100), [quoting(100, items_of(100), duplicate=True)])
     assert look.proofs.claimed.is_empty()
     look = Look(items_of(100), [quoting(100, items_of(100))])
-    assert look.named(look.proofs.claimed) == look.named(look.proofs.settled) == [("e0", "x")]
-    assert look.named(Look(items_of(100), [quoting(99, items_of(100))]).proofs.settled) == []
+    assert look.ends(look.proofs.claimed) == look.ends(look.proofs.settled) == [("e0", "x")]
+    assert look.ends(Look(items_of(100), [quoting(99, items_of(100))]).proofs.settled) == []
 
 
 def test_without_pairs_there_are_no_proofs() -> None:
