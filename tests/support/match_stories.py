@@ -84,6 +84,12 @@ async def by_quotes(world: World) -> None:
     await world.receive("220.00", remittance="INV-2026-1 + 3675", counterpartyName="Bolt")
 
 
+async def in_series(world: World) -> None:
+    for at, amount in enumerate(("100.50", "201.75", "50.23"), 1):
+        await world.expect(amount, reference=f"INV-2026-140{at}", counterpartyName="Bolt")
+    await world.receive("352.48", remittance="2026-1401/02/03", counterpartyName="Bolt")
+
+
 async def by_instalments(world: World) -> None:
     await world.expect("100.00", reference="INV-2026-001")
     for name, amount in (("a", "40.00"), ("b", "60.00")):
@@ -118,5 +124,14 @@ async def by_run(world: World) -> None:
 
 
 PAIRS: Final = (pair, part, too_much, by_name, similar, on_behalf, in_text, alike, amount_alone)
-GROUPS: Final = (by_key, by_key_net, by_references, by_some_references, by_quotes, by_instalments, by_some_instalments)
+GROUPS: Final = (
+    by_key,
+    by_key_net,
+    by_references,
+    by_some_references,
+    by_quotes,
+    in_series,
+    by_instalments,
+    by_some_instalments,
+)
 Story = Callable[[World], Awaitable[None]]

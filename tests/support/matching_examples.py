@@ -229,6 +229,15 @@ EXAMPLES = (
         incoming=({"amount": "220.00", "remittance": "INV-2026-1 + 3675", **BOLT},),
     ),
     Example(
+        key="in_series",
+        expected=(
+            {"amount": "100.50", "reference": "INV-2026-1401", **BOLT},
+            {"amount": "201.75", "reference": "INV-2026-1402", **BOLT},
+            {"amount": "50.23", "reference": "INV-2026-1403", **BOLT},
+        ),
+        incoming=({"amount": "352.48", "remittance": "INV-2026-1401/02/03", **BOLT},),
+    ),
+    Example(
         key="by_references_and_one",
         expected=(
             {"amount": "100.00", "reference": "INV-2026-1401", **BOLT},
@@ -243,7 +252,7 @@ EXAMPLES = (
             {"amount": "201.75", "reference": "INV-2026-1402", **BOLT},
             {"amount": "50.23", "reference": "INV-2026-1403", **BOLT},
         ),
-        incoming=({"amount": "352.48", "remittance": "INV-2026-1401/02/03", **BOLT},),
+        incoming=({"amount": "352.48", "remittance": "INV-2026-1401 and others", **BOLT},),
     ),
     Example(
         key="by_some_references",

@@ -32,7 +32,7 @@ LEVEL_WORDS: Final = {
     "reference": {
         "ABSENT": "is not among what the payment quotes",
         "COMMON": "is quoted, but too many open items have it",
-        "PARTIAL": "is quoted, but too short to prove anything",
+        "PARTIAL": "is quoted, but too short to prove anything, or by its digits in a list",
         "FULL": "is quoted in full",
         "NEAR": "is quoted in part or with a digit mistaken, beside an equal amount",
     },

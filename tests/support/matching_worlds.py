@@ -133,6 +133,14 @@ def _references(world: World, payer: int) -> None:
     world.line(payer, sum(item.amount for item in paid), text=" ".join(str(item.reference) for item in items))
 
 
+def _series(world: World, payer: int) -> None:
+    number = 40_000 + 10 * len(world.items)
+    items = [world.item(payer, world.amount(), reference=f"RE-{number + at}") for at in range(world.any_of(2, 3))]
+    others = [str(item.reference)[-2:] for item in items[1:]]
+    text = world.any_of(f"RE-{number}/{'/'.join(others)}", f"{number} to {number + len(items) - 1}")
+    world.line(payer, sum(item.amount for item in items) + world.any_of(0, 0, 0, 1), text=text)
+
+
 def _instalments(world: World, payer: int) -> None:
     parts = [world.amount() for _ in range(world.any_of(2, 3))]
     item = world.item(payer, sum(parts) - world.any_of(0, 0, 0, parts[0]))
@@ -207,6 +215,7 @@ STORIES: Final[Mapping[str, Story]] = MappingProxyType(
         "nearly": _nearly,
         "batch": _batch,
         "references": _references,
+        "series": _series,
         "instalments": _instalments,
         "run": _run,
         "equal parts": _equal_parts,

@@ -231,6 +231,13 @@ class Maker:
             return f"RF{98 - int(f'{number}271500') % 97:02d}{number}"
         return f"{4_000_000_000 + number}" if way < 9 else f"ORD-{number * 7919 % 16**6:06X}-{number % 1000:03d}"
 
+    def references_in_a_row(self, count: int) -> list[str]:
+        """Return references that no other item has, one number after the other."""
+        first = self._references + 1
+        self._references += count
+        way = self.pick(("INV-2026-{:07d}", "RE{:08d}", "2026/{:07d}", "{}"))
+        return [str(way).format(number) for number in range(first, first + count)]
+
     def common_reference(self) -> str:
         """Return a reference of many items, or none."""
         return str(self.pick(COMMON_REFERENCES)) if self.happens(self.hardness.common_references) else ""

@@ -94,6 +94,21 @@ def batch_references_cut(make: Maker) -> int:
     return len(items)
 
 
+def batch_references_short(make: Maker) -> int:
+    """Pay items of one row of numbers: the first quoted in full, or without its letters, and then the last digits."""
+    payer, due = make.payer(), make.number(0, DAYS - 8)
+    references = make.references_in_a_row(make.number(2, 6))
+    items = [make.item(payer, due=due, reference=reference, payable=False) for reference in references]
+    first = references[0] if make.happens(0.7) else references[0].lstrip("INVRE-")
+    last = next(size for size in range(2, 8) if references[0][:-size] == references[-1][:-size])
+    others = [reference[-last:] for reference in references[1:]]
+    listed = make.pick((", ", "/", " + ", " ", " und ")).join([first, *others])
+    text = f"{first} {make.pick(('-', 'to', 'bis'))} {others[-1]}" if make.happens(0.25) else listed
+    day = due + 7 + make.lateness()
+    _together(make, "batch_references_short", items, payer, day=day, remittance=make.pick(MANY).format(r=text))
+    return len(items)
+
+
 def less_credit_notes(make: Maker) -> int:
     """Pay items less what the payer has been credited, and quote the credit notes as well, or the items alone."""
     payer, due, items = _of_a_week(make, 1, 3)
@@ -207,6 +222,7 @@ GROUPS: Final[Mapping[str, Scenario]] = MappingProxyType(
         "batch_id_net": batch_id_net,
         "batch_references": batch_references,
         "batch_references_cut": batch_references_cut,
+        "batch_references_short": batch_references_short,
         "less_credit_notes": less_credit_notes,
         "batch_contiguous": batch_contiguous,
         "batch_contiguous_minus": batch_contiguous_minus,

@@ -9,7 +9,7 @@ from typing import Any, Final, overload
 from uuid import UUID
 
 from payrec.domain.identity import FINGERPRINT_BYTES, bank_key, content_key
-from payrec.domain.matching.digits import quoted_digits
+from payrec.domain.matching.digits import quoted_digits, series_digits
 from payrec.domain.matching.keys import account_key, name_key, reference_key, remittance_keys, text_name_keys
 from payrec.domain.returns import takes_back
 from payrec.domain.statements import Batch, Entry, Money
@@ -61,7 +61,7 @@ STORED_COLUMNS: Final = (
 
 KEY_COLUMNS: Final = (
     "reference_keys", "end_to_end_key", "name_key", "account_key", "own_account_key", "group_key", "quoted_digits",
-    "ultimate_name_key", "text_name_keys", "tie_key", "reversal",
+    "ultimate_name_key", "text_name_keys", "series_digits", "tie_key", "reversal",
 )  # fmt: skip
 """Columns of ``incoming_open`` that are computed; the others repeat the transaction."""
 
@@ -133,6 +133,7 @@ def key_columns(entries: Sequence[Entry], *, identities: Sequence[bytes]) -> tup
         [quoted_digits(e.remittance, e.structured_reference) for e in entries],
         [name_key(e.ultimate_counterparty_name) if e.ultimate_counterparty_name else None for e in entries],
         [None if e.counterparty_name else text_name_keys(e.remittance) for e in entries],
+        [series_digits(e.remittance) for e in entries],
         tie_keys(identities),
         [
             takes_back(

@@ -15,7 +15,7 @@ from payrec.constants.privacy import ERASED_TRANSACTIONS_MAX
 from payrec.domain import expected_transactions, incoming_transactions
 from payrec.domain.changes import Record
 from payrec.domain.erasures import ERASED, Wanted, is_about, kept_until, redacted_row
-from payrec.domain.matching.digits import quoted_digits
+from payrec.domain.matching.digits import quoted_digits, series_digits
 from payrec.domain.matching.keys import name_key, remittance_keys
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.models.erasures import KeptReason
@@ -172,8 +172,12 @@ class Sweep:
         remittance = row["remittance"] and self._what.redacted(row["remittance"])
         structured = left["structured_reference"]
         quoted = remittance_keys(remittance, structured, end_to_end_id=left["end_to_end_id"])
-        digits = quoted_digits(remittance, structured)
-        return {**incoming_transactions.open_row_of(left), "reference_keys": quoted, "quoted_digits": digits}
+        return {
+            **incoming_transactions.open_row_of(left),
+            "reference_keys": quoted,
+            "quoted_digits": quoted_digits(remittance, structured),
+            "series_digits": series_digits(remittance),
+        }
 
     async def _history(self, side: Side) -> None:
         table = _OF_SIDE[side]

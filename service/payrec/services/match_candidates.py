@@ -20,6 +20,7 @@ from payrec.storage.match_candidates import MatchCandidateStore
 from payrec.storage.matches import MatchStore
 
 _ITEM: Final = tuple(field.name for field in fields(Item))
+_LISTS: Final = ("reference_keys", "quoted_digits", "text_name_keys", "series_digits")
 _LINE: Final = tuple(field.name for field in fields(Line))
 
 
@@ -76,7 +77,7 @@ def _item(row: dict[str, Any]) -> Item:
 
 
 def _line(row: dict[str, Any]) -> Line:
-    lists = {name: tuple(row[name] or ()) for name in ("reference_keys", "quoted_digits", "text_name_keys")}
+    lists = {name: tuple(row[name] or ()) for name in _LISTS}
     return Line(**{name: row[name] for name in _LINE} | lists)
 
 

@@ -85,7 +85,13 @@ class Joined:
     @property
     def hints(self) -> bool:
         """Whether the line quotes the item's reference or end-to-end id, by what is too short to prove anything."""
-        return any(self.quotes(k, proving=False) for k in (self.expected.reference_key, self.expected.end_to_end_key))
+        return self.partly_quotes or self.quotes(self.expected.end_to_end_key, proving=False)
+
+    @property
+    def partly_quotes(self) -> bool:
+        """Whether the line quotes a reference that is too short to prove anything, or has its digits in a list."""
+        listed = self.expected.reference_digits in (self.incoming.series_digits or ())
+        return listed or self.quotes(self.expected.reference_key, proving=False)
 
     @property
     def nearly_quotes(self) -> bool:

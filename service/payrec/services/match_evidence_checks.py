@@ -44,8 +44,7 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
         case "reference", ReferenceLevel.FULL:
             return leg.unnamed or (leg.proves if grouped else leg.quotes(leg.expected.reference_key, proving=True))
         case "reference", ReferenceLevel.PARTIAL | ReferenceLevel.NEAR:
-            nearly = level is ReferenceLevel.NEAR
-            return leg.nearly_quotes if nearly else leg.quotes(leg.expected.reference_key, proving=False)
+            return leg.nearly_quotes if level is ReferenceLevel.NEAR else leg.partly_quotes
         case "end_to_end", EndToEndLevel.EQUAL:
             return leg.unnamed or leg.quotes(leg.expected.end_to_end_key, proving=True)
         case "end_to_end", EndToEndLevel.PARTIAL:

@@ -60,6 +60,7 @@ _OPEN_KEYS: Final = {
         "quoted_digits",
         "ultimate_name_key",
         "text_name_keys",
+        "series_digits",
     ),
 }
 _OPEN_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}

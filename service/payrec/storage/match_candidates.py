@@ -17,7 +17,7 @@ _ITEM: Final = """
 _LINE: Final = """
     o.transaction_id, o.currency, o.direction, o.open_minor AS amount_minor, o.total_minor, o.booking_day, o.value_day,
     o.pending, o.reversal, o.duplicate, o.reference_keys, o.end_to_end_key, o.name_key, o.account_key,
-    o.own_account_key, o.quoted_digits, o.ultimate_name_key, o.text_name_keys
+    o.own_account_key, o.quoted_digits, o.ultimate_name_key, o.text_name_keys, o.series_digits
 """
 _COLUMNS: Final = {"expected": _ITEM, "incoming": _LINE}
 _OTHER: Final = {"expected": "incoming", "incoming": "expected"}

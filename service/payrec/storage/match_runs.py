@@ -58,6 +58,7 @@ INCOMING_COLUMNS: Final = [
     "quoted_digits",
     "ultimate_name_key",
     "text_name_keys",
+    "series_digits",
     "tie_key",
     "revision",
     "reason",

@@ -120,10 +120,12 @@ _NAMED_ITEMS: Final = """
     JOIN expected_transaction e ON e.id = o.transaction_id
     WHERE c.transaction_id = %(centre)s AND (CASE WHEN %(by_key)s
         THEN (o.group_key = c.group_key OR o.group_key = ANY(c.reference_keys)) AND o.group_key & 1 = 1
-        ELSE (o.reference_key = ANY(c.reference_keys || c.end_to_end_key)
-                AND (o.reference_key & 1 = 1 OR (%(short)s AND (o.account_key = c.account_key
-                    OR o.name_key = c.name_key))))
+        ELSE (o.reference_key = ANY(c.reference_keys || c.end_to_end_key) AND o.reference_key & 1 = 1)
             OR (o.end_to_end_key = ANY(c.reference_keys || c.end_to_end_key) AND o.end_to_end_key & 1 = 1)
+            OR (%(short)s AND (o.account_key = c.account_key OR o.name_key IN (c.name_key, c.ultimate_name_key))
+                AND (o.reference_key = ANY(c.reference_keys || c.end_to_end_key)
+                    OR o.end_to_end_key = ANY(c.reference_keys || c.end_to_end_key)
+                    OR o.reference_digits = ANY(c.series_digits)))
     END) LIMIT %(limit)s
 """
 _NAMED_LINES: Final = """
@@ -215,7 +217,7 @@ class MatchStore:
     ) -> list[dict[str, Any]]:
         """Return the open items that an open line names: ``by_key`` those of its group id, else what it quotes in full.
 
-        With ``short`` also what it quotes of its counterparty's by a reference too short to prove; with ``less`` also
+        With ``short`` also what it quotes of its counterparty's by what proves nothing by itself; with ``less`` also
         the credit notes, of which what is open is negative. As ``id, open_minor, created_at``, at most ``limit``.
         """
         parameters = {"centre": line_id, "by_key": by_key, "short": short, "less": less, "limit": limit}

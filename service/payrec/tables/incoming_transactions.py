@@ -130,3 +130,5 @@ class IncomingOpen(TenantTable, table=True):
     ultimate_name_key: int | None = Field(sa_column=column(int, nullable=True))
     text_name_keys: list[int] | None = Field(sa_column=array(int, nullable=True))
     """Of a line without a counterparty's name, the keys of what may be one in its text."""
+    series_digits: list[int] | None = Field(sa_column=array(int, nullable=True))
+    """Of a text that quotes several, the digits of each in full, as numbers with a 1 before them."""

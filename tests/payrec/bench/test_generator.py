@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,6 +155,7 @@ def test_a_line_s_amount_differs_as_its_class_says(data: DataSet, name: str, hol
         "batch_id",
         "batch_references",
         "batch_references_cut",
+        "batch_references_short",
         "batch_contiguous",
         "batch_contiguous_minus",
         "batch_arbitrary",
@@ -194,6 +196,14 @@ def test_the_last_of_several_is_not_quoted_where_the_text_was_cut(data: DataSet)
     for _, group in sides(data, "batch_references_cut").group_by("incoming_id"):
         said = [quoted in text for quoted, text in group.select("reference", "remittance").iter_rows()]
         assert said.count(False) == 1
+
+
+def test_of_a_list_that_is_written_short_the_first_is_quoted_at_the_most(data: DataSet) -> None:
+    for _, group in sides(data, "batch_references_short").group_by("incoming_id"):
+        said = [quoted in text for quoted, text in group.select("reference", "remittance").iter_rows()]
+        assert said.count(True) <= 1
+        numbers = sorted(int(re.sub("[^0-9]", "", reference)) for reference in group["reference"])
+        assert numbers == [*range(numbers[0], numbers[0] + len(numbers))]
 
 
 def test_a_contiguous_run_leaves_out_nothing_of_its_payer_and_the_other_one_does(data: DataSet) -> None:

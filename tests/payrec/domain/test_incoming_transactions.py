@@ -316,8 +316,8 @@ def test_an_id_that_a_bank_used_twice_is_what_the_second_entry_had_alone(
 def test_keys_are_those_of_the_line(entries: list[Entry]) -> None:
     columns = key_columns(entries, identities=identities_of(entries))
     for at, entry in enumerate(entries):
-        assert [column[at] for column in columns[:9]] == list(keys_of(entry).values())
-        assert columns[10][at] == takes_back(
+        assert [column[at] for column in columns[:10]] == list(keys_of(entry).values())
+        assert columns[11][at] == takes_back(
             reversal=entry.reversal,
             bank_transaction_code=entry.bank_transaction_code,
             return_reason=entry.return_reason,
@@ -327,7 +327,7 @@ def test_keys_are_those_of_the_line(entries: list[Entry]) -> None:
 def test_which_of_several_a_line_is_orders_it() -> None:
     digest = fingerprint(Entry(amount_minor=1, currency="EUR", booking_on=date(2026, 1, 2)))
     identities = [content_key(digest, 0), content_key(digest, 7), bank_key("A", "b", 0)]
-    ties = key_columns([Entry()] * 3, identities=identities)[9]
+    ties = key_columns([Entry()] * 3, identities=identities)[10]
     assert ties[0] == int.from_bytes(digest[:8], "big", signed=True)
     assert ties[1] == ties[0] ^ 7
     assert ties[2] == int.from_bytes(identities[2][:8], "big", signed=True)

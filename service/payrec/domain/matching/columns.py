@@ -71,6 +71,7 @@ INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
         "quoted_digits": pl.List(pl.Int64()),
         "ultimate_name_key": pl.Int64(),  # on whose behalf the counterparty pays
         "text_name_keys": pl.List(pl.Int64()),  # of a line without a name, as ``payrec.domain.matching.keys`` has them
+        "series_digits": pl.List(pl.Int64()),
         "tie_key": pl.Int64(),
         "version": pl.Int32(),
     }
@@ -101,7 +102,17 @@ _NEVER_NULL: Final = frozenset(
     }
 )  # fmt: skip
 _NO_CONTENT: Final = frozenset(
-    {"ordinal", "version", "currency", "direction", "reference_keys", "quoted_digits", "text_name_keys", "terms"}
+    {
+        "ordinal",
+        "version",
+        "currency",
+        "direction",
+        "reference_keys",
+        "quoted_digits",
+        "text_name_keys",
+        "series_digits",
+        "terms",
+    }
 )
 """Terms are part of the tie key of who has no other one."""
 _OF_TERM: Final = ("amount_minor", "last_day")

@@ -6,6 +6,9 @@ that it fits 64 bits. Letters and marks are left out: what people mistype and fi
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Any, Final
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
@@ -28,6 +31,29 @@ EDITED_DIGITS_MIN: Final = 6
 CUT_DIGITS_MAX: Final = 2
 """Digits that may be cut off the end of a reference."""
 
+SERIES_DIGITS_MAX: Final = 64
+"""Numbers of the series of one line."""
+
+SPAN_NUMBERS_MAX: Final = 32
+"""Numbers that ``from`` one ``to`` another may be."""
+
+SHORT_DIGITS_MIN: Final = 2
+"""Digits of a number that goes on another one: with fewer it is a count (``0141 and 2 others``)."""
+
+_LOOKED_AT_MAX: Final = 4 * SERIES_DIGITS_MAX
+"""Numbers of a text that are looked at, many of which may be none of a list."""
+
+_BEGINS_MAX: Final = 2
+"""Numbers before a shorter one that it may go on: one of two may be none of the list."""
+
+_SPAN: Final = re.compile(
+    r"(?<![0-9])([0-9]++(?:[-._/][0-9]++){0,4})"
+    r"(?=(?:-|\s{1,9}(?:[-–]|to|thru|through|till|until|bis|tot|t/m|au|al)\s{1,9}(?:[\w.-]{0,35}[a-z_.-])?)([0-9]{2,}+))",
+    re.ASCII | re.IGNORECASE,
+)
+"""A number, with marks in it, and one up to which it goes, before which the letters may stand again."""
+
+_MARKS: Final = re.compile("[-._/]")
 _BLANK: Final = b" \t\n\r\x0b\x0c"
 _IN_WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._"
 _APART: Final = b"/"
@@ -68,6 +94,51 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
                 if len(digits) >= DIGITS_MIN:
                     found[_number(digits)] = None
     return list(found)[:QUOTED_DIGITS_MAX] or None
+
+
+def series_digits(remittance: str | None) -> list[int] | None:
+    """Return the numbers of a text that quotes several, each in full, unique, or None where it does not.
+
+    Lists are written short: a number with fewer digits, at least ``SHORT_DIGITS_MIN``, goes on one before it, of which
+    it replaces the last ones (``RE-2026-00141, 142/43``), and ``00141 to 00143`` are all between. At most
+    ``SERIES_DIGITS_MAX``, none of fewer digits than ``DIGITS_MIN``.
+    """
+    if not remittance:
+        return None
+    text = remittance[:REMITTANCE_LENGTH_MAX]
+    words = text.encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
+    parts = [part for word in words for part in (_parts(word) if _APART in word else (word,))]
+    if not parts or len(max(parts, key=len)) < DIGITS_MIN:
+        return None
+    between = (digits for span in _SPAN.finditer(text) for digits in _all_between(*span.groups()))
+    found: dict[int, None] = {}
+    begins: list[bytes] = []
+    for digits in islice(chain(parts, between), _LOOKED_AT_MAX):
+        for begin in begins:
+            if SHORT_DIGITS_MIN <= len(digits) < len(begin):
+                found[_number(begin[: -len(digits)] + digits)] = None
+        if len(digits) >= DIGITS_MIN:
+            found[_number(digits)] = None
+            begins = [digits, *begins[: _BEGINS_MAX - 1]]
+    return list(found)[:SERIES_DIGITS_MAX] if len(found) > 1 else None
+
+
+def _parts(word: bytes) -> list[bytes]:
+    """Return the numbers of a word with marks between them, as ``2026/00141/142``: the first may belong to the next."""
+    parts = [part for part in word.split(_APART) if part]
+    if len(parts) > 1 and len(parts[0]) < DIGITS_MIN:
+        year, number, *others = parts
+        return [year, number, year + number, *others]
+    return parts
+
+
+def _all_between(first: str, last: str) -> Iterable[bytes]:
+    """Return all numbers from one to another one, which may leave out what is the same; none where those are many."""
+    first = _MARKS.sub("", first)[-DIGITS_MAX:]
+    low, high = int(first), int((first[: -len(last)] + last)[-DIGITS_MAX:])
+    if not low < high < low + SPAN_NUMBERS_MAX:
+        return ()
+    return (str(number).zfill(len(first)).encode() for number in range(low, high + 1))
 
 
 def is_alike(asked: int, quoted: int) -> bool:

@@ -50,6 +50,7 @@ from payrec.domain.matching.rules import (
     Uniqueness,
 )
 from payrec.domain.matching.score import LEVELS, RANK_PROOF, scored, without
+from payrec.domain.matching.series import with_series
 
 STAGES: Final = (
     "prepare",
@@ -312,7 +313,7 @@ def _proposed(
     done("prepare")
     money = prepared(sides, rules, _rejected_money(rejected, sides))
     others = money.own.others(sides)
-    found = with_near(candidates(others, rules), others)
+    found = with_near(with_series(candidates(others, rules), others), others)
     done("block")
     pairs = scored(without(found.pairs, refused), sides, rules)
     pairs, repeats, sides = without_repeats(pairs, sides)

@@ -128,7 +128,7 @@ def _reference(levels: Mapping[str, int], expected: ExpectedFacts) -> list[str]:
     by_reference = {
         ReferenceLevel.ABSENT: f"{reference} is not quoted",
         ReferenceLevel.COMMON: f"{reference} is quoted, but many open items have it",
-        ReferenceLevel.PARTIAL: f"{reference} is quoted, too short to prove the payment",
+        ReferenceLevel.PARTIAL: f"{reference} is quoted, by too little to prove the payment",
         ReferenceLevel.FULL: f"{reference} is quoted in the remittance text",
         ReferenceLevel.NEAR: f"{reference} is quoted in part or with a digit mistaken",
     }

@@ -77,7 +77,7 @@ class Proofs:
     settled: pl.DataFrame
     """Of these, the ones of equal amount: they are better than any group."""
     short: pl.DataFrame
-    """Pairs of one counterparty of which the line quotes the item by what is too short to prove, as ``fitting``."""
+    """Pairs of one counterparty of which the line quotes the item by what proves nothing, as ``fitting``."""
 
 
 def proofs_of(pairs: pl.DataFrame, rules: MatchingRules) -> Proofs:
@@ -339,7 +339,7 @@ def by_quotes(proofs: Proofs, rules: MatchingRules, *, of_lines: bool) -> Groups
 
 
 def by_short_quotes(proofs: Proofs, found: Groups, rules: MatchingRules) -> Groups:
-    """Find lines that quote several items of their counterparty, some by a few characters, and have their very sum.
+    """Find lines that quote several items of their counterparty, some by what proves little, and have their very sum.
 
     No subset is searched: what proves little by itself is only taken where all of it sums up. Lines of groups that were
     ``found`` are left out, and those that have an item of their own.

@@ -19,7 +19,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from payrec.constants import KEYS_CACHED_MAX, REMITTANCE_KEYS_MAX, REMITTANCE_LENGTH_MAX, TEXT_LENGTH_MAX
-from payrec.domain.matching.digits import quoted_digits, reference_digits
+from payrec.domain.matching.digits import quoted_digits, reference_digits, series_digits
 from payrec.domain.matching.tokens import NOT_REFERENCE, fold, tokens_of
 
 REFERENCE_LENGTH_MIN: Final = 3
@@ -99,6 +99,8 @@ class IncomingKeys(NamedTuple):
     """On whose behalf the counterparty pays, or is paid."""
     text_name_keys: list[int] | None
     """As ``text_name_keys`` returns them, of a line that has no counterparty's name."""
+    series_digits: list[int] | None
+    """As ``payrec.domain.matching.digits.series_digits`` has them."""
 
 
 _EMPTY: Final = blake2b(digest_size=8)
@@ -322,4 +324,5 @@ def incoming_keys(
         quoted_digits(remittance, structured_reference),
         name_key(ultimate_counterparty_name) if ultimate_counterparty_name else None,
         None if counterparty_name else text_name_keys(remittance),
+        series_digits(remittance),
     )

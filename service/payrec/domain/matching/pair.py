@@ -84,6 +84,7 @@ class Line:
     quoted_digits: tuple[int, ...] = ()
     ultimate_name_key: int | None = None
     text_name_keys: tuple[int, ...] = ()
+    series_digits: tuple[int, ...] = ()
 
     @property
     def day(self) -> int | None:
@@ -112,8 +113,10 @@ class Judged:
 def _reference(item: Item, line: Line) -> ReferenceLevel:
     if item.reference_key is not None and item.reference_key in (*line.reference_keys, line.end_to_end_key):
         return ReferenceLevel.FULL if item.reference_key & 1 else ReferenceLevel.PARTIAL
-    paid = (item.currency, item.amount_minor) == (line.currency, line.amount_minor)
     asked = item.reference_digits
+    if asked in line.series_digits and item.currency == line.currency and _of_party(item, line):
+        return ReferenceLevel.PARTIAL
+    paid = (item.currency, item.amount_minor) == (line.currency, line.amount_minor)
     if paid and asked is not None and any(is_alike(asked, quoted) for quoted in line.quoted_digits):
         return ReferenceLevel.NEAR
     silent = item.reference_key is None or not line.reference_keys
@@ -187,6 +190,10 @@ def _name(item: Item, line: Line) -> int:
     if line.ultimate_name_key == item.name_key:
         return NameLevel.ULTIMATE
     return NameLevel.TEXT if item.name_key in line.text_name_keys else level
+
+
+def _of_party(item: Item, line: Line) -> bool:
+    return _party(item.account_key, line.account_key) == PartyLevel.EQUAL or _name(item, line) >= NameLevel.EQUAL
 
 
 def _line(line: Line) -> LineLevel:

@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "13"
+ENGINE_VERSION: Final = "14"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -114,7 +114,7 @@ class ReferenceLevel(Level):
     COMMON = 2
     """Quoted, but on so many open items that it tells none of them apart."""
     PARTIAL = 3
-    """Quoted, but too short, or without a digit, to prove anything."""
+    """Quoted by what proves nothing: too short, without a digit, or the digits alone, in a list of its counterparty."""
     FULL = 4
     """Quoted in full: at least 5 characters with a digit."""
     NEAR = 5
@@ -217,7 +217,7 @@ class GroupLevel(Level):
     BY_EQUAL_PARTS = 9
     """Equal lines of the item's counterparty."""
     BY_QUOTES = 10
-    """All open items of its counterparty that the line quotes, some of them by what is too short to prove anything."""
+    """All open items of its counterparty that the line quotes, some of them by what proves nothing by itself."""
     BY_ADVICE = 11
     """The items that a remittance advice of the line lists, each with the amount that it lists."""
     BY_REFERENCES_LESS = 12

@@ -1,8 +1,8 @@
 """Explicit groups of which several are not named: what a line quotes in full, and the only set that is the rest.
 
-Lists of references are often written short (``RE-2026-0141/142/143``, ``RE-2026-0141 to 0143``), or cut off behind the
-first. The others are of the counterparty of what is quoted, open, in time, and a set as nobody names them (``blind``):
-due one after the other, or few. No other such set is the rest. Nobody has named them, so a person decides.
+Lists of references are often cut off behind the first, or go on with words. The others are of the counterparty of what
+is quoted, open, in time, and a set as nobody names them (``blind``): due one after the other, or few. No other such set
+is the rest. Nobody has named them, so a person decides.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ ROWS = st.lists(
 @settings(max_examples=200, deadline=None)
 def test_rows_are_in_the_order_of_what_they_say_whatever_their_numbers_are(rows: list[dict[str, Any]]) -> None:
     same: dict[str, Any] = {"total_minor": 1, "pending": False, "reversal": False, "duplicate": False, "version": 1}
-    same |= {"quoted_digits": [], "text_name_keys": []}
+    same |= {"quoted_digits": [], "text_name_keys": [], "series_digits": []}
     lines = pl.DataFrame([{"ordinal": at, **same, **row} for at, row in enumerate(rows)], schema=dict(INCOMING_SCHEMA))
     found = prepare(pl.DataFrame(schema=dict(EXPECTED_SCHEMA)), lines).incoming
 

@@ -59,6 +59,7 @@ TOLD = {
     "nearly": ("another amount",),
     "batch": (GroupLevel.BY_KEY.name, "auto"),
     "references": (GroupLevel.BY_REFERENCES.name, GroupLevel.BY_SOME_REFERENCES.name),
+    "series": (GroupLevel.BY_QUOTES.name,),
     "instalments": (GroupLevel.BY_INSTALMENTS.name, "CONTESTED"),
     "run": (GroupLevel.BY_RUN.name,),
     "equal parts": (GroupLevel.BY_EQUAL_PARTS.name,),

@@ -168,7 +168,7 @@ def test_keys_of_both_sides_agree() -> None:
         group="p19",
     )
     assert item.reference_key in line.reference_keys
-    assert item[1:-1] == line[1:-3]
+    assert item[1:-1] == line[1:-4]
     assert [item.reference_digits] == line.quoted_digits
     assert None not in item
     assert set(expected_keys()) == {None}

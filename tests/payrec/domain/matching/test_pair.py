@@ -46,7 +46,7 @@ def all_pairs(sides: Sides, rules: MatchingRules) -> pl.DataFrame:
 def row_of(kind: type[Item] | type[Line], frame: pl.DataFrame, row: int) -> dict[str, object]:
     values = frame.filter(pl.col("row") == row).row(0, named=True)
     wanted = {field.name: values[field.name] for field in fields(kind)}
-    lists_of = ("reference_keys", "quoted_digits", "text_name_keys")
+    lists_of = ("reference_keys", "quoted_digits", "text_name_keys", "series_digits")
     lists = {name: tuple(wanted[name] or ()) for name in lists_of if name in wanted}
     return wanted | lists
 
