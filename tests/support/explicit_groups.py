@@ -14,12 +14,11 @@ from payrec.domain.matching.groups import (
     GROUP_SCHEMA,
     LEG_SCHEMA,
     Groups,
-    Proofs,
     by_key,
     by_quotes,
     by_short_quotes,
-    proofs_of,
 )
+from payrec.domain.matching.proofs import Proofs, proofs_of
 from payrec.domain.matching.reasons import FINDING_SCHEMA
 from payrec.domain.matching.rules import GroupLevel, MatchingRules, Reason
 from payrec.domain.matching.score import scored
@@ -56,7 +55,7 @@ class Look(NamedSides):
         super().__init__(items, lines, rules)
         self.rules = rules
         pairs = scored(candidates(self.sides, rules).pairs, self.sides, rules)
-        self.proofs: Proofs = proofs_of(pairs, rules)
+        self.proofs: Proofs = proofs_of(pairs, self.sides, rules)
         self.rejected = self.refused(rejected)
 
     def by_key(self) -> Found:

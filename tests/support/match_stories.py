@@ -87,7 +87,7 @@ async def by_quotes(world: World) -> None:
 async def in_series(world: World) -> None:
     for at, amount in enumerate(("100.50", "201.75", "50.23"), 1):
         await world.expect(amount, reference=f"INV-2026-140{at}", counterpartyName="Bolt")
-    await world.receive("352.48", remittance="2026-1401/02/03", counterpartyName="Bolt")
+    await world.receive("352.48", remittance="INV-2026-1401/02/03")
 
 
 async def by_instalments(world: World) -> None:

@@ -122,7 +122,11 @@ _NAMED_ITEMS: Final = """
         THEN (o.group_key = c.group_key OR o.group_key = ANY(c.reference_keys)) AND o.group_key & 1 = 1
         ELSE (o.reference_key = ANY(c.reference_keys || c.end_to_end_key) AND o.reference_key & 1 = 1)
             OR (o.end_to_end_key = ANY(c.reference_keys || c.end_to_end_key) AND o.end_to_end_key & 1 = 1)
-            OR (%(short)s AND (o.account_key = c.account_key OR o.name_key IN (c.name_key, c.ultimate_name_key))
+            OR (%(short)s AND (o.account_key = c.account_key OR o.name_key IN (c.name_key, c.ultimate_name_key)
+                    OR EXISTS (
+                        SELECT FROM expected_open q WHERE q.reference_key = ANY(c.reference_keys)
+                            AND q.reference_key & 1 = 1 AND (o.account_key = q.account_key OR o.name_key = q.name_key)
+                    ))
                 AND (o.reference_key = ANY(c.reference_keys || c.end_to_end_key)
                     OR o.end_to_end_key = ANY(c.reference_keys || c.end_to_end_key)
                     OR o.reference_digits = ANY(c.series_digits)))
@@ -217,8 +221,9 @@ class MatchStore:
     ) -> list[dict[str, Any]]:
         """Return the open items that an open line names: ``by_key`` those of its group id, else what it quotes in full.
 
-        With ``short`` also what it quotes of its counterparty's by what proves nothing by itself; with ``less`` also
-        the credit notes, of which what is open is negative. As ``id, open_minor, created_at``, at most ``limit``.
+        With ``short`` also what it quotes by what proves nothing by itself, of its own counterparty or of that of what
+        it quotes in full; with ``less`` also the credit notes, of which what is open is negative. As ``id, open_minor,
+        created_at``, at most ``limit``.
         """
         parameters = {"centre": line_id, "by_key": by_key, "short": short, "less": less, "limit": limit}
         return await fetch_all(self._connection, _NAMED_ITEMS, parameters)

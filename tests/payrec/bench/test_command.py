@@ -154,7 +154,7 @@ def test_new_lines_come_when_all_others_are_matched(payrec: Command, tmp_path: P
     newest = lines["id"].to_list()
     assert links.filter(pl.col("incoming_id").is_in(newest)).height > 10
     assert links.filter(~pl.col("incoming_id").is_in(newest)).height > 80
-    # The timed run is told of the new lines alone, and not of those that take back what is here: they are linked before.
+    # The timed run is told of the new lines alone, but for those that take back what is here: they are linked before.
     taken_back = lines["tx_code"].is_in(RETURN_CODES).sum()
     assert 40 - taken_back <= read_json(tmp_path / "a.json")["counts"]["incoming"] <= 40
 

@@ -216,7 +216,7 @@ CHANGES: list[tuple[Story, str, set[str]]] = [
     (by_some_references, "UPDATE match SET candidates = 9", {"proof"}),
     (by_quotes, "UPDATE incoming_transaction SET remittance = 'INV-2026-1'", {"evidence"}),
     (by_quotes, "UPDATE expected_open SET open_minor = 9000 WHERE open_minor = 10000", {"search"}),
-    (in_series, "UPDATE incoming_transaction SET remittance = '2026-1401/02/04'", {"evidence"}),
+    (in_series, "UPDATE incoming_transaction SET remittance = 'INV-2026-1401/02/04'", {"evidence"}),
     (in_series, "UPDATE expected_open SET reference_digits = NULL WHERE open_minor = 5023", {"search"}),
     (by_references, """UPDATE match SET proof = jsonb_set(proof, '{bounds,groupSizeMax}', '2')""", {"proof"}),
     (by_run, """UPDATE match SET proof = proof || '{"coincidencesPpm": 60000}'""", {"proof"}),

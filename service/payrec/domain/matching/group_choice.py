@@ -20,9 +20,10 @@ from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
-from payrec.domain.matching.groups import Groups, Proofs, by_key, by_quotes, by_short_quotes, no_groups, proofs_of
+from payrec.domain.matching.groups import Groups, by_key, by_quotes, by_short_quotes, no_groups
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
 from payrec.domain.matching.one_more import paid_just, paying_more, with_one_more
+from payrec.domain.matching.proofs import Proofs, proofs_of
 from payrec.domain.matching.reasons import finding, no_findings
 from payrec.domain.matching.ruled import NOBODY, bound, least
 from payrec.domain.matching.rules import (
@@ -344,7 +345,7 @@ def choose(
     ``pairs`` are scored, ``refused`` the codes of rejected pairs; a group with one of them is none. ``listed`` are the
     groups of remittance advices, ``unsettled`` the codes of items that are not to settle each other.
     """
-    proofs = proofs_of(pairs, rules)
+    proofs = proofs_of(pairs, sides, rules)
     keyed, claims, doubtful = by_key(sides, proofs, refused, rules)
     found = doubted(found, doubtful)
     quoted = [by_quotes(proofs, rules, of_lines=of_lines) for of_lines in (True, False)]

@@ -7,7 +7,8 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.columns import shaped
-from payrec.domain.matching.groups import KEY_SCORE, Proofs
+from payrec.domain.matching.groups import KEY_SCORE
+from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, GroupLevel, MatchKind, Side
 
 RIVAL_SCHEMA: Final = {

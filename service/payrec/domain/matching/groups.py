@@ -18,19 +18,18 @@ from payrec.domain.matching.block import beyond_budget
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.compete import Taken
 from payrec.domain.matching.line_rules import Required
+from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.reasons import finding, no_findings
-from payrec.domain.matching.ruled import PARTIES, bound, lacking, required
+from payrec.domain.matching.ruled import PARTIES, bound, required
 from payrec.domain.matching.rules import (
     GROUP_LEGS_MAX,
     SUBSET_MEMBERS_MAX,
     AmountLevel,
-    EndToEndLevel,
     GroupLevel,
     MatchingRules,
     Reason,
-    ReferenceLevel,
 )
-from payrec.domain.matching.score import RANK_PROOF, span
+from payrec.domain.matching.score import span
 from payrec.domain.matching.subsets import only_subset
 from payrec.domain.matching.weights import PRIOR_WEIGHT, WEIGHTS
 
@@ -49,9 +48,6 @@ _MOSTLY: Final = {"same": pl.lit(0), "unbounded": pl.lit(value=False), "key": _N
 LEG_SCHEMA: Final = {"g": pl.UInt32(), "e": pl.UInt32(), "i": pl.UInt32(), "leg_minor": pl.Int64()}
 CLAIM_SCHEMA: Final = {"i": pl.UInt32(), "key": pl.Int64(), "e": pl.UInt32()}
 
-_PROOF: Final = ["e", "i", "e_amount_minor", "i_amount_minor", "score_milli", "days_outside"]
-_ENDS: Final = ["e", "i"]
-
 KEY_SCORE: Final = PRIOR_WEIGHT + WEIGHTS["amount"][AmountLevel.EQUAL] + WEIGHTS["group"][GroupLevel.BY_KEY]
 """Thousandths of log-odds of a line and the items of its group id, as far as the id and the sum go."""
 
@@ -64,43 +60,6 @@ class Groups:
     legs: pl.DataFrame
     findings: pl.DataFrame
     """Why rows that were claimed are in no group, as ``payrec.domain.matching.reasons`` has them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proofs:
-    """Pairs by proof: references quoted in full and equal end-to-end ids. Flagged duplicates are not among them."""
-
-    claimed: pl.DataFrame
-    """All of them."""
-    fitting: pl.DataFrame
-    """Those within the date window, with their amounts and score."""
-    settled: pl.DataFrame
-    """Of these, the ones of equal amount: they are better than any group."""
-    short: pl.DataFrame
-    """Pairs of one counterparty of which the line quotes the item by what proves nothing, as ``fitting``."""
-
-
-def proofs_of(pairs: pl.DataFrame, rules: MatchingRules) -> Proofs:
-    """Return the proofs among scored pairs."""
-    if pairs.is_empty():
-        return _no_proofs()
-    proving = (pl.col("rank") == RANK_PROOF) & ~pl.col("duplicate")
-    quoted = pl.col("reference_level") == ReferenceLevel.PARTIAL.value
-    quoted |= pl.col("end_to_end_level") == EndToEndLevel.PARTIAL.value
-    timely = pl.col("fault").is_in([0, Reason.AMOUNT_MISMATCH.value])
-    of_payer = (pl.col("rank") < RANK_PROOF) & quoted & timely & pl.col("payer") & ~pl.col("duplicate")
-    told = pairs.select(*_PROOF, "fault", "amount_level", proving=proving, short=of_payer & (lacking(rules) == 0))
-    claimed = told.filter("proving")
-    fitting = claimed.filter(pl.col("fault") == 0)
-    settled = fitting.filter(pl.col("amount_level") == AmountLevel.EQUAL.value)
-    return Proofs(claimed[_ENDS], fitting[_PROOF], settled[_ENDS], told.filter("short")[_PROOF])
-
-
-@cache
-def _no_proofs() -> Proofs:
-    types = {**dict.fromkeys(_PROOF, pl.Int64()), **dict.fromkeys(_ENDS, pl.UInt32()), "score_milli": pl.Int32()}
-    none = pl.DataFrame(schema=types)
-    return Proofs(none[_ENDS], none, none[_ENDS], none)
 
 
 @cache

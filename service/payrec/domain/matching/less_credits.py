@@ -16,7 +16,8 @@ import polars as pl
 
 from payrec.domain.matching.block import Candidates, equal_pairs, keyed
 from payrec.domain.matching.columns import PARTY_KEYS, Sides, shaped
-from payrec.domain.matching.groups import LEG_SCHEMA, Groups, Proofs, group_rows, no_groups
+from payrec.domain.matching.groups import LEG_SCHEMA, Groups, group_rows, no_groups
+from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.reasons import no_findings
 from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import (

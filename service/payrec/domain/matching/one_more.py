@@ -10,8 +10,9 @@ from __future__ import annotations
 import polars as pl
 
 from payrec.domain.matching.columns import PARTY_KEYS, Sides
-from payrec.domain.matching.groups import Groups, Proofs
+from payrec.domain.matching.groups import Groups
 from payrec.domain.matching.less_credits import groups_of, sums_of
+from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import AmountLevel, GroupLevel, MatchingRules
 from payrec.domain.matching.score import in_time, without

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from payrec.domain.matching.group_rivals import RIVAL_SCHEMA, best_rivals, counted, rivals_of
-from payrec.domain.matching.groups import KEY_SCORE, Proofs
+from payrec.domain.matching.groups import KEY_SCORE
+from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.rules import (
     ALTERNATIVES_MAX,
     KEY_ITEMS_MAX,

@@ -118,6 +118,15 @@ def test_a_list_is_of_whom_it_is_paid_on_behalf() -> None:
     assert level(group) == GroupLevel.BY_QUOTES
 
 
+@pytest.mark.parametrize("said", [{"name": None, "iban": None}, {"name": None, "iban": "DE9"}, {"name": "Nagel"}])
+def test_a_list_of_whom_it_does_not_name_is_of_the_counterparty_of_what_it_quotes_in_full(said: dict[str, Any]) -> None:
+    items = [replace(item, iban=None) for item in ITEMS]
+    groups = run(items, [replace(LINE, **said)], AUTO).groups
+    assert (GroupLevel.BY_QUOTES in [level(group) for group in groups]) == (said["name"] is None)
+    digits = replace(LINE, text="2026-00141/142/143", name=None, iban=None)
+    assert not run(items, [digits], AUTO).groups
+
+
 def test_what_is_in_a_list_and_has_the_amount_is_quoted_by_too_little_to_prove_it() -> None:
     outcome = run(ITEMS, [Line("i", amount=20_177, text="2026-00141/142", **PAYER)], AUTO)
     assert outcome.levels("e2", "i")["reference"] == ReferenceLevel.PARTIAL

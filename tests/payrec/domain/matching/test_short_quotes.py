@@ -30,6 +30,21 @@ def test_short_references_of_the_payer_are_a_group_where_all_of_them_sum_up(refe
     assert (group.confidence, group.auto) == (Confidence.HIGH, False)
 
 
+def test_who_says_nothing_of_himself_is_of_the_counterparty_of_what_he_quotes_in_full() -> None:
+    silent: dict[str, Any] = {"references": "INV-10001 3675", "text": "INV-10001 3675", "line": 350}
+    [group] = quoted(100, 250, **silent, name=None, iban=None)
+    assert level(group) == GroupLevel.BY_QUOTES
+    for shared in ({"name": None}, {"iban": None}):
+        [group] = quoted(100, 250, **silent, **shared)
+        assert level(group) == GroupLevel.BY_QUOTES
+    items = [
+        Item("a", amount=100, reference="INV-10001", **PAYER),
+        Item("b", amount=250, reference="3675", name="Nagel"),
+    ]
+    assert not run(items, [Line("i", amount=350, text="INV-10001 3675")], AUTO).groups
+    assert not quoted(100, 250, references="3674 3675", text="3674 3675", line=350, name=None, iban=None)
+
+
 def test_short_references_prove_nothing_by_a_part_of_them_or_of_somebody_else() -> None:
     three = "INV-10001 3675 3676"
     assert not quoted(100, 250, 70, references=three, line=350, text=three)
