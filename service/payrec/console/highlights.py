@@ -14,9 +14,11 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
+from payrec.domain.matching.digits import SHORT_DIGITS_MIN, reference_digits, series_digits
 from payrec.domain.matching.keys import REFERENCE_LENGTH_MIN, normalise_name, normalise_reference
 
 _WORD: Final = re.compile(r"[^\W_]+")
+_DIGITS: Final = re.compile("[0-9]+")
 _SHORTENED_MIN: Final = 3
 """Letters that an abbreviated word and the whole one begin with."""
 
@@ -115,7 +117,10 @@ class Highlights:
                 is_quoted = False
                 for line in lines:
                     for where in _LINE_TEXTS:
-                        for begin, end in _found(texts[line.id, where], normalise_reference(text)):
+                        spans = _found(texts[line.id, where], normalise_reference(text))
+                        if not spans and (field, where) == ("reference", "remittance"):
+                            spans = in_series(getattr(line, where, None) or "", text)
+                        for begin, end in spans:
                             self._add(line, where, begin, end, mark)
                             is_quoted = True
                 if is_quoted:
@@ -178,6 +183,17 @@ def quotations(text: str, reference: str) -> list[tuple[int, int]]:
     It begins and ends with a word. A number alone may stand within one (``RE20260017``), but not in a longer number.
     """
     return _found(_letters(text), normalise_reference(reference))
+
+
+def in_series(text: str, reference: str) -> list[tuple[int, int]]:
+    """Return where a list that is written short has the last digits of a reference: nowhere if it is none of it."""
+    number = reference_digits(reference)
+    if number is None or number not in (series_digits(text) or ()):
+        return []
+    whole = str(number)[1:]
+    ends = [run for run in _DIGITS.finditer(text[:REMITTANCE_LENGTH_MAX]) if whole.endswith(run[0])]
+    longest = max(ends, key=lambda run: len(run[0]), default=None)
+    return [] if longest is None or len(longest[0]) < SHORT_DIGITS_MIN else [longest.span()]
 
 
 def _found(folded: tuple[str, list[int]], wanted: str) -> list[tuple[int, int]]:

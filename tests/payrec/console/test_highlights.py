@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payrec.console.highlights import Highlights, quotations
+from payrec.console.highlights import Highlights, in_series, quotations
 
 HOSTILE = st.one_of(
     st.none(),
@@ -105,6 +105,30 @@ def test_each_item_of_a_group_is_found_by_its_own_number() -> None:
     assert amount is not None
     assert amount.label == "1"
     assert found.mark("date") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "last"),
+    [
+        ("INV-2026-1401/02/03", "INV-2026-1402", "02"),
+        ("INV-2026-1401, 402", "INV-2026-1402", "402"),
+        ("2026-1401 on 02.03. and 1402", "INV-2026-1402", "1402"),
+        ("INV-2026-1401 to 1403", "INV-2026-1402", None),
+        ("INV-2026-1401/02/03", "INV-2026-1404", None),
+        ("INV-2026-1401/02/03", "1402", None),
+        ("INV-2026-1401", "INV-2026-1401", None),
+    ],
+)
+def test_the_end_of_a_reference_is_marked_in_a_list(text: str, reference: str, last: str | None) -> None:
+    assert [text[begin:end] for begin, end in in_series(text, reference)] == ([] if last is None else [last])
+
+
+def test_each_item_of_a_list_that_is_written_short_is_found() -> None:
+    items = [Row(uuid4(), reference=f"INV-2026-140{at}") for at in (1, 2, 3)]
+    line = Row(uuid4(), remittance="INV-2026-1401/02/03 of 04.02.")
+    found = Highlights([Seen("reference", 5)], items=items, lines=[line])
+    assert marked(found, line, "remittance") == [("INV-2026-1401", "1.1"), ("02", "1.2"), ("03", "1.3")]
+    assert marked(found, items[1], "reference") == [("INV-2026-1402", "1.2")]
 
 
 def test_words_that_names_share_are_marked_or_those_that_only_one_has() -> None:
