@@ -107,6 +107,7 @@ _CONTENT: Final[dict[str, Callable[[str], bool]]] = {
     "originalCurrency": is_currency,
     "mark": _is_mark,
     "counterpartyName": lambda cell: not _is_iban(cell),
+    "ultimateCounterpartyName": lambda cell: not _is_iban(cell),
 }
 """What the cells below a heading must be for it to have the role; the majority decides, one cell may be garbled."""
 
@@ -123,7 +124,7 @@ _ORDER: Final = (
         "payerName",
         "payeeName",
     ),
-    "counterpartyName",
+    *("counterpartyName", "ultimateCounterpartyName"),
     *("counterpartyBic", "structuredReference", "endToEndId", "bankTransactionCode", "remittance", "reference"),
     "status",
 )

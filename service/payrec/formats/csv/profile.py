@@ -38,6 +38,7 @@ COLUMN_ROLES: Final = (
     "remittance",
     "endToEndId",
     "counterpartyName",
+    "ultimateCounterpartyName",
     "payerName",
     "payeeName",
     "counterpartyAccount",

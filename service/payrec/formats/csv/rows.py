@@ -48,7 +48,7 @@ _SIDES: Final = ("amount", "debit", "credit", "mark")
 
 _DETAILS: Final = (
     *("counterpartyBic", "endToEndId", "structuredReference", "externalId", "originalAmount", "originalCurrency"),
-    *("payerName", "payeeName", "net", "fee"),
+    *("payerName", "payeeName", "ultimateCounterpartyName", "net", "fee"),
 )
 """The cells that few files have, in the order of ``_describe``."""
 
@@ -288,9 +288,11 @@ class RowReader:
 
     def _describe(self, entry: Entry, details: Sequence[str]) -> None:
         """Add what few files have; raises ``RecordError``."""
-        bic, end_to_end, structured, external, original, original_currency, payer, payee, net, fee = details
+        bic, end_to_end, structured, external, original, original_currency, payer, payee, ultimate, net, fee = details
         if party := payer if entry.direction == "credit" else payee:
             entry.counterparty_name = self._short_texts[party]
+        if ultimate:
+            entry.ultimate_counterparty_name = self._short_texts[ultimate]
         if bic:
             entry.counterparty_bic = short_account(bic)
         if end_to_end:

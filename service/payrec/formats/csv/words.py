@@ -141,6 +141,11 @@ _ROLES: Final = {
         jmeno protistrany;navn;modpart;mottagare avsandare;namn;partner neve;ellenoldali nev;moketojas gavejas
         gavejas moketojas;korespondentas
     """,
+    "ultimateCounterpartyName": """
+        ultimate counterparty;ultimate counterparty name;ultimate party;ultimate party name;on behalf of
+        naam uiteindelijke partij;uiteindelijke partij;abweichender zahlungsbeteiligter
+        name abweichender zahlungsbeteiligter
+    """,
     "counterpartyBic": """
         counterparty bic;bic;bic swift;swift;swift code;bic counterparty;blz;bic swift code;bic tegenpartij
         bic contrepartie;bic beneficiario;bic controparte;bic zahlungsbeteiligter;bankleitzahl;bic banku

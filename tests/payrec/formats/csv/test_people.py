@@ -118,6 +118,15 @@ def test_whose_accounts_they_are() -> None:
     assert {name: entry(name, 0).counterparty_account for name in others} == others
 
 
+def test_on_whose_behalf_somebody_pays_is_told() -> None:
+    told = [entry("rabobank.csv", index).ultimate_counterparty_name for index in (0, 1)]
+    assert told == [None, "Jansen Holding"]
+    text = b"Date;Amount;Currency;Name;For\n2026-03-02;10.00;EUR;Holding AG;Bolt GmbH\n"
+    items, _ = read(text, profile={"columns": {"ultimateCounterpartyName": "For"}})
+    [paid] = [item for item in items if isinstance(item, Entry)]
+    assert (paid.counterparty_name, paid.ultimate_counterparty_name) == ("Holding AG", "Bolt GmbH")
+
+
 def test_what_is_not_booked_yet_is_pending() -> None:
     pending = {(name, index) for name, index in (("dkb.csv", 2), ("sparkasse_camt.csv", 2), ("revolut.csv", 0))}
     assert {at for at in pending if entry(*at).status == "pending"} == {("dkb.csv", 2), ("sparkasse_camt.csv", 2)}
