@@ -150,8 +150,7 @@ def create_api(factory: Factory) -> FastAPI:
         finally:
             await factory.verifier.aclose()
             await factory.identity_provider.aclose()
-            await factory.context.http.aclose()
-            await factory.context.database.close()
+            await factory.context.aclose()
 
     app = FastAPI(
         title="payrec",

@@ -98,6 +98,7 @@ def test_the_operator_s_process_loads_what_it_uses() -> None:
         "alembic",
         "authlib",
         "fastapi",
+        "httpx2",
     ]
     program = f"import json, sys, payrec_operator.main; print(json.dumps([m for m in {others!r} if m in sys.modules]))"
     done = subprocess.run(  # noqa: S603 - our own program

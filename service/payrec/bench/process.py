@@ -110,8 +110,7 @@ async def _drain(config: Config, environment_id: UUID, job_id: UUID) -> tuple[fl
         async with context.database.tenant(scope, readonly=True) as connection:
             job = await JobStore(connection).get(job_id)
     finally:
-        await context.database.close()
-        await context.http.aclose()
+        await context.aclose()
     return total, job or {}
 
 

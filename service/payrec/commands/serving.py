@@ -221,8 +221,7 @@ async def opened(factory: F) -> AsyncIterator[F]:
         await context.database.open()
         yield factory
     finally:
-        await context.database.close()
-        await context.http.aclose()
+        await context.aclose()
 
 
 async def check_start(factory: BaseFactory) -> None:

@@ -6,9 +6,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-import httpx2
 import uuid_utils.compat
 
 from payrec.config import Config
@@ -16,6 +16,9 @@ from payrec.domain.caller import Clock, IdSource
 from payrec.metrics import Metrics
 from payrec.services.tenant_creation import PasswordHasher
 from payrec.storage.database import Database
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
 
 
 class SystemClock:
@@ -55,12 +58,27 @@ class ProcessContext:
 
     config: Config
     database: Database
-    http: httpx2.AsyncClient
     metrics: Metrics
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=TimeOrderedIds)
     passwords: PasswordHasher | None = None
     """Only with the embedded identity provider."""
+    _http: AsyncClient | None = None
+
+    @property
+    def http(self) -> AsyncClient:
+        """A client for the addresses of the settings, made when it is asked for."""
+        if self._http is None:
+            import httpx2  # noqa: PLC0415 - with its certificates 4 MiB, and the operator asks nobody by it
+
+            self._http = httpx2.AsyncClient(follow_redirects=False, timeout=5.0)
+        return self._http
+
+    async def aclose(self) -> None:
+        """Close the database and the client."""
+        await self.database.close()
+        if self._http is not None:
+            await self._http.aclose()
 
 
 def create_context(config: Config, *, passwords: PasswordHasher | None = None) -> ProcessContext:
@@ -71,7 +89,6 @@ def create_context(config: Config, *, passwords: PasswordHasher | None = None) -
         pool_size_max=config.database_pool_size,
         prepared=config.database_pooler is None,
     )
-    http = httpx2.AsyncClient(follow_redirects=False, timeout=5.0)
     metrics = Metrics()
     metrics.watch_pool(database.connections)
-    return ProcessContext(config=config, database=database, http=http, metrics=metrics, passwords=passwords)
+    return ProcessContext(config=config, database=database, metrics=metrics, passwords=passwords)

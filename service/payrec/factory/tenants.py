@@ -6,9 +6,7 @@ import secrets
 from functools import cached_property
 
 from payrec.config import Config
-from payrec.services.kubernetes_api import kubernetes_api
 from payrec.services.paging import Pager
-from payrec.services.resource_creation import ResourceCreation
 from payrec.services.tenant_creation import Creation, PasswordHasher, TenantCreation
 from payrec.services.tenant_registrations import TenantRegistrationService
 from payrec.services.tenant_resource_units import ResourceTools
@@ -62,6 +60,10 @@ class TenantFactory:
             It says ``kubernetes``, and the process is not in a pod with a service account.
         """
         if self._config.tenant_provisioner == "kubernetes":
+            # An HTTP client, which the operator does without.
+            from payrec.services.kubernetes_api import kubernetes_api  # noqa: PLC0415
+            from payrec.services.resource_creation import ResourceCreation  # noqa: PLC0415
+
             return ResourceCreation(work=self._work, api=kubernetes_api(self._config))
         return TenantCreation(work=self._work, provisioner=self._provisioner, passwords=self._passwords)
 

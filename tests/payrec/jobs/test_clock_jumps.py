@@ -71,8 +71,7 @@ async def elsewhere(service: Service, clock: Jumping) -> AsyncIterator[Factory]:
     try:
         yield Factory(context)
     finally:
-        await context.database.close()
-        await context.http.aclose()
+        await context.aclose()
 
 
 async def test_a_schedule_is_due_when_the_database_says_so_and_once(

@@ -56,8 +56,7 @@ async def worker(service: Service) -> AsyncIterator[Factory]:
     context = create_context(service.factory.context.config)
     await context.database.open()
     yield Factory(context)
-    await context.database.close()
-    await context.http.aclose()
+    await context.aclose()
 
 
 async def scraped(worker: Factory) -> dict[str, dict[tuple[str, ...], float]]:

@@ -85,12 +85,11 @@ async def opened(database: EmbeddedDatabase) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def factory(database: EmbeddedDatabase, opened: Database) -> AsyncIterator[Factory]:
+async def factory(database: EmbeddedDatabase, opened: Database) -> Factory:
     """Return what makes tenants in the test's own database."""
     context = create_context(make_config(database))
     context.database = opened
-    yield Factory(context)
-    await context.http.aclose()
+    return Factory(context)
 
 
 async def _tenant(factory: Factory, slug: str, *environments: str) -> None:
