@@ -7,13 +7,10 @@ import time
 from dataclasses import replace
 from itertools import combinations
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from payrec.constants import AMOUNT_MINOR_MAX
-from payrec.domain.matching.blind_parties import ROUND, roundness
 from payrec.domain.matching.line_rules import Required
 from payrec.domain.matching.rules import (
     BLIND_CLAIMS_MAX,
@@ -381,9 +378,3 @@ def test_lines_that_all_have_the_sum_are_too_many() -> None:
     outcome = run(items, lines, AUTO)
     assert not outcome.matches
     assert {reason for reason, *_ in outcome.lines.values()} == {Reason.AMBIGUOUS}
-
-
-@given(st.lists(st.one_of(st.integers(1, AMOUNT_MINOR_MAX), st.sampled_from(ROUND)), min_size=1))
-def test_how_round_an_amount_is_tells_the_largest_round_number_that_divides_it(amounts: list[int]) -> None:
-    found = pl.DataFrame({"amount": amounts}, schema={"amount": pl.Int64}).select(roundness("amount")).to_series()
-    assert found.to_list() == [max(unit for unit in ROUND if amount % unit == 0) for amount in amounts]
