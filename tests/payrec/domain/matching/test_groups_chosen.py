@@ -132,6 +132,7 @@ def of(amount: int, *items: Item, text: str = "", name: str = "x", **more: Any) 
     return Line(name, amount=amount, text=" ".join(words), **more)
 
 
+PARTY: dict[str, Any] = {"iban": "DE1", "name": "Ada Ltd"}
 BATCH, PAIR = batch(100, 250), quoted(100, 250)
 BY_BATCH, BY_PAIR = of(350, text="PO-2026-7"), of(350, *PAIR)
 
@@ -202,10 +203,17 @@ def test_of_the_same_group_found_twice_the_first_is_told() -> None:
     items = [replace(item, group="PO-2026-7") for item in PAIR]
     found = Choice(items, [of(350, *items, text="PO-2026-7")])
     assert found.sure() == {"q0 q1 by x": (GroupLevel.BY_KEY, EXACT)}
-    # A set of which another is a part is another one.
+    # So it is of several of the quoted.
     more = [*items, *quoted(30, start=5)]
-    found = Choice(more, [of(350, *more, text="PO-2026-7")])
-    assert found.only()[0] is GroupLevel.BY_KEY
+    assert Choice(more, [of(350, *more, text="PO-2026-7")]).only()[0] is GroupLevel.BY_KEY
+
+
+def test_a_group_of_which_another_is_a_part_is_another_one() -> None:
+    whole = [replace(item, group="PO-2026-7") for item in quoted(100, 250, **PARTY)]
+    note = Item("n", amount=70, direction=-1, reference="CN-20001", **PARTY)
+    items = [*whole, *quoted(70, start=5, **PARTY)]
+    found = Choice([*items, note], [of(350, *items, text="CN-20001 PO-2026-7", iban="DE1")])
+    assert found.sure() == {"q0 q1 by x": (GroupLevel.BY_KEY, AMBIGUOUS)}
 
 
 def test_one_that_is_named_is_before_one_that_was_searched_however_well_that_fits() -> None:
@@ -293,9 +301,6 @@ def test_twins_are_told_apart_by_chance_alone() -> None:
     assert Choice(items, [of(600, text="PO-2026-7")]).only() == (GroupLevel.BY_KEY, EXACT)
 
 
-PARTY: dict[str, Any] = {"iban": "DE1", "name": "Ada Ltd"}
-
-
 def test_one_item_more_than_is_quoted_may_be_the_rest() -> None:
     items, rest = quoted(100, 130, **PARTY), Item("r", amount=250, **PARTY)
     line = of(350, items[0], name="x", iban="DE1")
@@ -376,3 +381,11 @@ def test_what_is_quoted_by_a_few_characters_as_well() -> None:
     items = [*quoted(100, **PARTY), Item("s", amount=250, reference="7771", **PARTY)]
     found = Choice(items, [of(350, *items, iban="DE1")])
     assert found.sure() == {"q0 s by x": (GroupLevel.BY_QUOTES, HIGH)}
+
+
+def test_a_line_of_instalments_may_quote_others_by_a_few_characters() -> None:
+    short = [Item(f"s{at}", amount=minor, reference=f"777{at}", **PARTY) for at, minor in enumerate((100, 250))]
+    lines = [of(350, *quoted(700), *short, iban="DE1"), of(350, *quoted(700), name="y", iban="DE1", day=DAY + 1)]
+    found = Choice([*quoted(700, **PARTY), *short], lines)
+    assert [level for level, _ in found.sure().values()] == [GroupLevel.BY_INSTALMENTS]
+    assert {item for (item, _), reason in found.why().items() if reason is Reason.AMBIGUOUS} == {"s0", "s1"}
