@@ -316,9 +316,12 @@ def test_parts_that_are_too_many_are_said_to_be() -> None:
 
 def test_an_item_of_parts_that_is_one_of_a_set_is_ambiguous() -> None:
     items = items_of(*AMOUNTS[:7], 164_051)
-    lines = [paying(items, 6, 7), *(replace(line, id=f"p{at}") for at, line in enumerate(parts(82_025, 82_026)))]
-    found = Blind(items, lines)
-    assert [sure for _, sure in found.sure().values()] == [AMBIGUOUS]
+    on_the_day = replace(paying(items, 6, 7), day=items[7].due)
+    lines = [on_the_day, *(replace(line, id=f"p{at}") for at, line in enumerate(parts(82_025, 82_026)))]
+    said = [replace(line, name="Ada Ltd") for line in lines]
+    # A set whose last is due on the day is as good as parts, and of both the better is proposed.
+    assert Blind(items, [said[0], *lines[1:]]).sure() == {"e6 e7 by x": (GroupLevel.BY_RUN, AMBIGUOUS)}
+    assert Blind(items, [lines[0], *said[1:]]).sure() == {"e7 by p0 p1": (GroupLevel.BY_EQUAL_PARTS, AMBIGUOUS)}
 
 
 def test_twins_are_told_apart_by_chance_alone() -> None:
