@@ -328,3 +328,12 @@ def test_twins_are_told_apart_by_chance_alone() -> None:
     items = [*RUN[:4], replace(RUN[3], id="t", tie="e3"), *RUN[4:]]
     found = Blind(items, [paying(items, 2, 3, 4)])
     assert [sure for _, sure in found.sure().values()] == [AMBIGUOUS]
+
+
+def test_of_equal_ones_the_first_is_proposed() -> None:
+    found = Blind(RUN, [PAYS, replace(PAYS, id="y")])
+    assert found.sure() == {f"e1 e2 e3 by {found.lines[0]}": (GroupLevel.BY_RUN, AMBIGUOUS)}
+    found = Blind(
+        [replace(item, due=20_600) for item in items_of(*[14_003] * 4)], [Line("x", amount=28_006, iban=IBAN)]
+    )
+    assert list(found.groups()) == [" ".join([*sorted(found.items[:2]), "by x"])]
