@@ -148,7 +148,7 @@ def _rivals(groups: pl.DataFrame, legs: pl.DataFrame) -> tuple[pl.DataFrame, pl.
 
 
 def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.DataFrame:
-    """Add what the rivals leave: ``status``, ``confidence`` and the probability. Nothing is ``auto`` yet."""
+    """Add what the rivals leave: ``status``, ``confidence`` and the probability."""
     rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
     status = standing(pl.col("g").is_in(tied.implode()) | pl.col("twin"), unique=rivalry == 0)
     unnamed = pl.col("group_level") == GroupLevel.BY_UNNAMED_PARTS.value
@@ -158,7 +158,6 @@ def _decided(groups: pl.DataFrame, shared: pl.DataFrame, tied: pl.Series) -> pl.
             rivals_expected=pl.col("rivals_expected").fill_null(0) + pl.col("worse"),
             rivals_incoming=pl.col("rivals_incoming").fill_null(0),
             strength=strength(),
-            auto=pl.lit(value=False),
             difference_minor=pl.lit(0, dtype=pl.Int64),
         )
         .with_columns(status=status.cast(pl.Int8), total=pl.col("strength") * (1 + rivalry))
