@@ -152,11 +152,16 @@ def _name(reply: Reply) -> str:
     return f"{reply.status} {' '.join([*traits, *reply.headers])} {reply.body[:3]!r}"
 
 
+def _patience(reply: Reply) -> float:
+    """Return seconds that a busy machine does not need to ask, and that nobody waits for who gets an answer."""
+    return 1 if reply.hangs or reply.drips else 30
+
+
 @pytest.mark.parametrize("reply", UNUSABLE, ids=_name)
 def test_garbage_is_as_good_as_no_answer(provider: FakeProvider, reply: Reply) -> None:
     provider.replies["/jwks"] = reply
 
-    assert verify(provider, sign(FIRST), timeout_seconds=0.3) == [IdentityProviderUnavailableError]
+    assert verify(provider, sign(FIRST), timeout_seconds=_patience(reply)) == [IdentityProviderUnavailableError]
 
 
 @pytest.mark.parametrize("reply", UNUSABLE, ids=_name)
@@ -164,7 +169,7 @@ def test_garbage_is_no_discovery_document_either(provider: FakeProvider, reply: 
     provider.replies[DISCOVERY] = reply
     token = sign(FIRST, claims(iss=provider.url))
 
-    found = verify(provider, token, issuer=provider.url, jwks_url=None, timeout_seconds=0.3)
+    found = verify(provider, token, issuer=provider.url, jwks_url=None, timeout_seconds=_patience(reply))
     assert found == [IdentityProviderUnavailableError]
     assert provider.requests == {DISCOVERY: 1}
 
