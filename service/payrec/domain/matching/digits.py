@@ -127,8 +127,8 @@ def _parts(word: bytes) -> list[bytes]:
     """Return the numbers of a word with marks between them, as ``2026/00141/142``: the first may belong to the next."""
     parts = [part for part in word.split(_APART) if part]
     if len(parts) > 1 and len(parts[0]) < DIGITS_MIN:
-        year, number, *others = parts
-        return [year, number, year + number, *others]
+        first, second, *others = parts
+        return [first, second, first + second, *others]
     return parts
 
 
