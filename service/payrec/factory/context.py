@@ -75,10 +75,10 @@ class ProcessContext:
         return self._http
 
     async def aclose(self) -> None:
-        """Close the database and the client."""
-        await self.database.close()
+        """Close the client and the database."""
         if self._http is not None:
             await self._http.aclose()
+        await self.database.close()
 
 
 def create_context(config: Config, *, passwords: PasswordHasher | None = None) -> ProcessContext:

@@ -43,10 +43,7 @@ _IDS: Final = "Entry.instruction_id Entry.mandate_id Entry.payment_information_i
 _WHY: Final = "Entry.purpose_code Entry.return_reason"
 _PARTY: Final = "Entry.counterparty_account Entry.counterparty_bic"
 _PROVIDER: Final = f"{_TABLE} {_IDS} {_WHY} {_PARTY} Entry.structured_reference Entry.ultimate_counterparty_name"
-_SHEET: Final = (
-    f"{_TABLE} {_IDS} {_WHY} Entry.bank_reference Entry.exchange_rate Entry.transaction_id"
-    " Entry.ultimate_counterparty_name"
-)
+_SHEET: Final = f"{_TABLE} {_IDS} {_WHY} Entry.bank_reference Entry.exchange_rate Entry.transaction_id"
 LACKING: Final = {
     "camt": "Entry.external_id Entry.metadata",
     "ofx": (
