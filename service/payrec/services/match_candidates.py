@@ -20,8 +20,8 @@ from payrec.storage.match_candidates import MatchCandidateStore
 from payrec.storage.matches import MatchStore
 
 _ITEM: Final = tuple(field.name for field in fields(Item))
-_LISTS: Final = ("reference_keys", "quoted_digits", "text_name_keys", "series_digits")
 _LINE: Final = tuple(field.name for field in fields(Line))
+_LISTS: Final = tuple(field.name for field in fields(Line) if field.default == ())
 
 
 class MatchCandidateService:

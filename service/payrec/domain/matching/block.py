@@ -240,6 +240,11 @@ def unquoted(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.with_columns(reference=pl.lit(0, dtype=pl.Int8), end_to_end=pl.lit(0, dtype=pl.Int8))
 
 
+def in_full() -> pl.Expr:
+    """Tell of pairs whether the line quotes the item by what could prove its payment."""
+    return (pl.col("reference") == ReferenceLevel.FULL.value) | (pl.col("end_to_end") == EndToEndLevel.EQUAL.value)
+
+
 def with_code(pairs: pl.DataFrame) -> pl.DataFrame:
     """Add ``code``, the pair as one Int64 that sorts as (e, i)."""
     return pairs.with_columns(code=pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64))
@@ -358,6 +363,12 @@ def amount_pairs(expected: pl.DataFrame, incoming: pl.DataFrame) -> Equal:
         lines_max=KEY_ITEMS_MAX,
     )
     return replace(found, pairs=distinct(unquoted(found.pairs)))
+
+
+def number_key(party: str, number: pl.Expr) -> pl.Expr:
+    """Return the key of a number and the counterparty that has it."""
+    factor = pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)
+    return (pl.col(party) ^ pl.col("salt")) * factor + number
 
 
 def amount_key() -> pl.Expr:

@@ -75,6 +75,11 @@ def reference_digits(reference: str | None) -> int | None:
     return _number(digits) if len(digits) >= DIGITS_MIN else None
 
 
+def _words(remittance: str) -> list[bytes]:
+    """Return the digits of each word of a text, an ``_APART`` where marks stand between them."""
+    return remittance[:REMITTANCE_LENGTH_MAX].encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
+
+
 def quoted_digits(remittance: str | None, structured_reference: str | None = None) -> list[int] | None:
     """Return the digits of everything that a line quotes as numbers, unique, or None where it quotes none.
 
@@ -84,8 +89,7 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
     structured = reference_digits(structured_reference) if structured_reference else None
     found = {} if structured is None else {structured: None}
     if remittance:
-        text = remittance[:REMITTANCE_LENGTH_MAX].encode("ascii", "replace").translate(_TABLE, _IN_WORD)
-        for word in text.split():
+        for word in _words(remittance):
             if len(word) < DIGITS_MIN:
                 continue
             parts = word.split(_APART) if _APART in word else [word]
@@ -105,12 +109,11 @@ def series_digits(remittance: str | None) -> list[int] | None:
     """
     if not remittance:
         return None
-    text = remittance[:REMITTANCE_LENGTH_MAX]
-    words = text.encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
-    parts = [part for word in words for part in (_parts(word) if _APART in word else (word,))]
+    parts = [part for word in _words(remittance) for part in (_parts(word) if _APART in word else (word,))]
     if not parts or len(max(parts, key=len)) < DIGITS_MIN:
         return None
-    between = (digits for span in _SPAN.finditer(text) for digits in _all_between(*span.groups()))
+    spans = _SPAN.finditer(remittance[:REMITTANCE_LENGTH_MAX])
+    between = (digits for span in spans for digits in _all_between(*span.groups()))
     found: dict[int, None] = {}
     begins: list[bytes] = []
     for digits in islice(chain(parts, between), _LOOKED_AT_MAX):

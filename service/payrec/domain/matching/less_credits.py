@@ -14,10 +14,10 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.block import Candidates, equal_pairs, keyed
+from payrec.domain.matching.block import Candidates, equal_pairs, keyed, with_code
 from payrec.domain.matching.columns import PARTY_KEYS, Sides, shaped
 from payrec.domain.matching.groups import LEG_SCHEMA, Groups, group_rows, no_groups
-from payrec.domain.matching.proofs import Proofs
+from payrec.domain.matching.proofs import Proofs, of_same_party
 from payrec.domain.matching.reasons import no_findings
 from payrec.domain.matching.ruled import strict_lines
 from payrec.domain.matching.rules import (
@@ -163,11 +163,7 @@ def _pairs(notes: pl.DataFrame, name: str, asked: pl.DataFrame) -> pl.DataFrame:
 
 def _of_party(credits_: pl.DataFrame, items: pl.DataFrame, sides: Sides) -> pl.Expr:
     """Tell of ``e, i`` whether the credit note is of the counterparty of one of the ``items`` of its line."""
-    said = sides.expected.select(*PARTY_KEYS, e="row")
-    its = credits_.select("e", "i").join(said, on="e")
-    theirs = items.select("e", "i").join(said, on="e")
-    same = [its.drop_nulls(name).join(theirs, on=["i", name], how="semi").select("e", "i") for name in PARTY_KEYS]
-    found = pl.concat(same).unique().select(code=pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64))
+    found = with_code(of_same_party(credits_, items, sides))
     return (pl.col("e").cast(pl.Int64) * 2**32 + pl.col("i").cast(pl.Int64)).is_in(found["code"].implode())
 
 

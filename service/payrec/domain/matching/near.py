@@ -14,10 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from payrec.domain.matching.block import AMOUNT_FACTOR, Candidates, amount_key, distinct, equal_pairs
+from payrec.domain.matching.block import (
+    AMOUNT_FACTOR,
+    Candidates,
+    amount_key,
+    distinct,
+    equal_pairs,
+    in_full,
+    number_key,
+    unquoted,
+)
 from payrec.domain.matching.columns import PARTY_KEYS, Sides
 from payrec.domain.matching.digits import DIGITS_MAX, comes_near
-from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, EndToEndLevel, ReferenceLevel
+from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, ReferenceLevel
 
 _TAIL: Final = 1_000
 _HEAD: Final = 10_000
@@ -101,10 +110,9 @@ def with_near(found: Candidates, sides: Sides) -> Candidates:
     lines = sides.incoming.filter(~pl.col("reversal") & (pl.col("quoted_digits").list.len() > 0))
     if lines.is_empty() or sides.expected.is_empty():
         return found
-    proving = (pl.col("reference") == ReferenceLevel.FULL.value) | (pl.col("end_to_end") == EndToEndLevel.EQUAL.value)
     # Joined, because the lines of own money are not among these and rows are not their places.
     settled = (
-        found.pairs.filter(proving)
+        found.pairs.filter(in_full())
         .join(sides.expected.select("amount_minor", e="row"), on="e")
         .join(sides.incoming.select("amount_minor", i="row"), on=["i", "amount_minor"])
     )
@@ -113,14 +121,13 @@ def with_near(found: Candidates, sides: Sides) -> Candidates:
     if lines.is_empty():
         return found
     items = sides.expected.join(settled.select(row="e"), on="row", how="anti")
-    near = near_pairs(items, lines).with_columns(
-        reference=pl.lit(ReferenceLevel.NEAR.value, dtype=pl.Int8), end_to_end=pl.lit(0, dtype=pl.Int8)
-    )
+    near = near_pairs(items, lines)
     if near.is_empty():
         return found
     # Whatever else is known of how the line quotes the item is more than this.
     quoted = found.pairs.filter(pl.col("reference") > 0)
-    near = near.join(quoted, on=["e", "i"], how="anti")
+    near = unquoted(near.join(quoted, on=["e", "i"], how="anti"))
+    near = near.with_columns(reference=pl.lit(ReferenceLevel.NEAR.value, dtype=pl.Int8))
     pairs = distinct(pl.concat([found.pairs, near]))
     return replace(found, pairs=pairs, siblings=_siblings(near["e"], sides.expected))
 
@@ -133,14 +140,12 @@ def _siblings(nearly: pl.Series, items: pl.DataFrame) -> pl.Series:
     """
     asked = items.drop_nulls("reference_digits")
     ours = asked.filter(pl.col("row").is_in(nearly.implode())).with_columns(quoted_digits="reference_digits")
-    factor = pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)
     digits = asked.select("row", "reference_digits")
     found = []
     for name in PARTY_KEYS:
-        party = pl.col(name) ^ pl.col("salt")
         its = asked.join(ours.select(name, "salt").drop_nulls().unique(), on=[name, "salt"], how="semi")
         of_items, of_ours = (
-            pl.concat([rows.select("row", key=party * factor + half) for half in halves]).drop_nulls().unique()
+            pl.concat([rows.select("row", key=number_key(name, half)) for half in halves]).drop_nulls().unique()
             for rows, halves in ((its, _ASKED), (ours, _QUOTED))
         )
         joined = equal_pairs(of_items, of_ours, items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX)

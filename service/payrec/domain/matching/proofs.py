@@ -58,10 +58,16 @@ def _of_payer(hints: pl.DataFrame, fitting: pl.DataFrame, sides: Sides) -> pl.Da
     unsaid = hints.filter(~pl.col("payer"))
     if unsaid.is_empty() or fitting.is_empty():
         return hints.filter("payer")
+    same = of_same_party(unsaid, fitting, sides)
+    return pl.concat([hints.filter("payer"), unsaid.join(same, on=_ENDS, how="semi")])
+
+
+def of_same_party(pairs: pl.DataFrame, others: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return the pairs ``e, i`` whose item is of the counterparty of one that the line has among the others."""
     said = sides.expected.select(*PARTY_KEYS, e="row")
-    its, theirs = unsaid.join(said, on="e"), fitting.select("e", "i").join(said, on="e")
-    same = [its.drop_nulls(name).join(theirs, on=["i", name], how="semi")[hints.columns] for name in PARTY_KEYS]
-    return pl.concat([hints.filter("payer"), pl.concat(same).unique(_ENDS)])
+    its, theirs = (rows.select(_ENDS).join(said, on="e") for rows in (pairs, others))
+    same = [its.drop_nulls(name).join(theirs, on=["i", name], how="semi").select(_ENDS) for name in PARTY_KEYS]
+    return pl.concat(same).unique()
 
 
 @cache

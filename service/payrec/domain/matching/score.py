@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.adjustments import tolerated_fee
-from payrec.domain.matching.block import with_code
+from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
 from payrec.domain.matching.line_rules import BASIS_POINTS
@@ -160,7 +160,7 @@ def _amount(rules: MatchingRules) -> pl.Expr:
         & (line <= pl.coalesce("e_max_minor", "e_amount_minor"))
     )
     # What a proving reference says is short of the item, a bank on the way has kept.
-    quoted = (pl.col("reference") == ReferenceLevel.FULL.value) | (pl.col("end_to_end") == EndToEndLevel.EQUAL.value)
+    quoted = in_full()
     fee = quoted & tolerated_fee(rules)
     return (
         pl.when(difference == 0)

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from payrec.domain.matching.block import AMOUNT_FACTOR, PARTY_KEYS, Candidates, distinct, equal_pairs
+from payrec.domain.matching.block import PARTY_KEYS, Candidates, distinct, equal_pairs, in_full, number_key, unquoted
 from payrec.domain.matching.columns import Sides
-from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, EndToEndLevel, ReferenceLevel
+from payrec.domain.matching.rules import KEY_ITEMS_MAX, KEY_LINES_MAX, ReferenceLevel
 
 
 def with_series(found: Candidates, sides: Sides) -> Candidates:
@@ -42,17 +42,13 @@ def with_series(found: Candidates, sides: Sides) -> Candidates:
     listed = pl.concat(pairs).unique()
     if listed.is_empty():
         return found
-    listed = listed.with_columns(
-        reference=pl.lit(ReferenceLevel.PARTIAL.value, dtype=pl.Int8), end_to_end=pl.lit(0, dtype=pl.Int8)
-    )
+    listed = unquoted(listed).with_columns(reference=pl.lit(ReferenceLevel.PARTIAL.value, dtype=pl.Int8))
     return replace(found, pairs=distinct(pl.concat([found.pairs, listed])))
 
 
 def _parties(lines: pl.DataFrame, found: Candidates, sides: Sides) -> dict[str, pl.DataFrame]:
     """Return ``row`` and ``party``, by which key: lines' counterparties, and those of what they quote in full."""
-    quoted = found.pairs.filter(
-        (pl.col("reference") == ReferenceLevel.FULL.value) | (pl.col("end_to_end") == EndToEndLevel.EQUAL.value)
-    ).join(lines.select(i="row"), on="i", how="semi")
+    quoted = found.pairs.filter(in_full()).join(lines.select(i="row"), on="i", how="semi")
     of_items = quoted.select("e", row="i").join(sides.expected.select("account_key", "name_key", e="row"), on="e")
     named: dict[str, list[pl.DataFrame]] = {}
     for name, its_name in PARTY_KEYS:
@@ -63,6 +59,4 @@ def _parties(lines: pl.DataFrame, found: Candidates, sides: Sides) -> dict[str, 
 
 def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
     """Return ``row`` and ``key``, the counterparty and the number in one."""
-    factor = pl.lit(AMOUNT_FACTOR, dtype=pl.Int64)
-    key = (pl.col("party") ^ pl.col("salt")) * factor + pl.col("digits")
-    return rows.drop_nulls("party").select("row", key=key)
+    return rows.drop_nulls("party").select("row", key=number_key("party", pl.col("digits")))

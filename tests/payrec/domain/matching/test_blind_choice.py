@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
 import pytest
 
 from payrec.domain.matching import blind as chosen_blindly
 from payrec.domain.matching.blind import blind
 from payrec.domain.matching.block import candidates
 from payrec.domain.matching.compete import Taken
-from payrec.domain.matching.group_choice import MATCH_COLUMNS
 from payrec.domain.matching.line_rules import Bounds, LineRule, Required, Scope
-from payrec.domain.matching.reasons import FINDING_SCHEMA
 from payrec.domain.matching.rules import (
     ALTERNATIVES_MAX,
     BLIND_CLAIMS_MAX,
@@ -30,8 +27,9 @@ from payrec.domain.matching.rules import (
     Uniqueness,
 )
 from support.blind_sets import AMOUNTS, AUTO, IBAN, MEDIUM, items_of, parts, paying
+from support.chosen_groups import ChosenGroups, Sure, places
 from support.matching_frames import Item, Line
-from support.scored_pairs import Ends, NamedSides
+from support.scored_pairs import Ends
 
 OTHER = "DE02120300000000202051"
 PROVED = (Confidence.HIGH, Uniqueness.UNIQUE, True)
@@ -41,7 +39,7 @@ AMBIGUOUS = (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
 UNBOUNDED = (Confidence.LOW, Uniqueness.UNBOUNDED, False)
 
 
-class Blind(NamedSides):
+class Blind(ChosenGroups):
     """What is chosen of both sides, by names instead of row numbers."""
 
     def __init__(
@@ -50,40 +48,20 @@ class Blind(NamedSides):
         lines: Sequence[Line],
         rules: MatchingRules = AUTO,
         rejected: Iterable[Ends] = (),
-        busy: Iterable[str] = (),
+        busy: Collection[str] = (),
     ) -> None:
         super().__init__(items, lines, rules)
-        names = set(busy)
-        taken = [
-            pl.Series([at for at, name in enumerate(side) if name in names], dtype=pl.UInt32)
-            for side in (self.items, self.lines)
-        ]
+        taken = [places(side, busy) for side in (self.items, self.lines)]
         found = candidates(self.sides, rules)
-        self.chosen = blind(self.sides, Taken(*taken), found, self.refused(rejected), rules)
-        assert self.chosen.findings.schema == FINDING_SCHEMA
+        self.keep(blind(self.sides, Taken(*taken), found, self.refused(rejected), rules))
 
     def groups(self) -> dict[str, dict[str, Any]]:
-        """Return what is said of each group, by the names of its items and its lines."""
-        if self.chosen.matches.is_empty():
-            return {}
-        assert tuple(self.chosen.matches.columns) == MATCH_COLUMNS
-        told = {}
-        for row in self.chosen.matches.to_dicts():
+        told = super().groups()
+        for row in told.values():
             ends = self.ends(self.chosen.legs.filter(g=row["g"]))
-            items, lines = sorted({e for e, _ in ends}), sorted({i for _, i in ends})
+            items, lines = {e for e, _ in ends}, {i for _, i in ends}
             assert (len(ends), len(items) * len(lines)) == (row["size"], row["size"])
-            told[" ".join([*items, "by", *lines])] = row
         return told
-
-    def sure(self) -> dict[str, tuple[GroupLevel, tuple[Confidence, Uniqueness, bool]]]:
-        """Return what holds each group together, and how sure it is."""
-        return {
-            name: (
-                GroupLevel(row["group_level"]),
-                (Confidence(row["confidence"]), Uniqueness(row["status"]), row["auto"]),
-            )
-            for name, row in self.groups().items()
-        }
 
     def why(self) -> dict[Ends, tuple[Reason, bool, int]]:
         """Return the reason, whether it fits and the score of each finding."""
@@ -94,10 +72,6 @@ class Blind(NamedSides):
             ends: (Reason(reason), fits, score)
             for ends, (reason, fits, score) in zip(self.ends(rows), told, strict=True)
         }
-
-    def rivals(self) -> list[tuple[Side, Ends]]:
-        rows = self.chosen.alternatives
-        return [(Side(side), ends) for side, ends in zip(rows["side"], self.ends(rows), strict=True)]
 
 
 RUN = items_of(*AMOUNTS)
@@ -296,7 +270,7 @@ def test_parts_of_an_item_and_sets_of_a_line_are_told_apart() -> None:
     ],
 )
 def test_what_is_proved_needs_no_person_where_so_much_is_enough(
-    rules: MatchingRules, sure: tuple[Confidence, Uniqueness, bool], *, pending: bool
+    rules: MatchingRules, sure: Sure, *, pending: bool
 ) -> None:
     lines = [replace(line, pending=pending) for line in parts(50_003, 50_004)]
     assert list(Blind(items_of(100_007), lines, rules).sure().values()) == [(GroupLevel.BY_EQUAL_PARTS, sure)]

@@ -12,8 +12,7 @@ import pytest
 
 from payrec.domain.matching.advices import advised
 from payrec.domain.matching.block import candidates, with_code
-from payrec.domain.matching.group_choice import MATCH_COLUMNS, choose
-from payrec.domain.matching.reasons import FINDING_SCHEMA
+from payrec.domain.matching.group_choice import choose
 from payrec.domain.matching.rules import (
     AdjustmentType,
     Confidence,
@@ -25,8 +24,9 @@ from payrec.domain.matching.rules import (
     Uniqueness,
 )
 from payrec.domain.matching.score import scored, without
+from support.chosen_groups import ChosenGroups, Sure, places
 from support.matching_frames import DAY, Advice, Item, Line, advices_frame
-from support.scored_pairs import ENDS, Ends, NamedSides
+from support.scored_pairs import ENDS, Ends
 
 AUTO = MatchingRules(auto_accept=True)
 EXACT = (Confidence.EXACT, Uniqueness.UNIQUE, True)
@@ -36,7 +36,7 @@ UNBOUNDED = (Confidence.MEDIUM, Uniqueness.UNBOUNDED, False)
 AMBIGUOUS = (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
 
 
-class Choice(NamedSides):
+class Choice(ChosenGroups):
     """What is chosen of both sides, by names instead of row numbers."""
 
     def __init__(
@@ -57,62 +57,25 @@ class Choice(NamedSides):
         crowding = [(self.lines.index(i), 1, full) for i, full in (crowded or {}).items()]
         found = replace(
             found,
-            capped_items=self._rows(self.items, capped),
-            capped_lines=self._rows(self.lines, capped),
+            capped_items=places(self.items, capped),
+            capped_lines=places(self.lines, capped),
             crowded=pl.DataFrame(
                 crowding, schema={"i": pl.UInt32, "crowded": pl.Int32, "crowded_full": pl.Int32}, orient="row"
             ),
         )
         unsettled = [(self.items.index(e), self.items.index(c)) for e, c in apart]
-        self.chosen = choose(
-            scored(without(found.pairs, refused), self.sides, rules),
-            self.sides,
-            found,
-            refused,
-            rules,
-            advised(self.sides, advices_frame(advices), refused, rules, own=pl.Series(dtype=pl.UInt32)),
-            with_code(pl.DataFrame(unsettled, schema=ENDS, orient="row")).select("code"),
-        )
-        assert self.chosen.findings.schema == FINDING_SCHEMA
+        listed = advised(self.sides, advices_frame(advices), refused, rules, own=pl.Series(dtype=pl.UInt32))
+        apart_codes = with_code(pl.DataFrame(unsettled, schema=ENDS, orient="row")).select("code")
+        pairs = scored(without(found.pairs, refused), self.sides, rules)
+        self.keep(choose(pairs, self.sides, found, refused, rules, listed, apart_codes))
 
-    @staticmethod
-    def _rows(side: list[str], names: Iterable[str]) -> pl.Series:
-        wanted = set(names)
-        return pl.Series([at for at, name in enumerate(side) if name in wanted], dtype=pl.UInt32)
-
-    def groups(self) -> dict[str, dict[str, Any]]:
-        """Return what is said of each group, by the names of its items and its lines."""
-        if self.chosen.matches.is_empty():
-            return {}
-        assert tuple(self.chosen.matches.columns) == MATCH_COLUMNS
-        told = {}
-        for row in self.chosen.matches.to_dicts():
-            legs = self.chosen.legs.filter(g=row["g"])
-            items = {self.items[e] for end in ("e", "c") for e in legs[end].drop_nulls()}
-            told[" ".join([*sorted(items), "by", *sorted({self.lines[i] for i in legs["i"].drop_nulls()})])] = row
-        return told
-
-    def sure(self) -> dict[str, tuple[GroupLevel, tuple[Confidence, Uniqueness, bool]]]:
-        """Return what holds each group together, and how sure it is."""
-        return {
-            name: (
-                GroupLevel(row["group_level"]),
-                (Confidence(row["confidence"]), Uniqueness(row["status"]), row["auto"]),
-            )
-            for name, row in self.groups().items()
-        }
-
-    def only(self) -> tuple[GroupLevel, tuple[Confidence, Uniqueness, bool]]:
+    def only(self) -> tuple[GroupLevel, Sure]:
         [found] = self.sure().values()
         return found
 
     def why(self) -> dict[Ends, Reason]:
         reasons = zip(self.ends(self.chosen.findings), self.chosen.findings["reason"], strict=True)
         return {ends: Reason(reason) for ends, reason in reasons}
-
-    def rivals(self) -> set[tuple[Side, Ends]]:
-        sides = self.chosen.alternatives["side"]
-        return {(Side(side), ends) for side, ends in zip(sides, self.ends(self.chosen.alternatives), strict=True)}
 
 
 def quoted(*amounts: int, start: int = 0, prefix: str = "q", **more: Any) -> list[Item]:
@@ -146,7 +109,7 @@ def test_alone_a_group_that_is_named_is_sure() -> None:
         "rivals_incoming": 0, "tried": 1, "named": 2, "coincidences_ppm": None, "pending": False, "e": 0, "i": 0,
     }  # fmt: skip
     assert {name: row[name] for name in wanted} == wanted
-    assert (found.why(), found.rivals()) == ({}, set())
+    assert (found.why(), set(found.rivals())) == ({}, set())
     assert (set(found.chosen.taken.items), set(found.chosen.taken.lines)) == ({0, 1}, {0})
     assert found.chosen.doubtful.items.is_empty()
 
@@ -251,7 +214,7 @@ def test_of_two_as_good_content_decides() -> None:
 def test_two_lines_that_name_one_group_id_leave_it_to_a_person() -> None:
     found = Choice(BATCH, [BY_BATCH, replace(BY_BATCH, id="y", day=DAY + 1)])
     assert found.only() == (GroupLevel.BY_KEY, AMBIGUOUS)
-    assert found.rivals() == {(Side.INCOMING, (found.items[0], "y"))}, "the first stands for its id"
+    assert set(found.rivals()) == {(Side.INCOMING, (found.items[0], "y"))}, "the first stands for its id"
 
 
 @pytest.mark.parametrize(("items", "line"), [(BATCH, BY_BATCH), (PAIR, BY_PAIR)])
