@@ -20,6 +20,7 @@ from payrec.domain.matching.block import BeyondBudgetError
 from payrec.domain.matching.engine import STAGES, Proposals, propose
 from payrec.domain.matching.reasons import by_reason
 from payrec.domain.matching.rules import MatchingRules, Reason
+from payrec.domain.matching.some_items import of_some_items
 from payrec.domain.progress import Progress
 from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope, today
@@ -123,6 +124,8 @@ class MatchingService:
                 progress.reach(1)
                 proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
             proposals = _told(_counted(proposals, snapshot), snapshot, returned.reasons)
+            if job["params"].get("expectedFilter"):
+                proposals = of_some_items(proposals)
             decided = self._work.clock.monotonic()
             keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
             try:

@@ -140,6 +140,21 @@ async def test_filters_narrow_both_sides(world: World) -> None:
     assert (await world.proposal())["legs"][0]["expectedTransactionId"] == first[0]
 
 
+async def test_a_run_over_some_items_accepts_nothing_because_it_has_not_seen_the_others(world: World) -> None:
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    named = await world.expect("50.00", reference="INV-2026-0041", counterpartyName="Bolt GmbH", externalId="named")
+    other = await world.expect("50.00", reference="INV-2026-0052", counterpartyName="Bolt GmbH", externalId="other")
+    await world.receive("50.00", remittance="INV-2026-0041", counterpartyName="Bolt GmbH")
+    run = await world.run(expectedFilter={"externalId": "other"})
+    assert (run["counts"]["proposed"], run["counts"]["autoAccepted"]) == (1, 0)
+    proposal = await world.proposal()
+    assert (proposal["legs"][0]["expectedTransactionId"], proposal["confidence"]) == (other, "medium")
+    assert "not all that may fit was compared" in proposal["explanation"]
+    assert (await world.run())["counts"]["autoAccepted"] == 1
+    [accepted] = await world.matches(status="accepted")
+    assert accepted["legs"][0]["expectedTransactionId"] == named
+
+
 async def test_a_filtered_run_leaves_other_proposals_and_reasons_alone(world: World) -> None:
     first, second = await pair(world, "INV-2026-001", "10.00"), await pair(world, "INV-2026-002", "20.00")
     lone = await world.receive("33.00", externalId="lone")

@@ -1,9 +1,9 @@
 """Which equal parts are sure enough to need no person: the only ones that fit, of a sum that chance does not make.
 
-All lines say who pays, the first about when the item is due, nothing else of the counterparty asks for such an amount,
-and no other item of it for the whole. Then what is left is chance: how many items it has, times how dense their amounts
-lie. Who charges by the piece has amounts that are all multiples of one price, which are far apart and meet often; so
-what divides the amounts counts, round or not.
+All lines say who pays and quote nothing, the first comes about when the item is due, nothing else of the counterparty
+asks for such an amount, and no other item of it for the whole. Then what is left is chance: how many items it has,
+times how dense their amounts lie. Who charges by the piece has amounts that are all multiples of one price, which are
+far apart and meet often; so what divides the amounts counts, round or not.
 """
 
 from __future__ import annotations
@@ -60,6 +60,13 @@ def _untimely(legs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     return beside.filter((early > CLOSE_EARLY_DAYS) | (late > CLOSE_DAYS)).select("g")
 
 
+def _naming(legs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return the ``g`` of which a part quotes something that could prove a payment: it is not of this item."""
+    lines = sides.incoming.select("end_to_end_key", "reference_keys", i="row").join(legs.select("g", "i"), on="i")
+    quoted = lines.select("g", "end_to_end_key", key="reference_keys").explode("key").drop_nulls("key")
+    return quoted.filter((pl.col("key") & 1) == 1, pl.col("key").ne_missing(pl.col("end_to_end_key"))).select("g")
+
+
 def _by_chance(groups: pl.DataFrame, parts: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     """Return ``g`` and how many items of that amount were to be expected by chance, in millionths.
 
@@ -101,5 +108,5 @@ def proved(groups: pl.DataFrame, legs: pl.DataFrame, sides: Sides, found: Candid
     # Who owes again and again what was paid here pays that, and not the parts of something else.
     owed = parts.join(others, left_on=["e", "leg_minor"], right_on=["e", "other_minor"], how="semi")
     by_chance = _by_chance(told, parts, others).filter(pl.col("expected") > PROVED_PPM_MAX)
-    doubtful = pl.concat([owed.select("g"), by_chance.select("g"), _untimely(legs, sides)])
+    doubtful = pl.concat([owed.select("g"), by_chance.select("g"), _untimely(legs, sides), _naming(legs, sides)])
     return told.join(doubtful, on="g", how="anti")["g"]

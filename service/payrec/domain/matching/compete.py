@@ -29,7 +29,7 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
     Uniqueness,
 )
-from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, resembles
+from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, contradicted, resembles
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,12 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     # An item may name the payer by account and another by name, or be due when it is no rival: who has several items of
     # one amount open does not tell by the amount which one is paid.
     again = ~proof & pl.col("e").is_in(found.repeated.implode()) & ~_told_apart(found)
-    unique = pl.when(proof).then(pl.col("proof_rivals") == 0).otherwise((pl.col("text_rivals") == 0) & ~again)
+    # Who quotes what is somebody else's, and has such an item of his own, may have mistaken the number.
+    mistaken = contradicted() & (pl.col("text_rivals") > 0)
+    other = again | pl.col("elsewhere")
+    unique = (
+        pl.when(proof).then((pl.col("proof_rivals") == 0) & ~mistaken).otherwise(pl.col("text_rivals") == 0)
+    ) & ~other
     sure = pl.col("equal") & unique & ~pl.col("unbounded")
     safe = acceptable(sure)
     status = standing(ambiguous, unique=unique)
@@ -303,7 +308,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     )
     return pairs.with_columns(
         leg_minor=pl.min_horizontal("e_amount_minor", "i_amount_minor"),
-        rivals_expected=pl.max_horizontal("rivals_expected", again.cast(pl.Int32)),
+        rivals_expected=pl.max_horizontal("rivals_expected", other.cast(pl.Int32)),
         status=status.cast(pl.Int8),
         confidence=confidence.cast(pl.Int8),
     ).with_columns(auto=auto)

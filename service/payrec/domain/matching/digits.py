@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
+from payrec.domain.matching.days import without_days
 
 DIGITS_MIN: Final = 5
 """Digits that a number needs to be looked at."""
@@ -77,7 +78,8 @@ def reference_digits(reference: str | None) -> int | None:
 
 def _words(remittance: str) -> list[bytes]:
     """Return the digits of each word of a text, an ``_APART`` where marks stand between them."""
-    return remittance[:REMITTANCE_LENGTH_MAX].encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
+    text = without_days(remittance[:REMITTANCE_LENGTH_MAX])
+    return text.encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
 
 
 def quoted_digits(remittance: str | None, structured_reference: str | None = None) -> list[int] | None:
@@ -112,7 +114,7 @@ def series_digits(remittance: str | None) -> list[int] | None:
     parts = [part for word in _words(remittance) for part in (_parts(word) if _APART in word else (word,))]
     if not parts or len(max(parts, key=len)) < DIGITS_MIN:
         return None
-    spans = _SPAN.finditer(remittance[:REMITTANCE_LENGTH_MAX])
+    spans = _SPAN.finditer(without_days(remittance[:REMITTANCE_LENGTH_MAX]))
     between = (digits for span in spans for digits in _all_between(*span.groups()))
     found: dict[int, None] = {}
     begins: list[bytes] = []

@@ -2,7 +2,7 @@
 
 Lines of one amount, counterparty and set of references on near days, made on the same behalf, pay as many items as
 there are for them. The earliest pay, by booking day and then by content; the others are duplicates and take no part.
-Equal instalments of one item, and equal payments of several, are therefore none.
+Equal instalments of one item, and equal payments of several, are therefore none, unless the payer's own id is the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from payrec.domain.matching.rules import DUPLICATE_DAYS_MAX, AmountLevel
 from payrec.domain.matching.score import RANK_PROOF
 
 _SAME: Final = ("part", "amount_minor", "account_key", "own_account_key", "name_key", "ultimate_name_key")
-_SAID: Final = ("pending", "duplicate", "day")
+_SAID: Final = ("pending", "duplicate", "day", "end_to_end_key")
 _DECIDES: Final = ("pending", "duplicate", "proofless", "day")
 """What is booked pays before what is pending or was uploaded twice, then what names an item, then the earlier pays."""
 
@@ -35,6 +35,18 @@ def _alike(sides: Sides) -> pl.DataFrame:
     apart = (pl.struct(same) != pl.struct(same).shift(1)).fill_null(value=True)
     late = (pl.col("day").diff() > DUPLICATE_DAYS_MAX).fill_null(value=False)
     return lines.select(*_SAID, i="row", cluster=(apart | late).cum_sum()).filter(pl.len().over("cluster") > 1)
+
+
+def _is_again(sides: Sides) -> pl.Expr:
+    """Tell of the lines of a cluster, in their order, whether one before has the end-to-end id: it is one payment.
+
+    It is not where the id is what an item is called by, which the payer writes on each of its parts.
+    """
+    items = sides.expected
+    named = pl.concat([items[name].drop_nulls().alias("key") for name in ("reference_key", "end_to_end_key")]).unique()
+    key = pl.col("end_to_end_key")
+    own = ((key & 1) == 1) & ~key.is_in(named.implode())
+    return own.fill_null(value=False) & (pl.int_range(pl.len()).over("cluster", "end_to_end_key") > 0)
 
 
 def without_repeats(pairs: pl.DataFrame, sides: Sides) -> tuple[pl.DataFrame, pl.DataFrame, Sides]:
@@ -67,7 +79,7 @@ def without_repeats(pairs: pl.DataFrame, sides: Sides) -> tuple[pl.DataFrame, pl
             idle=~pl.col("i").is_in(fitting["i"].implode()), proofless=~pl.col("i").is_in(proofs["i"].implode())
         )
         .sort(*decides, "i", nulls_last=True)
-        .with_columns(repeats=pl.int_range(pl.len()).over("cluster") >= pl.col("wanted"))
+        .with_columns(repeats=_is_again(sides) | (pl.int_range(pl.len()).over("cluster") >= pl.col("wanted")))
     )
     repeats = alike.filter("repeats")
     if repeats.is_empty():

@@ -23,6 +23,7 @@ from payrec.domain.matching.certificate import withheld
 from payrec.domain.matching.columns import REJECTED_SCHEMA, Known, Sides, checked, prepare
 from payrec.domain.matching.compete import Taken, competed
 from payrec.domain.matching.duplicates import without_repeats
+from payrec.domain.matching.elsewhere import with_elsewhere
 from payrec.domain.matching.emptiness import of_none, once
 from payrec.domain.matching.exchange import RATES_SCHEMA, claimed, exchanged
 from payrec.domain.matching.group_choice import Chosen, both, choose, doubted
@@ -315,7 +316,7 @@ def _proposed(
     others = money.own.others(sides)
     found = with_near(with_series(candidates(others, rules), others), others)
     done("block")
-    pairs = scored(without(found.pairs, refused), sides, rules)
+    pairs = with_elsewhere(scored(without(found.pairs, refused), sides, rules), found, refused, sides)
     pairs, repeats, sides = without_repeats(pairs, sides)
     done("score")
     listed = advised(sides, advices, refused, rules, own=money.own.lines)

@@ -242,7 +242,7 @@ def alone(status: Uniqueness, rivals: int) -> str:
     if status is Uniqueness.UNIQUE:
         return f"{others} would fit worse" if rivals else "no other open item fits"
     if status is Uniqueness.UNBOUNDED:
-        return "so many are alike that not all were compared"
+        return "not all that may fit was compared"
     verb = "fits" if rivals == 1 else "fit"
     if status is Uniqueness.CONTESTED:
         return f"{others} {verb} as well" if rivals else "others fit as well"

@@ -157,7 +157,7 @@ def _alone(status: Uniqueness, rivals: int, what: str) -> str:
         case Uniqueness.UNIQUE:
             return f"no other {what} fits as well" if rivals else f"no other {what} fits"
         case Uniqueness.UNBOUNDED:
-            return "so many are alike that not all were compared"
+            return "not all that may fit was compared"
         case Uniqueness.CONTESTED:
             return f"another {what} would fit as well, but less near"
         case _:

@@ -19,7 +19,7 @@ from payrec.domain.matching.block import Candidates
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.compete import Taken, probability, standing, strength
 from payrec.domain.matching.emptiness import once
-from payrec.domain.matching.group_rivals import best_rivals, counted, rivals_of
+from payrec.domain.matching.group_rivals import beside, best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, by_key, by_quotes, by_short_quotes, no_groups
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
 from payrec.domain.matching.one_more import paid_just, paying_more, with_one_more
@@ -363,7 +363,8 @@ def choose(
     )
     groups = groups.with_row_index("place")
     lost, tied = free(groups, legs, "proving")
-    rivals, counts = rivals_of(groups, legs, less.claiming(proofs), claims)
+    meant = beside(groups, legs, pairs, proofs, sides)
+    rivals, counts = rivals_of(groups, legs, less.claiming(proofs), claims, meant)
     groups = _decided(_bounded(groups, legs, found), counts, tied)
     # What somebody has held back is for a person to agree to.
     held_back = (pl.col("group_level") == GroupLevel.BY_ADVICE.value) & pl.col("i").is_in(listed.deducted.implode())

@@ -6,10 +6,12 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.columns import shaped
+from payrec.domain.matching.block import PARTY_KEYS
+from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.groups import KEY_SCORE
 from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, GroupLevel, MatchKind, Side
+from payrec.domain.matching.score import RANK_PROOF, contradicted
 
 RIVAL_SCHEMA: Final = {
     "g": pl.UInt32(),
@@ -21,6 +23,7 @@ RIVAL_SCHEMA: Final = {
 _BESIDE: Final = [
     level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET, GroupLevel.BY_ADVICE)
 ]
+_LINE_KEYS: Final = sorted({its for _, its in PARTY_KEYS})
 CLAIMS_SCHEMA: Final = {"g": pl.UInt32(), "side": pl.Int8(), "claims": pl.Int32()}
 """How many rivals of a group stand on a side."""
 
@@ -47,23 +50,63 @@ def _claimed(rows: pl.DataFrame, proofs: pl.DataFrame, side: Side, end: str) -> 
     )
 
 
+def beside(groups: pl.DataFrame, legs: pl.DataFrame, pairs: pl.DataFrame, proofs: Proofs, sides: Sides) -> pl.DataFrame:
+    """Return what lines may mean beside what they quote in full, or instead of it (RIVAL_SCHEMA).
+
+    Who quotes the number of an item of another counterparty, and has one of the very amount himself, may have mistaken
+    it. Who quotes another item of his by too little beside a set may mean that as well. Of money that goes out, an item
+    of another name and account is told as its own rival.
+    """
+    quoted = legs.join(groups.filter(~_named_beside()).select("g", "group_level"), on="g")
+    told = [_mistaken(quoted, pairs, sides), _left_out(quoted, proofs)]
+    return pl.concat([shaped(some.with_columns(side=pl.lit(Side.EXPECTED.value)), RIVAL_SCHEMA) for some in told])
+
+
+def _named_beside() -> pl.Expr:
+    return pl.col("group_level").is_in(_BESIDE)
+
+
+def _mistaken(legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted(), ~pl.col("payer"))
+    foreign = legs.join(others.select("e", "i", "score_milli", "elsewhere"), on=["e", "i"])
+    foreign = foreign.select("g", "e", "i", "leg_minor", "score_milli", "elsewhere")
+    found = [foreign.filter("elsewhere").select("g", "e", "i", "score_milli")]
+    if foreign.height:
+        lines = foreign.drop("e").join(sides.incoming.select("salt", *_LINE_KEYS, i="row"), on="i")
+        for name, its in PARTY_KEYS:
+            party = ["salt", "leg_minor", its]
+            items = sides.expected.select("salt", e="row", leg_minor="amount_minor", **{its: name}).drop_nulls(its)
+            # Whether there is one is asked, and not how many.
+            some = (
+                items.join(lines, on=party, how="semi").group_by(party, maintain_order=True).head(ALTERNATIVES_MAX + 1)
+            )
+            own = lines.join(some, on=party).join(legs, on=["g", "e"], how="anti")
+            found.append(own.select("g", "e", "i", "score_milli"))
+    return pl.concat(found).unique(["g", "e", "i"], keep="any")
+
+
+def _left_out(legs: pl.DataFrame, proofs: Proofs) -> pl.DataFrame:
+    sets = legs.filter(pl.col("group_level") == GroupLevel.BY_REFERENCES.value).select("g", "i").unique()
+    return sets.join(proofs.short.select("e", "i", "score_milli"), on="i").select("g", "e", "i", "score_milli")
+
+
 def rivals_of(
-    groups: pl.DataFrame, legs: pl.DataFrame, proofs: Proofs, claims: pl.DataFrame
+    groups: pl.DataFrame, legs: pl.DataFrame, proofs: Proofs, claims: pl.DataFrame, meant: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return what else is claimed of the rows of each group, as ``g, side, e, i, score_milli``, and how much that is.
 
-    What a set was chosen among is no rival of it: that none but this one sums up is what was found out.
+    What a set was chosen among is no rival of it: that none but this one sums up is what was found out. What ``beside``
+    tells is ``meant``.
     """
     rows = legs.select("g", "e", "i").join(groups.select("g", "kind", "group_level", "key"), on="g")
-    beside = pl.col("group_level").is_in(_BESIDE)
     of_line = pl.col("kind") == MatchKind.ONE_TO_MANY.value
     fitting = proofs.fitting.select("e", "i", "score_milli")
-    quoted = rows.filter(~beside)
+    quoted = rows.filter(~_named_beside())
     of_lines, their_claims = _claimed(quoted.filter(of_line), fitting, Side.INCOMING, "e")
     of_items, its_claims = _claimed(quoted.filter(~of_line), fitting, Side.EXPECTED, "i")
     # What holds these together is named beside what the line quotes. An item has one group id, so here claims are no
     # more than proofs, or than the ids that a line names beside each.
-    batches = rows.filter(beside)
+    batches = rows.filter(_named_beside())
     others = [
         batches.select("g", end)
         .unique()
@@ -80,7 +123,7 @@ def rivals_of(
         .filter(pl.col("key").ne_missing(pl.col("other")))
         .with_columns(side=pl.lit(Side.EXPECTED.value), score_milli=pl.lit(KEY_SCORE))
     )
-    of_proofs = named.filter(~beside & ~of_line).join(fitting, on=["e", "i"], how="semi")
+    of_proofs = named.filter(~_named_beside() & ~of_line).join(fitting, on=["e", "i"], how="semi")
     others.append(named.join(of_proofs, on=["g", "e", "i"], how="anti"))
     # Lines that name the same group id are told where they would do as well.
     others.append(
@@ -90,7 +133,7 @@ def rivals_of(
         .filter(pl.col("own") != pl.col("i"))
         .with_columns(side=pl.lit(Side.INCOMING.value), score_milli=pl.lit(KEY_SCORE))
     )
-    joined = pl.concat([shaped(other, RIVAL_SCHEMA) for other in others]).unique(
+    joined = pl.concat([meant, *(shaped(other, RIVAL_SCHEMA) for other in others)]).unique(
         ["g", "side", "e", "i"], keep="first", maintain_order=True
     )
     counts = pl.concat(

@@ -44,7 +44,7 @@ RANK_HINT: Final = 1
 
 _EXPECTED: Final = (
     "amount_minor", "total_minor", "min_minor", "max_minor", "due_day", "from_day", "to_day",
-    "reference_key", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin",
+    "reference_key", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin", "direction",
 )  # fmt: skip
 _INCOMING: Final = (
     "amount_minor", "total_minor", "day", "pending", "duplicate",
@@ -59,8 +59,10 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
     ``in_terms`` tells whether the line is what one of the item's terms asks for, in time.
     """
     own = columns(rules)
+    accounts = sides.expected["account_key"].drop_nulls().unique()
     incoming = sides.incoming.select(*_INCOMING, *own).with_columns(
-        reference_keys=pl.col("reference_keys").list.len().fill_null(0) > 0
+        reference_keys=pl.col("reference_keys").list.len().fill_null(0) > 0,
+        known=pl.col("account_key").is_in(accounts.implode()).fill_null(value=False),
     )
     return pl.concat(
         [
@@ -116,6 +118,22 @@ def contradicted() -> pl.Expr:
     name, account = pl.col("name_level"), pl.col("account_level")
     foreign = (account == PartyLevel.DIFFERENT.value) & (name != NameLevel.ULTIMATE.value)
     return foreign | (name == NameLevel.DIFFERENT.value)
+
+
+@cache
+def _of_another() -> pl.Expr:
+    """Tell of pairs whether the line says that it is of somebody else.
+
+    Where no reference proves it: it comes from the account of another one who has open items, whatever the name, or is
+    paid on behalf of such a one. Of money that goes out in any case, where both name and account differ: the numbers of
+    our own invoices are ours, those of bills are as many suppliers' as use them.
+    """
+    name, behalf = pl.col("name_level"), NameLevel.ULTIMATE.value
+    differs = pl.col("account_level") == PartyLevel.DIFFERENT.value
+    account = pl.col("i_known") & differs & (name != behalf)
+    told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (name != behalf)
+    paid_out = (pl.col("e_direction") < 0) & differs & (name == NameLevel.DIFFERENT.value)
+    return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out
 
 
 @cache
@@ -273,7 +291,8 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     To ``e`` and ``i`` come the level columns (``LEVELS``, Int8), ``score_milli`` (Int32), ``difference_minor`` (line
     less item, Int64), ``days_outside`` (Int64, null without dates), ``rank`` (of the reference, Int8), ``payer``
     (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
-    both open amounts, ``pending``, ``duplicate`` and ``twin``, and the ``rule`` of the line if there are rules.
+    both open amounts, ``pending``, ``duplicate`` and ``twin``, ``elsewhere`` (the line says that it is of somebody
+    else), and the ``rule`` of the line if there are rules.
     """
     return _levelled(_gathered(pairs, sides, rules), rules)
 
@@ -333,6 +352,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             "e_amount_minor",
             "i_amount_minor",
             *columns(rules),
+            elsewhere=_of_another(),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),

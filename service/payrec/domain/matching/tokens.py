@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from typing import Final
 
 from payrec.constants import REMITTANCE_KEYS_MAX, REMITTANCE_LENGTH_MAX, REMITTANCE_WORDS_MAX
+from payrec.domain.matching.days import without_days
 from payrec.domain.references import is_creditor_reference
 
 JOIN_LENGTH_MAX: Final = 35
@@ -31,6 +33,12 @@ SHAPE_LENGTH_MAX: Final = 256
 
 NOT_REFERENCE: Final = re.compile(r"[^A-Z0-9]+", re.ASCII)
 """What a normalised reference leaves out of a folded text."""
+
+_LISTING: Final = re.compile(r"[,;+&|]+", re.ASCII)
+"""What stands between the numbers of a list: what is on either side is not of one number."""
+
+_ALONE: Final = frozenset("/,;+&|")
+"""Marks that do so where they stand alone: within a word a slash is part of many numbers (``2026/00141``)."""
 
 _DIGIT_RUN: Final = re.compile(rf"[0-9]{{{DIGIT_RUN_LENGTH_MIN},}}", re.ASCII)
 _SEPARATOR: Final = re.compile(r"[^A-Z0-9._\-]+", re.ASCII)
@@ -69,30 +77,52 @@ def _creditor_references(words: list[str], start: int) -> list[str]:
     return found
 
 
-def _words(text: str) -> tuple[list[str], list[int], list[str]]:
-    """Return the normalised words of a folded text, the places of those with a digit, and tokens of several words."""
-    words: list[str] = []
-    places: list[int] = []
-    wholes: list[str] = []
+@dataclass(slots=True)
+class _Words:
+    """The normalised words of a text."""
+
+    words: list[str] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    """Of those with a digit."""
+    wholes: list[str] = field(default_factory=list)
+    """Tokens of several words that nothing but marks stands between."""
+    walls: list[int] = field(default_factory=list)
+    """Of the words before which a list goes on: none is joined with one before."""
+
+    def add(self, word: str) -> None:
+        if not word.isalpha():
+            self.places.append(len(self.words))
+        self.words.append(word)
+
+    def wall(self) -> None:
+        if self.words and (not self.walls or self.walls[-1] != len(self.words)):
+            self.walls.append(len(self.words))
+
+
+def _words(text: str) -> _Words:
+    """Return the words of a folded text."""
+    found = _Words()
     is_ascii = text.isascii()
     for chunk in text.split(None, REMITTANCE_WORDS_MAX)[:REMITTANCE_WORDS_MAX]:
         # Nearly every one is a single word, with marks in it at the most: two patterns less for it.
         word = chunk if chunk.isalnum() else chunk.replace("-", "").replace(".", "").replace("_", "")
         if word.isalnum() and (is_ascii or word.isascii()):
-            if not word.isalpha():
-                places.append(len(words))
-            words.append(word)
+            found.add(word)
             continue
-        first = len(words)
-        for part in _SEPARATOR.split(chunk):
-            word = NOT_REFERENCE.sub("", part)
-            if word:
-                if not word.isalpha():
-                    places.append(len(words))
-                words.append(word)
-        if len(words) > first + 1:
-            wholes.append("".join(words[first:]))
-    return words, places, wholes
+        if chunk in _ALONE:
+            found.wall()
+            continue
+        for listed, part_of_list in enumerate(_LISTING.split(chunk)):
+            if listed:
+                found.wall()
+            first = len(found.words)
+            for part in _SEPARATOR.split(part_of_list):
+                word = NOT_REFERENCE.sub("", part)
+                if word:
+                    found.add(word)
+            if len(found.words) > first + 1:
+                found.wholes.append("".join(found.words[first:]))
+    return found
 
 
 def _plain_tokens(text: str) -> list[bytes] | None:
@@ -141,7 +171,8 @@ def _token_spans(shape: bytes) -> list[slice] | None:
 def _tokens(text: str) -> list[str]:
     """Return the tokens of a remittance text: words, written-together words, digit runs, ISO 11649, then joins."""
     folded = fold(text)
-    words, places, wholes = _words(folded)
+    found = _words(folded)
+    words, places, wholes = found.words, found.places, found.wholes
     tokens = [words[at] for at in places]
     if wholes:
         tokens += [whole for whole in wholes if not whole.isalpha()]
@@ -160,7 +191,8 @@ def _tokens(text: str) -> list[str]:
         for of_size in spans(count, tuple(places)):
             if len(tokens) >= 4 * REMITTANCE_KEYS_MAX:
                 break
-            tokens += [token for span in of_size if len(token := join(words[span])) <= JOIN_LENGTH_MAX]
+            joined = [span for span in of_size if not any(span.start < at < span.stop for at in found.walls)]
+            tokens += [token for span in joined if len(token := join(words[span])) <= JOIN_LENGTH_MAX]
     return tokens
 
 
@@ -181,6 +213,6 @@ def _spans(count: int, places: tuple[int, ...]) -> list[list[slice]]:
 
 def tokens_of(remittance: str) -> list[bytes]:
     """Return the tokens of a remittance text, best first: some of them twice, some too short."""
-    text = remittance[:REMITTANCE_LENGTH_MAX]
+    text = without_days(remittance[:REMITTANCE_LENGTH_MAX])
     tokens = _plain_tokens(text) if text.isascii() else None
     return [token.encode() for token in _tokens(text)] if tokens is None else tokens

@@ -152,3 +152,12 @@ def test_a_duplicate_is_never_proposed_and_never_without_another(days: list[tupl
     back = run(items[::-1], lines[::-1])
     assert back.pairs.keys() == outcome.pairs.keys()
     assert back.lines == outcome.lines
+
+
+def test_two_parts_with_one_end_to_end_id_are_one_payment_unless_an_item_is_called_so() -> None:
+    whole = Item("e", 20_000, reference="INV-17017", iban="DE1")
+    parts = [replace(FIRST, end_to_end_id="A-1"), replace(AGAIN, end_to_end_id="A-2")]
+    assert [match.auto for match in run([whole], parts, AUTO_HIGH).matches] == [True]
+    for end_to_end_id, auto in (("PAY-9001", False), ("INV-17017", True)):
+        once = [replace(line, end_to_end_id=end_to_end_id) for line in parts]
+        assert [match.auto for match in run([whole], once, AUTO_HIGH).matches] == [auto]

@@ -152,6 +152,7 @@ def rivals(
         pl.DataFrame(legs, schema=ids, orient="row"),
         Proofs(claimed=scored, fitting=scored, settled=scored.clear(), short=scored.clear()),
         pl.DataFrame(claims, schema={"e": ids["e"], "i": ids["i"], "key": pl.Int64}, orient="row"),
+        pl.DataFrame(schema=RIVAL_SCHEMA),
     )
     assert found.schema == pl.Schema(RIVAL_SCHEMA)
     told = found.select("g", "side", "e", "i", "score_milli").rows()

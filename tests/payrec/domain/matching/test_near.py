@@ -96,7 +96,7 @@ def test_digits_are_those_of_words_and_of_their_parts() -> None:
     text = "RE-Nr. INV-2026-0417123 /ROC/2528243/URI/17017 12.03.2026"
     words = ["20260417123", "252824317017", "2528243", "17017"]
     assert quoted_digits(text) == [number(digits) for digits in words]
-    assert quoted_digits("12.03.2026 a1b2 é00042") == [number("12032026"), number("00042")]
+    assert quoted_digits("12.03.2026 a1b2 é00042 12.13.2026") == [number("00042"), number("12132026")]
     assert quoted_digits(None, "RF18 5390 0754 7034") == [number("18539007547034")]
     assert quoted_digits("thanks, 4711") is None
     assert reference_digits("2026/0417123") == number("20260417123")

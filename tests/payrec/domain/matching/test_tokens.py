@@ -75,3 +75,26 @@ def test_the_first_words_of_a_very_long_text_are_looked_at() -> None:
     thanks = ["thanks"] * REMITTANCE_WORDS_MAX
     assert b"INV17017" in tokens.tokens_of(" ".join(["INV-17017", *thanks]))
     assert tokens.tokens_of(" ".join([*thanks, "INV-17017", "thanks"])) == []
+
+
+@pytest.mark.parametrize("between", [", ", ",", " ,", "; ", ";", " / ", " + ", "+", " & ", "&", " | "])
+def test_numbers_of_a_list_are_not_joined(between: str) -> None:
+    found = tokens.tokens_of(f"RE-2026-1{between}2{between}3 paid")
+    assert {b"RE20261", b"2", b"3"} <= set(found)
+    assert not {b"RE202612", b"RE2026123", b"20261", b"23"} & set(found) - {b"20261"}
+
+
+@pytest.mark.parametrize("text", ["RE 2026 17", "RE-2026-17", "RE/2026/17", "RE 2026/17", "RE_2026 17"])
+def test_words_of_one_number_are_joined(text: str) -> None:
+    assert b"RE202617" in tokens.tokens_of(f"paid {text} thanks")
+
+
+@pytest.mark.parametrize("day", ["2026-03-10", "2026-03-10T14:33", "2026-03-10t14:33:07Z", "10.03.2026", "1.3.26"])
+def test_a_day_is_no_number(day: str) -> None:
+    assert not [token for token in tokens.tokens_of(f"paid on {day} for RE-17") if b"2026" in token or b"13" in token]
+    assert b"RE17" in tokens.tokens_of(f"paid on {day} for RE-17")
+
+
+@pytest.mark.parametrize("number", ["2026-0310", "RE-2026-03-10", "2026-13-10", "2026-03-10-7", "20260310", "1.2.3"])
+def test_a_number_that_is_no_day_is_one(number: str) -> None:
+    assert number.replace("-", "").replace(".", "").encode() in tokens.tokens_of(f"paid on {number} thanks")

@@ -1,0 +1,108 @@
+"""What says that a line is of something else than its amount and its payer, or its number, say: a person decides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from payrec.domain.matching.rules import Confidence, MatchingRules, Uniqueness
+from support.matching_frames import DAY, Item, Line, run
+
+RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
+ALPHA, BETA = "DE89370400440532013000", "DE02120300000000202051"
+ADAS = Item("ada", 5_000, reference="INV-2026-0041", name="Ada Lovelace")
+BOLTS = Item("bolt", 5_000, reference="INV-2026-0042", name="Bolt Works")
+BY_BOLT = Line("x", 5_000, text="INV-2026-0041", name="Bolt Works")
+MINE = Item("mine", 5_000, reference="INV-2026-0099", name="Bolt Works", iban=ALPHA)
+QUOTES = Line("x", 5_000, text="INV-2026-0052", name="Bolt Works", iban=ALPHA)
+NAMESAKE = Item("namesake", 12_000, name="Thomas Müller", iban=BETA)
+OF_TWO = replace(BY_BOLT, amount=15_000, text="INV-2026-0043 INV-2026-0041")
+BOLTS_OTHER = Item("other", 10_000, reference="INV-2026-0043", name="Bolt Works")
+
+
+@pytest.mark.parametrize(
+    ("items", "line", "doubt"),
+    [
+        pytest.param([ADAS], BY_BOLT, BOLTS, id="an item of the payer's own has the amount of what he quotes"),
+        pytest.param([ADAS, BOLTS_OTHER], OF_TWO, BOLTS, id="the same within a set"),
+        pytest.param(
+            [Item("his", 10_000, name="Thomas Müller", iban=ALPHA)],
+            Line("x", text="thanks", name="Thomas Mueller", iban=BETA),
+            NAMESAKE,
+            id="the account is another one's of that name",
+        ),
+        pytest.param(
+            [MINE], QUOTES, replace(BOLTS, reference="INV-2026-0052", currency="USD"), id="the quoted one is in USD"
+        ),
+        pytest.param(
+            [MINE],
+            QUOTES,
+            replace(BOLTS, reference="INV-2026-0052", direction=-1),
+            id="the quoted one is a credit note",
+        ),
+        pytest.param(
+            [MINE], QUOTES, replace(BOLTS, reference="INV-2026-0052", due=DAY - 90), id="the quoted one is long over"
+        ),
+        pytest.param(
+            [replace(MINE, name="Bolt Works")],
+            replace(QUOTES, text="thanks", ultimate="Ada Lovelace"),
+            replace(ADAS, amount=11_900),
+            id="it is paid on behalf of somebody else",
+        ),
+        pytest.param(
+            [
+                Item("a", 10_000, reference="INV-2026-0061", name="C"),
+                Item("c", 10_000, reference="INV-2026-0063", name="C"),
+            ],
+            Line("x", 20_000, text="INV-2026-0061 bis INV-2026-0063", name="C"),
+            Item("b", 5_000, reference="INV-2026-0062", name="C"),
+            id="one more is named between those that sum up",
+        ),
+    ],
+)
+def test_what_says_otherwise_is_for_a_person(items: list[Item], line: Line, doubt: Item) -> None:
+    assert [match.auto for match in run(items, [line], RULES).matches] == [True]
+    [match] = run([*items, doubt], [line], RULES).matches
+    assert (match.confidence, match.status, match.auto) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    assert sum(match.rivals) > 0
+
+
+def test_two_that_quote_each_others_numbers_are_both_for_a_person() -> None:
+    lines = [replace(BY_BOLT, id="b"), Line("a", 5_000, text="INV-2026-0042", name="Ada Lovelace")]
+    found = run([ADAS, BOLTS], lines, RULES).matches
+    assert len(found) == len(lines)
+    assert not any(match.auto for match in found)
+
+
+def test_a_part_of_somebody_elses_item_that_is_just_an_item_of_ones_own_is_for_a_person() -> None:
+    whole = Item("e", 10_000, reference="INV-2026-1000", name="Ada Lovelace")
+    parts = [Line("a", 4_000, text="INV-2026-1000", name="Ada Lovelace"), replace(BY_BOLT, amount=6_000)]
+    parts[1] = replace(parts[1], text="INV-2026-1000")
+    assert [match.auto for match in run([whole], parts, RULES).matches] == [True]
+    own = replace(BOLTS, amount=6_000)
+    assert not any(match.auto for match in run([whole, own], parts, RULES).matches)
+
+
+def test_a_rejected_number_leaves_what_else_has_the_amount_to_a_person() -> None:
+    quoted = replace(BOLTS, reference="INV-2026-0052")
+    [match] = run([quoted, MINE], [QUOTES], RULES, rejected=[("bolt", "x")]).matches
+    assert (match.ends[0], match.confidence, match.auto) == (frozenset({"mine"}), Confidence.MEDIUM, False)
+
+
+@pytest.mark.parametrize("iban", [None, ALPHA])
+def test_a_bills_number_proves_nothing_for_another_suppliers_account(iban: str | None) -> None:
+    bill = Item("bill", direction=-1, reference="2026-1001", name="Alpha Supplies", iban=iban)
+    paid = Line("x", direction=-1, text="2026-1001", name="Beta Trading", iban=BETA)
+    [match] = run([bill], [paid], RULES).matches
+    assert match.auto == (iban is None)
+    incoming = run([replace(bill, direction=1)], [replace(paid, direction=1)], RULES)
+    assert [match.auto for match in incoming.matches] == [True]
+
+
+def test_equal_parts_that_quote_something_else_are_for_a_person() -> None:
+    whole = Item("e", 100_007, name="Bolt Works")
+    parts = [Line("a", 50_003, name="Bolt Works", day=DAY + 1), Line("b", 50_004, name="Bolt Works", day=DAY + 31)]
+    assert [match.auto for match in run([whole], parts, RULES).matches] == [True]
+    quoting = [replace(line, text=f"INV-2026-090{at}") for at, line in enumerate(parts)]
+    assert not any(match.auto for match in run([whole], quoting, RULES).matches)
