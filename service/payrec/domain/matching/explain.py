@@ -213,6 +213,8 @@ def _date(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incoming
 def parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: IncomingFacts) -> list[str]:
     """Say whether the counterparties agree, and the own account."""
     name = quoted(incoming.counterparty_name or expected.counterparty_name, "the counterparty")
+    # Who acts for the item's counterparty is somebody else, even where the line does not say who.
+    payer = quoted(incoming.counterparty_name, "the counterparty")
     account, named = PartyLevel(levels.get("account", 0)), NameLevel(levels.get("name", 0))
     own = PartyLevel(levels.get("own_account", 0))
     phrases = []
@@ -227,7 +229,7 @@ def parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incomi
             NameLevel.EQUAL: f"the name {name} agrees",
             NameLevel.SIMILAR: f"the name {name} resembles {quoted(expected.counterparty_name, 'that of the item')}",
             NameLevel.TEXT: f"the remittance text names {quoted(expected.counterparty_name, 'the counterparty')}",
-            NameLevel.ULTIMATE: f"{name} acts for {quoted(expected.counterparty_name, 'the counterparty')}",
+            NameLevel.ULTIMATE: f"{payer} acts for {quoted(expected.counterparty_name, 'the counterparty')}",
         }
         if named in by_name:
             phrases.append(by_name[named])
