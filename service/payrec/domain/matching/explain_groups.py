@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from payrec.constants import EXPLANATION_MEMBERS_MAX
@@ -46,8 +47,8 @@ class GroupFacts:
 
 def _names(names: Sequence[str | None]) -> str:
     """Return the first names, and how many more there are."""
-    told = [quoted(name, "") for name in names[:EXPLANATION_MEMBERS_MAX]]
-    listed = ", ".join(name for name in told if name)
+    told = list(islice(filter(None, (quoted(name, "") for name in names)), EXPLANATION_MEMBERS_MAX))
+    listed = ", ".join(told)
     more = len(names) - len(told)
     return f"{listed} and {more} more" if listed and more else listed
 
@@ -165,7 +166,7 @@ def group_explanation(
         A level that this version does not know.
 
     """
-    level = GroupLevel(levels.get("group", 0))
+    level = GroupLevel(levels["group"])
     by_date = {
         DateLevel.NEAR: f"booked within {NEAR_DAYS} days of every due date",
         DateLevel.CLOSE: f"booked within {CLOSE_DAYS} days of every due date",
@@ -178,7 +179,7 @@ def group_explanation(
     date_level = DateLevel(levels.get("date", 0))
     if date_level in by_date:
         phrases.append(by_date[date_level])
-    if levels.get("line", 0) == LineLevel.PENDING:
+    if levels.get("line") == LineLevel.PENDING:
         phrases.append("not booked yet")
     told = ", ".join(phrases)
     return f"{told[0].upper()}{told[1:]}; {_sum_alone(level, Uniqueness(status))}."
