@@ -229,6 +229,7 @@ def _of_money(levels: dict[str, int], row: dict[str, Any]) -> str:
 def _end(leg: dict[str, Any], end: str) -> explain_money.EndFacts:
     return explain_money.EndFacts(
         amount_minor=leg[f"{end}_minor"],
+        settled_minor=leg["settled_minor"],
         currency=leg[f"{end}_currency"],
         day=leg["due_on" if end == "expected" else "booking_on"],
         reference=leg["reference" if end == "expected" else "structured_reference"],

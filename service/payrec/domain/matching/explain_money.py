@@ -8,8 +8,8 @@ from datetime import date
 from typing import Final
 
 from payrec.domain.matching.explain import days_told, quoted
+from payrec.domain.matching.keys import reference_key
 from payrec.domain.matching.rules import (
-    AmountLevel,
     EndToEndLevel,
     LineLevel,
     MatchKind,
@@ -26,7 +26,9 @@ class EndFacts:
     """What the explanation says about one of the two."""
 
     amount_minor: int
-    """What was open when the match was proposed."""
+    """All of it, whatever else has settled of it."""
+    settled_minor: int
+    """What the other one settles of it."""
     currency: str
     day: date | None = None
     """On which a line was booked, or an item is due."""
@@ -78,42 +80,57 @@ def _money(minor: int, currency: str) -> str:
 def _transfer(levels: Mapping[str, int], credit: EndFacts, debit: EndFacts) -> list[str]:
     start, end = quoted(debit.own_account, "one own account"), quoted(credit.own_account, "another own account")
     phrases = [f"{_money(credit.amount_minor, credit.currency)} moved from {start} to {end}"]
-    if levels.get("reference", 0) == ReferenceLevel.FULL:
+    if levels.get("reference") == ReferenceLevel.FULL:
         phrases.append(f"both name the payout {quoted(debit.group_key or credit.group_key, 'by its id')}")
     phrases += _same_id(levels, credit)
-    if levels.get("account", 0) == PartyLevel.EQUAL:
+    if levels.get("account") == PartyLevel.EQUAL:
         both = credit.counterparty_account is not None and debit.counterparty_account is not None
         phrases.append("each names the account of the other" if both else "one names the account of the other")
     if len(phrases) == 1:
         phrases.append(f"nothing names payout {quoted(debit.group_key, 'of that amount')} but its amount")
-    return phrases + _days_between(credit, debit, "booked")
+    return phrases + _days_between(credit, debit, "booked {} apart")
 
 
 def _refund(levels: Mapping[str, int], credit: EndFacts, debit: EndFacts) -> list[str]:
-    turned = credit.day is not None and debit.day is not None and debit.day < credit.day
+    if credit.day is None or debit.day is None or credit.day == debit.day:
+        # Nobody gives back more than he got.
+        turned = credit.amount_minor < debit.amount_minor
+    else:
+        turned = debit.day < credit.day
     first, second = (debit, credit) if turned else (credit, debit)
-    paid, back = _money(first.amount_minor, first.currency), _money(second.amount_minor, second.currency)
-    if AmountLevel(levels.get("amount", 0)) is AmountLevel.EQUAL:
+    paid, back = _money(first.amount_minor, first.currency), _money(first.settled_minor, first.currency)
+    if first.settled_minor == first.amount_minor:
         phrases = [f"a payment of {paid} was given back"]
     else:
         phrases = [f"{back} of a payment of {paid} were given back"]
-    if levels.get("reference", 0) == ReferenceLevel.FULL:
+    if levels.get("reference") == ReferenceLevel.FULL:
         phrases.append("both quote the same reference")
-    return phrases + _same_id(levels, credit) + _parties(levels, credit, debit) + _days_between(first, second, "later")
+    return (
+        phrases + _same_id(levels, credit) + _parties(levels, credit, debit) + _days_between(first, second, "{} later")
+    )
 
 
 def _credit_note(levels: Mapping[str, int], credit: EndFacts, debit: EndFacts) -> list[str]:
-    first, second = (credit, debit) if credit.amount_minor >= debit.amount_minor else (debit, credit)
+    # A credit note may be of more than one invoice.
+    names = _names(credit, debit), _names(debit, credit)
+    turned = names[0] if names[0] != names[1] else credit.amount_minor < debit.amount_minor
+    first, second = (debit, credit) if turned else (credit, debit)
     invoice, note = quoted(first.reference, "without a reference"), quoted(second.reference, "without a reference")
     phrases = [
         (
             f"credit note {note} of {_money(second.amount_minor, second.currency)} settles"
-            f" {'all' if first.amount_minor == second.amount_minor else 'a part'} of invoice {invoice}"
+            f" {'all' if first.settled_minor == first.amount_minor else 'a part'} of invoice {invoice}"
         )
     ]
-    if levels.get("reference", 0) == ReferenceLevel.FULL:
+    if levels.get("reference") == ReferenceLevel.FULL:
         phrases.append("one names the other")
     return phrases + _same_id(levels, credit) + _parties(levels, credit, debit)
+
+
+def _names(note: EndFacts, invoice: EndFacts) -> bool:
+    """Tell whether an item belongs to the other one, as a credit note does to its invoice."""
+    reference = reference_key(invoice.reference)
+    return reference is not None and reference in {reference_key(note.group_key), reference_key(note.end_to_end_id)}
 
 
 _TELLERS: Final = {
@@ -124,7 +141,7 @@ _TELLERS: Final = {
 
 
 def _same_id(levels: Mapping[str, int], end: EndFacts) -> list[str]:
-    if levels.get("end_to_end", 0) != EndToEndLevel.EQUAL:
+    if levels.get("end_to_end") != EndToEndLevel.EQUAL:
         return []
     return [f"both have the end-to-end id {quoted(end.end_to_end_id, 'of the other')}"]
 
@@ -143,13 +160,11 @@ def _parties(levels: Mapping[str, int], credit: EndFacts, debit: EndFacts) -> li
     return phrases
 
 
-def _days_between(first: EndFacts, second: EndFacts, how: str) -> list[str]:
+def _days_between(first: EndFacts, second: EndFacts, told: str) -> list[str]:
     if first.day is None or second.day is None:
         return []
     days = abs((second.day - first.day).days)
-    if days == 0:
-        return ["booked on the same day"]
-    return [f"booked {days_told(days)} apart" if how == "booked" else f"{days_told(days)} later"]
+    return [told.format(days_told(days)) if days else "booked on the same day"]
 
 
 def _alone(status: Uniqueness, rivals: int, what: str) -> str:
