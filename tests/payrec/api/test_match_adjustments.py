@@ -140,6 +140,20 @@ async def test_a_rest_that_other_items_ask_for_is_no_over_payment(world: World) 
     assert await state(world, expected, incoming) == [("matched", 10_000, 0), ("partially_matched", 10_000, 1_000)]
 
 
+async def test_of_what_is_settled_in_part_the_rest_is_told(world: World) -> None:
+    part, _, _ = await proposed(world, "100.00", "60.00", {"counterpartyName": "Bolt"})
+    assert (await world.accept(part)).status_code == 200
+    await world.receive("50.00", **QUOTED, externalId="more", counterpartyName="Bolt")
+    await world.run()
+    [more] = await world.matches(status="proposed")
+    assert "10.00 EUR more is paid than the 40.00 that are open" in more["explanation"]
+    assert (await world.accept(more)).status_code == 200
+    await world.expect("15.00", externalId="next", counterpartyName="Bolt")
+    await world.run()
+    [rest] = await world.matches(status="proposed")
+    assert rest["explanation"].startswith("10.00 of 15.00 EUR is paid")
+
+
 async def test_what_competes_for_an_adjusted_amount_is_superseded(world: World) -> None:
     """The rival asks for no more than the money, and the adjustment takes the rest."""
     match, expected, _ = await proposed(world, "100.00", "98.00")
