@@ -113,6 +113,8 @@ def test_of_whom_is_found_the_accounts_and_names_are_asked_for_once() -> None:
     # What the line says itself is not asked for again.
     again = Reach(items[:1], [Line("x", amount=77, text="INV-70001", iban="DE1")])
     assert again.asked[1] == {"amounts": {77}}
+    named = Reach([Item("by name", amount=3, name="Alpha")], [Line("x", amount=77, name="Alpha")])
+    assert named.asked == [{"payers": payers("Alpha")}, {"amounts": {77}}]
 
 
 def of_amount(count: int, **more: Any) -> list[Item]:
