@@ -72,6 +72,25 @@ async def by_references_and_more(world: World) -> None:
     await first_quoted(world, "352.48", "100.50", "201.75", "50.23")
 
 
+async def in_terms(world: World) -> None:
+    for at, (amount, asked) in enumerate((("100.00", 9_800), ("120.00", 11_760))):
+        terms = [{"amountMinor": asked, "until": "2026-12-31"}]
+        await world.expect(amount, reference=f"INV-2026-{at}", terms=terms, counterpartyName="Bolt GmbH")
+    await world.receive("215.60", remittance="INV-2026-0, INV-2026-1", counterpartyName="Bolt GmbH")
+
+
+async def mistaken(world: World) -> None:
+    for at, name in enumerate(("Ada", "Bolt GmbH")):
+        await world.expect(reference=f"INV-2026-{at}", counterpartyName=name)
+    await world.receive(remittance="INV-2026-0", counterpartyName="Bolt GmbH")
+
+
+async def elsewhere(world: World) -> None:
+    await world.expect(reference="INV-2026-0", counterpartyName="Bolt GmbH", currency="USD")
+    await world.expect(reference="INV-2026-1", counterpartyName="Bolt GmbH")
+    await world.receive(remittance="INV-2026-0", counterpartyName="Bolt GmbH")
+
+
 async def by_some_references(world: World) -> None:
     for at, amount in enumerate(("100.00", "120.00", "80.00")):
         await world.expect(amount, reference=f"INV-2026-{at}")
@@ -123,11 +142,12 @@ async def by_run(world: World) -> None:
     await world.receive("310.75", counterpartyName="Bolt GmbH")
 
 
-PAIRS: Final = (pair, part, too_much, by_name, similar, on_behalf, in_text, alike, amount_alone)
+PAIRS: Final = (pair, part, too_much, by_name, similar, on_behalf, in_text, alike, amount_alone, mistaken, elsewhere)
 GROUPS: Final = (
     by_key,
     by_key_net,
     by_references,
+    in_terms,
     by_some_references,
     by_quotes,
     in_series,

@@ -128,6 +128,19 @@ EXAMPLES = (
         incoming=({"amount": "784.00", "remittance": "INV-2026-0520"},),
     ),
     Example(
+        key="several_terms",
+        expected=tuple(
+            {
+                "amount": amount,
+                "terms": [{"amountMinor": asked, "until": "2026-03-14"}],
+                "reference": reference,
+                "counterpartyName": "Bolt GmbH",
+            }
+            for amount, asked, reference in (("100.00", 9_800, "INV-2026-0521"), ("120.00", 11_760, "INV-2026-0522"))
+        ),
+        incoming=({"amount": "215.60", "remittance": "INV-2026-0521, INV-2026-0522", "counterpartyName": "Bolt GmbH"},),
+    ),
+    Example(
         key="near_amount",
         expected=({"amount": "1500.00", **IBAN},),
         incoming=({"amount": "1488.00", **IBAN},),

@@ -141,6 +141,27 @@ def _series(world: World, payer: int) -> None:
     world.line(payer, sum(item.amount for item in items) + world.any_of(0, 0, 0, 1), text=text)
 
 
+def _in_terms(world: World, payer: int) -> None:
+    amounts = [world.amount() + 100 for _ in range(world.any_of(2, 3))]
+    asked = [amount - amount // 50 for amount in amounts]
+    number = 50_000 + 10 * len(world.items)
+    items = [
+        world.item(payer, amount, reference=f"INV-{number + at}", terms=((its, 20_600),))
+        for at, (amount, its) in enumerate(zip(amounts, asked, strict=True))
+    ]
+    text = " ".join(str(item.reference) for item in items)
+    world.line(payer, sum(asked) + world.any_of(0, 0, 1), text=text, day=20_590 + world.any_of(0, 0, 20))
+
+
+def _mistaken(world: World, payer: int) -> None:
+    other, amount, number = (payer + 1) % len(NAMES), world.amount(), 60_000 + 10 * len(world.items)
+    theirs = world.item(other, amount, reference=f"INV-{number}")
+    mine = world.item(payer, amount + world.any_of(0, 0, 5), reference=f"INV-{number + 5}")
+    world.line(payer, amount, text=str(theirs.reference))
+    if world.any_of(0, 1):
+        world.line(other, amount, text=str(mine.reference))
+
+
 def _instalments(world: World, payer: int) -> None:
     parts = [world.amount() for _ in range(world.any_of(2, 3))]
     item = world.item(payer, sum(parts) - world.any_of(0, 0, 0, parts[0]))
@@ -216,6 +237,8 @@ STORIES: Final[Mapping[str, Story]] = MappingProxyType(
         "batch": _batch,
         "references": _references,
         "series": _series,
+        "in terms": _in_terms,
+        "mistaken": _mistaken,
         "instalments": _instalments,
         "run": _run,
         "equal parts": _equal_parts,

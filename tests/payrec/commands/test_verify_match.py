@@ -29,6 +29,7 @@ from support.match_stories import (
     by_some_instalments,
     by_some_references,
     in_series,
+    in_terms,
     in_text,
     on_behalf,
     pair,
@@ -113,7 +114,7 @@ async def test_what_a_run_makes_holds_before_and_after_it_is_accepted(
         assert (code, document["status"], broken(document)) == (0, "accepted", {})
 
 
-@pytest.mark.parametrize("story", [pair, by_key, by_references])
+@pytest.mark.parametrize("story", [pair, by_key, by_references, in_terms])
 async def test_what_is_accepted_without_a_person_holds(world: World, payrec: Command, story: Story) -> None:
     await world.set(autoAccept=True)
     match = await proposed(world, story)

@@ -22,6 +22,7 @@ from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.group_rivals import beside, best_rivals, counted, rivals_of
 from payrec.domain.matching.groups import Groups, by_key, by_quotes, by_short_quotes, no_groups
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
+from payrec.domain.matching.less_terms import less_terms
 from payrec.domain.matching.one_more import paid_just, paying_more, with_one_more
 from payrec.domain.matching.proofs import Proofs, proofs_of
 from payrec.domain.matching.reasons import finding, no_findings
@@ -352,9 +353,10 @@ def choose(
     batches = less_than_batches(sides, claims, unsettled, rules)
     less = less_credits(sides, proofs, unsettled, rules)
     less = replace(less, groups=[*less.groups, *batches.groups])
+    in_terms = less_terms(proofs, sides, rules)
     short = by_short_quotes(proofs, quoted[0], rules)
     more = _more(sides, pairs, proofs, refused, rules)
-    together = _together([listed.groups, keyed, *quoted, short, *more, *less.groups])
+    together = _together([listed.groups, keyed, *quoted, in_terms.groups, short, *more, *less.groups])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)
@@ -371,5 +373,5 @@ def choose(
     groups = groups.with_columns(auto=pl.col("auto") & ~held_back)
     findings = pl.concat([together.findings, given_up(groups, legs, lost)])
     matches = groups.filter(~pl.col("g").is_in(lost.implode()))
-    settled = pl.concat([listed.settled, batches.settled])
+    settled = pl.concat([listed.settled, batches.settled, in_terms.settled])
     return replace(chosen(matches, legs, rivals, findings), doubtful=doubtful, settled=settled)

@@ -60,6 +60,8 @@ TOLD = {
     "batch": (GroupLevel.BY_KEY.name, "auto"),
     "references": (GroupLevel.BY_REFERENCES.name, GroupLevel.BY_SOME_REFERENCES.name),
     "series": (GroupLevel.BY_QUOTES.name,),
+    "in terms": (GroupLevel.BY_REFERENCES.name, "auto"),
+    "mistaken": ("pair", "CONTESTED", "auto"),
     "instalments": (GroupLevel.BY_INSTALMENTS.name, "CONTESTED"),
     "run": (GroupLevel.BY_RUN.name,),
     "equal parts": (GroupLevel.BY_EQUAL_PARTS.name,),
