@@ -222,10 +222,10 @@ class Estate:
         for home in self.homes:
             schema = home.scope.schema_name
             for table, condition, change in (
-                ("job", "status = 'running'", "lease_until = clock_timestamp() - interval '1 second'"),
+                ("job", "status = 'running'", "lease_until = statement_timestamp() - interval '1 second'"),
                 ("job", "status = 'queued'", "next_attempt_at = NULL"),
                 ("webhook", "true", "lease_until = NULL"),
-                ("webhook_delivery", "status = 'pending'", "next_attempt_at = clock_timestamp()"),
+                ("webhook_delivery", "status = 'pending'", "next_attempt_at = statement_timestamp()"),
             ):
                 await self.execute(
                     f"UPDATE {schema}.{table} SET {change} WHERE ctid IN"  # noqa: S608 - our own text

@@ -175,7 +175,8 @@ def told_by_legs(
             pl.when(proved & ~by_id).then(full).otherwise(0).cast(pl.Int8).alias("reference_level"),
             pl.when(by_id).then(equal).otherwise(0).cast(pl.Int8).alias("end_to_end_level"),
             pl.lit(AmountLevel.EQUAL.value, dtype=pl.Int8).alias("amount_level"),
-            pl.col("date_level").max(),
+            # Of a set some of which are due on no day nothing can be said.
+            pl.when(pl.col("date_level").min() > 0).then(pl.col("date_level").max()).otherwise(0).cast(pl.Int8),
             *(_party(f"{name}_level") for name in ("account", "name", "own_account")),
             pl.when(pl.col("pending").any())
             .then(LineLevel.PENDING.value)

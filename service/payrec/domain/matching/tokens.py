@@ -19,6 +19,9 @@ JOIN_LENGTH_MAX: Final = 35
 DIGIT_RUN_LENGTH_MIN: Final = 5
 """Digits in a row that are looked up by themselves."""
 
+GLUED_DIGITS_MIN: Final = 6
+"""Digits of a number to which the next word may be glued, as where a bank cuts texts at a width (``RE20260042VOM``)."""
+
 TOKEN_WORDS_MAX: Final = 4
 """Neighbouring words that are joined, as in ``INV 2024 0017 A``."""
 
@@ -41,6 +44,7 @@ _ALONE: Final = frozenset("/,;+&|")
 """Marks that do so where they stand alone: within a word a slash is part of many numbers (``2026/00141``)."""
 
 _DIGIT_RUN: Final = re.compile(rf"[0-9]{{{DIGIT_RUN_LENGTH_MIN},}}", re.ASCII)
+_GLUED: Final = re.compile(rf"[A-Z]{{1,6}}[0-9]{{{GLUED_DIGITS_MIN},}}(?=[A-Z]{{2}})", re.ASCII)
 _SEPARATOR: Final = re.compile(r"[^A-Z0-9._\-]+", re.ASCII)
 _CREDITOR_REFERENCE: Final = re.compile(r"RF[0-9]{2}[A-Z0-9]{0,21}", re.ASCII)
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -162,6 +166,8 @@ def _token_spans(shape: bytes) -> list[slice] | None:
             if len(run) >= DIGIT_RUN_LENGTH_MIN:
                 begin = begins[at] + word.index(run)
                 spans.append(slice(begin, begin + len(run)))
+            if glued := _GLUED.match(word.decode()):
+                spans.append(slice(begins[at], begins[at] + glued.end()))
     for of_size in _spans(len(words), tuple(places)):
         joins = (slice(begins[span.start], ends[span.stop - 1]) for span in of_size)
         spans += [span for span in joins if span.stop - span.start <= JOIN_LENGTH_MAX]
@@ -180,6 +186,8 @@ def _tokens(text: str) -> list[str]:
         word = words[at]
         if len(word) > DIGIT_RUN_LENGTH_MIN and not word.isdigit():
             tokens += _DIGIT_RUN.findall(word)
+            if glued := _GLUED.match(word):
+                tokens.append(glued.group())
     if "RF" in folded:
         tokens += [
             reference for at in places if words[at].startswith("RF") for reference in _creditor_references(words, at)

@@ -158,7 +158,8 @@ def test_parties_agree_where_all_do_and_those_of_a_batch_never_differ(
 
 
 def test_the_latest_of_days_counts_and_a_line_that_is_pending() -> None:
-    for due, date in ((DAY, DateLevel.NEAR), (DAY - 40, DateLevel.WITHIN), (None, DateLevel.NEAR)):
+    # Of a set one of which is due on no day nothing is said.
+    for due, date in ((DAY, DateLevel.NEAR), (DAY - 40, DateLevel.WITHIN), (None, DateLevel.UNKNOWN)):
         told = together([ITEMS[0], replace(ITEMS[1], due=due)], [LINE])
         assert told["date_level"] == date
         assert (told["line_level"], told["pending"]) == (LineLevel.BOOKED, False)

@@ -98,3 +98,13 @@ def test_a_day_is_no_number(day: str) -> None:
 @pytest.mark.parametrize("number", ["2026-0310", "RE-2026-03-10", "2026-13-10", "2026-03-10-7", "20260310", "1.2.3"])
 def test_a_number_that_is_no_day_is_one(number: str) -> None:
     assert number.replace("-", "").replace(".", "").encode() in tokens.tokens_of(f"paid on {number} thanks")
+
+
+@pytest.mark.parametrize("text", ["RE2026-0042VOM12.03.2026", "RE20260042VOM danke", "RE-2026-0042vom", "RE20260042é"])
+def test_a_number_stands_alone_where_the_next_word_is_glued_to_it(text: str) -> None:
+    assert (b"RE20260042" in tokens.tokens_of(text)) == (not text.endswith("é"))
+
+
+def test_a_number_that_goes_on_with_a_letter_is_not_cut() -> None:
+    assert b"RE20260042" not in tokens.tokens_of("RE20260042A and RE20260042B7")
+    assert b"RE2026" not in tokens.tokens_of("RE2026VOM")
