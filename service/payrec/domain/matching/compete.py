@@ -100,6 +100,7 @@ def _tallies(pairs: pl.DataFrame, end: str) -> pl.DataFrame:
     return pairs.group_by(end).agg(
         pl.len().cast(pl.Int32).alias(f"{end}_pairs"),
         pl.col("strength").sum().alias(f"{end}_strength"),
+        (pl.col("shared") & counts).sum().cast(pl.Int32).alias(f"{end}_shared"),
         *(
             ((pl.col("class") == at) & counts).sum().cast(pl.Int32).alias(name)
             for at, name in enumerate(_class_columns(end))
@@ -129,7 +130,9 @@ def _proofs(end: str) -> pl.Expr:
     names = _class_columns(end)
     proofs = pl.sum_horizontal(pl.col(names[at]) for at, (rank, _) in enumerate(_CLASSES) if rank == RANK_PROOF)
     own = pl.col("rank") == RANK_PROOF
-    return proofs - (own if end == "i" else own & ~pl.col("duplicate")).cast(pl.Int32)
+    # By a reference that several items have, the one is meant whose payer and amount agree.
+    shared = pl.when(pl.col("payer") & pl.col("equal")).then(pl.col(f"{end}_shared")).otherwise(0)
+    return proofs - shared - (own if end == "i" else own & ~pl.col("duplicate")).cast(pl.Int32)
 
 
 def _with_rivals(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -283,7 +286,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     again = ~proof & pl.col("e").is_in(found.repeated.implode()) & ~_told_apart(found)
     # Who quotes what is somebody else's, and has such an item of his own, may have mistaken the number.
     mistaken = contradicted() & (pl.col("text_rivals") > 0)
-    other = again | pl.col("elsewhere")
+    other = again | pl.col("elsewhere") | pl.col("shared")
     unique = (
         pl.when(proof).then((pl.col("proof_rivals") == 0) & ~mistaken).otherwise(pl.col("text_rivals") == 0)
     ) & ~other

@@ -67,12 +67,17 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
     return pl.concat(
         [
             pairs,
-            sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
+            sides.expected.select(*_EXPECTED, shared=_is_shared())[pairs["e"]].select(pl.all().name.prefix("e_")),
             incoming[pairs["i"]].select(pl.exclude(own).name.prefix("i_"), *own),
             _in_terms(pairs, sides),
         ],
         how="horizontal",
     )
+
+
+def _is_shared() -> pl.Expr:
+    """Tell of items whether others are called by their reference as well."""
+    return pl.col("reference_key").is_not_null() & pl.col("reference_key").is_duplicated()
 
 
 def _in_terms(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
@@ -292,7 +297,8 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     less item, Int64), ``days_outside`` (Int64, null without dates), ``rank`` (of the reference, Int8), ``payer``
     (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
     both open amounts, ``pending``, ``duplicate`` and ``twin``, ``elsewhere`` (the line says that it is of somebody
-    else), and the ``rule`` of the line if there are rules.
+    else), ``shared`` (it is of somebody else, and several items have its reference), and the ``rule`` of the line if
+    there are rules.
     """
     return _levelled(_gathered(pairs, sides, rules), rules)
 
@@ -353,6 +359,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             "i_amount_minor",
             *columns(rules),
             elsewhere=_of_another(),
+            shared=pl.col("e_shared") & ~pl.col("payer") & contradicted(),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),

@@ -106,3 +106,20 @@ def test_equal_parts_that_quote_something_else_are_for_a_person() -> None:
     assert [match.auto for match in run([whole], parts, RULES).matches] == [True]
     quoting = [replace(line, text=f"INV-2026-090{at}") for at, line in enumerate(parts)]
     assert not any(match.auto for match in run([whole], quoting, RULES).matches)
+
+
+@pytest.mark.parametrize("step", [0, 1_000])
+def test_of_those_that_have_one_reference_each_is_paid_by_its_own_counterparty(step: int) -> None:
+    names = ["Ada Lovelace", "Ben Bolt", "Cyd Charisse"]
+    amounts = [50_000 + step * at for at in range(len(names))]
+    items = [
+        Item(name, amount, reference="RENT 03/2026", name=name) for name, amount in zip(names, amounts, strict=True)
+    ]
+    lines = [
+        Line(f"by {name}", amount, text="Rent 03/2026", name=name) for name, amount in zip(names, amounts, strict=True)
+    ]
+    found = run(items, lines, RULES).matches
+    assert {match.legs[0][:2]: match.auto for match in found} == {(name, f"by {name}"): True for name in names}
+    # Once more, by one who has paid already.
+    again = replace(lines[0], amount=items[1].amount)
+    assert [match.auto for match in run(items[1:], [again], RULES).matches] == [False]

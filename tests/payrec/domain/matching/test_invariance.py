@@ -61,7 +61,7 @@ TOLD = {
     "references": (GroupLevel.BY_REFERENCES.name, GroupLevel.BY_SOME_REFERENCES.name),
     "series": (GroupLevel.BY_QUOTES.name,),
     "in terms": (GroupLevel.BY_REFERENCES.name, "auto"),
-    "mistaken": ("pair", "CONTESTED", "auto"),
+    "mistaken": ("pair", "CONTESTED"),
     "instalments": (GroupLevel.BY_INSTALMENTS.name, "CONTESTED"),
     "run": (GroupLevel.BY_RUN.name,),
     "equal parts": (GroupLevel.BY_EQUAL_PARTS.name,),

@@ -107,7 +107,7 @@ def test_what_a_scored_pair_has() -> None:
     assert ends.items() <= row.items()
     assert (row["rank"], row["payer"], row["equal"], row["twin"]) == (2, False, False, False)
     columns = ["e", "i", *LEVELS, "score_milli", "difference_minor", "days_outside", "rank", "payer", "equal", "fault"]
-    columns += ["e_amount_minor", "i_amount_minor", "elsewhere", "pending", "duplicate", "twin"]
+    columns += ["e_amount_minor", "i_amount_minor", "elsewhere", "shared", "pending", "duplicate", "twin"]
     assert list(row) == columns
     found = scored(pairs_of((0, 0)), sides_of([ITEM], [LINE]), RULES)
     types = {**dict.fromkeys([*LEVELS, "rank", "fault"], pl.Int8()), "score_milli": pl.Int32()}
