@@ -20,7 +20,7 @@ from payrec.domain.money import MoneyError, exponent, parse_decimal
 from payrec.domain.scope import today
 from payrec.domain.search import read_decimal
 from payrec.handlers.context import Context, RequestContext, ResourceId, query_of, while_asked
-from payrec.models.common import Direction, Page, SearchText, Text
+from payrec.models.common import Direction, OwnAccount, Page, SearchText, Text
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
 from payrec.models.forms import FormQuery
 from payrec.models.incoming_transactions import IncomingTransactionPublic, IncomingTransactionQuery
@@ -59,7 +59,7 @@ class UnmatchedQuery(FormQuery):
     sort: Literal["newest", "oldest", "largest"] = "oldest"
     direction: Direction | None = None
     currency: Typed | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
     amount_min: Typed | None = None
     """As the tenant's locale writes amounts, as the next one."""
     amount_max: Typed | None = None

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from payrec.domain.references import is_iban
-
 EXCHANGE: Final = "fx"
 """The type of adjustment whose code stands between two currencies."""
 
@@ -195,12 +193,6 @@ def read(stored: Mapping[str, Any]) -> Line:
         stored.get("expectedExternalId"),
         None if incoming_id is None else UUID(incoming_id),
     )
-
-
-def account_key(identifier: str) -> str:
-    """Return an account's identifier as lines have it: an IBAN without blanks and in upper case."""
-    joined = "".join(identifier.split()).upper()
-    return joined if is_iban(joined) else identifier
 
 
 def _charged(end: End, minor: int, codes: Codes) -> list[Line]:

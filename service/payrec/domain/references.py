@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from operator import itemgetter
 from typing import Final
 
@@ -19,6 +20,8 @@ _WORD: Final = re.compile(r"[A-Z0-9]+")
 _NEXT_GROUP: Final = re.compile(r"\s([A-Z0-9]{1,4})(?![A-Z0-9])")
 _BELGIAN: Final = re.compile(r"(\+{3}|\*{3})?([0-9]{3})/?([0-9]{4})/?([0-9]{5})(\+{3}|\*{3})?")
 _CAPITALS: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
+_BLANKS: Final = re.compile(r"\s+")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 _QR_LENGTH: Final = 27
 _CARRY: Final = (0, 9, 4, 6, 8, 2, 7, 1, 3, 5)
 """The first row of the modulo 10 recursive table; the others are its rotations."""
@@ -42,6 +45,15 @@ def is_iban(text: str) -> bool:
     """Tell whether the check digits are right; a country's own length is not looked at."""
     compact = _compact(text)
     return _IBAN.fullmatch(compact) is not None and _mod_97(compact) == 1
+
+
+def account_identifier(given: str) -> str:
+    """Return what an own account is called, as readers of files store it, of what somebody has typed.
+
+    An IBAN is without blanks and in upper case; any other is in NFC with single blanks, none of them at its ends.
+    """
+    clean = _BLANKS.sub(" ", unicodedata.normalize("NFC", _CONTROLS.sub("", given))).strip()
+    return _compact(clean) if is_iban(clean) else clean or given
 
 
 def is_creditor_reference(text: str) -> bool:

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from payrec.constants.accounts import BALANCE_MINOR_MAX, STATEMENT_DUE_HOURS_MAX
-from payrec.models.common import Currency, Date, ListQuery, Public, Request, Resource, Text
+from payrec.models.common import Currency, Date, ListQuery, OwnAccount, Public, Request, Resource, Text
 
 AccountKind = Literal["bank", "psp", "cash", "clearing"]
 StatementEvery = Literal["day", "week", "month"]
@@ -27,7 +27,7 @@ DueHours = Annotated[int, Field(ge=0, le=STATEMENT_DUE_HOURS_MAX)]
 class AccountCreate(Request):
     """A new account: an identifier in one currency."""
 
-    identifier: Text
+    identifier: OwnAccount
     """As statements state it; an IBAN may have blanks."""
     name: Text | None = None
     kind: AccountKind = "bank"
@@ -91,7 +91,7 @@ class AccountQuery(ListQuery):
     sort: Literal["createdAt", "-createdAt"] = "-createdAt"
     kind: AccountKind | None = None
     currency: Currency | None = None
-    identifier: Text | None = None
+    identifier: OwnAccount | None = None
 
 
 class BookBalancePut(Request):

@@ -24,6 +24,7 @@ from payrec.constants import (
 )
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.money import MoneyError, parse_decimal
+from payrec.domain.references import account_identifier
 
 T = TypeVar("T")
 
@@ -74,6 +75,9 @@ def _parse_instant(value: Any) -> Any:
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_LENGTH_MAX), AfterValidator(_printable)]
 """A name, a reference, somebody else's identifier."""
+
+OwnAccount = Annotated[Text, AfterValidator(account_identifier)]
+"""An own account, called as lines have it however it was typed."""
 
 SearchText = Annotated[str, StringConstraints(min_length=1, max_length=SEARCH_LENGTH_MAX), AfterValidator(_printable)]
 """What a list is searched for."""

@@ -17,7 +17,7 @@ from payrec.constants.sources import (
     SOURCE_SECRET_VALUE_LENGTH_MAX,
     SOURCE_URLS_MAX,
 )
-from payrec.models.common import ListQuery, Public, Request, Resource, Text
+from payrec.models.common import ListQuery, OwnAccount, Public, Request, Resource, Text
 from payrec.models.imports import UploadFormat
 
 _HOST_KEY: Final = r"^(ssh|ecdsa|sk)-[0-9a-z@.-]+ [0-9A-Za-z+/=]+( [ -~]*)?$"
@@ -71,7 +71,7 @@ class DataSourceCreate(Request):
     kind: DataSourceKind
     format: DataSourceFormat = "auto"
     profile: Profile = Field(default_factory=dict)
-    account: Text | None = None
+    account: OwnAccount | None = None
     enabled: bool = True
     schedule: Schedule | None = None
     config: SourceConfig = Field(default_factory=dict)
@@ -85,7 +85,7 @@ class DataSourceUpdate(Request):
     name: Text | None = None
     format: DataSourceFormat | None = None
     profile: Profile | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
     enabled: bool | None = None
     schedule: Schedule | None = None
     config: SourceConfig | None = None

@@ -26,6 +26,7 @@ from payrec.models.common import (
     MetadataKey,
     MetadataValue,
     MoneyGiven,
+    OwnAccount,
     Public,
     Request,
     Resource,
@@ -60,7 +61,7 @@ class ExpectedTransactionCreate(MoneyGiven):
     end_to_end_id: Text | None = None
     counterparty_name: Text | None = None
     counterparty_account: Text | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
     group_key: Text | None = None
     description: Text | None = None
     metadata: Metadata = Field(default_factory=dict)
@@ -102,7 +103,7 @@ class ExpectedTransactionPatch(Request):
     end_to_end_id: Text | None = None
     counterparty_name: Text | None = None
     counterparty_account: Text | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
     group_key: Text | None = None
     description: Text | None = None
     metadata: dict[MetadataKey, MetadataValue | None] | None = None
@@ -130,7 +131,7 @@ class RecordFileOptions(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
 
     format: Literal["auto", "csv", "json", "jsonl"] = "auto"
-    account: Text | None = None
+    account: OwnAccount | None = None
     currency: Currency | None = None
     direction: Direction | None = None
 

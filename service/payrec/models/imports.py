@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from payrec.constants import PROFILE_BYTES_MAX
 from payrec.domain.continuity import Continuity
 from payrec.domain.statements import StatementKind
-from payrec.models.common import Currency, ListQuery, Public, Resource, Text
+from payrec.models.common import Currency, ListQuery, OwnAccount, Public, Resource, Text
 
 ImportStatus = Literal["processing", "completed", "failed"]
 ImportResource = Literal["incoming-transactions", "expected-transactions", "expected-snapshots", "matches"]
@@ -30,7 +30,7 @@ class UploadOptions(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
 
     format: UploadFormat = "auto"
-    account: Text | None = None
+    account: OwnAccount | None = None
     currency: Currency | None = None
     date_order: Literal["ymd", "dmy", "mdy"] | None = None
     profile: Annotated[str, StringConstraints(max_length=PROFILE_BYTES_MAX)] | None = None

@@ -21,6 +21,7 @@ from payrec.models.common import (
     ListQuery,
     Metadata,
     MoneyGiven,
+    OwnAccount,
     Public,
     Reason,
     Remittance,
@@ -66,7 +67,7 @@ class IncomingTransactionCreate(MoneyGiven):
     status: Literal["pending", "unmatched"] = "unmatched"
     external_id: Text | None = None
     value_date: Date | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
     remittance: Remittance | None = None
     structured_reference: Text | None = None
     end_to_end_id: Text | None = None
@@ -230,7 +231,7 @@ class IncomingTransactionQuery(ListQuery, AsOfQuery):
     value_to: Date | None = None
     data_source_id: UUID | None = None
     import_id: UUID | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
     reason_code: Text | None = None
     counterparty: Text | None = None
     external_id: Text | None = None

@@ -17,6 +17,7 @@ from payrec.models.common import (
     DecimalAmount,
     Direction,
     Instant,
+    OwnAccount,
     Reason,
     Request,
     Text,
@@ -55,7 +56,7 @@ class ImportedLeg(Request):
 
     expected_external_id: Text | None = None
     incoming_external_id: Text | None = None
-    incoming_account: Text | None = None
+    incoming_account: OwnAccount | None = None
     incoming_booking_date: Date | None = None
     incoming_amount_minor: BoundedMinor | None = None
     """The line's whole amount, where it is another one than is taken of it."""

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import ClassVar, Literal
 from uuid import UUID
 
-from payrec.models.common import Date, GivenReason, ListQuery, Public, Request, Resource, Text
+from payrec.models.common import Date, GivenReason, ListQuery, OwnAccount, Public, Request, Resource
 
 PeriodLockStatus = Literal["locked", "reopened"]
 
@@ -16,7 +16,7 @@ class PeriodLockCreate(Request):
 
     through: Date
     """The last day, today at the latest: this and all days before it."""
-    account: Text | None = None
+    account: OwnAccount | None = None
     """An account's identifier; all accounts, and lines of none, where it is left out."""
     reason: GivenReason
     override: bool = False
@@ -101,4 +101,4 @@ class PeriodLockQuery(ListQuery):
 
     sort: Literal["createdAt", "-createdAt"] = "-createdAt"
     status: PeriodLockStatus | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None

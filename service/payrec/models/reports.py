@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from payrec.models.common import Currency, Date, Direction, Instant, ListQuery, Page, Public, Text
+from payrec.models.common import Currency, Date, Direction, Instant, ListQuery, OwnAccount, Page, Public
 from payrec.models.expected_transactions import ExpectedStatus
 from payrec.models.incoming_transactions import IncomingStatus
 from payrec.models.matches import MatchStatus
@@ -27,7 +27,7 @@ class ReportQuery(BaseModel):
     cut_off: Date | None = None
     """What counts at the end of this day; null: what counts now."""
     currency: Currency | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
     created_from: Instant | None = None
     created_to: Instant | None = None
 
@@ -40,7 +40,7 @@ class GroupedReportQuery(ListQuery):
     cut_off: Date | None = None
     """What counts at the end of this day; null: what counts now."""
     currency: Currency | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
 
 
 class AgeingQuery(GroupedReportQuery):

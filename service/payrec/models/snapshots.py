@@ -16,6 +16,7 @@ from payrec.models.common import (
     Instant,
     ListQuery,
     MoneyGiven,
+    OwnAccount,
     Public,
     Request,
     Resource,
@@ -65,7 +66,7 @@ class SnapshotItem(Request):
     open_amount: DecimalAmount | None = None
     currency: Currency
     direction: Direction | None = None
-    account: Text | None = None
+    account: OwnAccount | None = None
 
 
 class OpenThere(Public):

@@ -10,10 +10,8 @@ from pydantic.alias_generators import to_camel
 from payrec.domain.caller import Caller, IdSource
 from payrec.domain.changes import Record
 from payrec.domain.money import format_minor
-from payrec.domain.references import is_iban
 from payrec.domain.scope import today
 from payrec.errors import FieldError, NotFoundError, ValidationFailedError
-from payrec.formats import text
 from payrec.models.accounts import (
     AccountCreate,
     AccountPublic,
@@ -64,7 +62,7 @@ class AccountService:
             Half of an opening balance is given, or the lines of the identifier are in another currency.
         """
         account_id = self._work.ids.new()
-        name = identifier_of(given.identifier)
+        name = given.identifier
         values = {
             "name": given.name,
             "kind": given.kind,
@@ -115,8 +113,6 @@ class AccountService:
         InvalidCursorError
         """
         listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
-        if query.identifier is not None:
-            query = query.model_copy(update={"identifier": identifier_of(query.identifier)})
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             rows, more = await AccountStore(connection).page(listing.request, query)
         return listing.page(AccountPublic, rows, data=[public_of(row) for row in rows], more=more)
@@ -207,12 +203,6 @@ class AccountService:
 
 _COLUMN: Final = {"opening_balance_minor": "opening_minor", "opening_on": "opening_on"}
 """What a patch and the table call differently, and what goes with it."""
-
-
-def identifier_of(given: str) -> str:
-    """Return an identifier as readers of files store it: an IBAN without blanks in upper case, any other as it is."""
-    iban = text.account(given)
-    return iban if iban is not None and is_iban(iban) else text.clean(given) or given
 
 
 async def name_accounts(unit: Unit, ids: IdSource, named: Named) -> None:

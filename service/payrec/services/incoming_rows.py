@@ -11,11 +11,11 @@ from payrec.domain.identity import fingerprint
 from payrec.domain.incoming_transactions import open_row, stored_row, tie_identity
 from payrec.domain.statements import Batch, Entry, Money
 from payrec.models.incoming_transactions import IncomingTransactionCreate
-from payrec.services.accounts import identifier_of
 from payrec.services.validation import amount_of
 from payrec.services.work import Unit
 
 _SAME: Final = [
+    "account",
     "direction",
     "currency",
     "external_id",
@@ -48,7 +48,6 @@ def stated(given: IncomingTransactionCreate) -> Entry:
     """
     entry = Entry(
         amount_minor=amount_of(given, least=0),
-        account=None if given.account is None else identifier_of(given.account),
         booking_on=given.booking_date,
         value_on=given.value_date,
         status="pending" if given.status == "pending" else "booked",

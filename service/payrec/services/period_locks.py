@@ -31,7 +31,6 @@ from payrec.models.period_locks import (
     StatementGap,
     WaitingMatch,
 )
-from payrec.services.accounts import identifier_of
 from payrec.services.paging import Pager
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
@@ -89,18 +88,17 @@ class PeriodLockService:
             Lines are open, statements are missing, or matches wait for a second person; not with ``override``.
         """
         lock_id = self._work.ids.new()
-        account = None if given.account is None else identifier_of(given.account)
         if given.through > today(caller.tenant, self._work.clock.now()):
             raise _invalid("/through", "in_the_future", "is a day to come")
         async with self._work.tenant(caller) as unit:
             store = PeriodLockStore(unit.connection)
-            if account is not None and not await store.is_account(account):
+            if given.account is not None and not await store.is_account(given.account):
                 raise _invalid("/account", "unknown_account", "there is no such account")
             # From here on nobody stores a line or decides: what is found is what the lock finds.
             await hold_periods(unit.connection, alone=True)
-            if (existing := await store.covering(given.through, account)) is not None:
+            if (existing := await store.covering(given.through, given.account)) is not None:
                 raise PeriodLockedError("the period is locked already", existingId=str(existing))
-            found = await store.incomplete(given.through, account)
+            found = await store.incomplete(given.through, given.account)
             if not given.override and any(count for count, _ in found.values()):
                 raise PeriodIncompleteError(
                     _missing({kind: count for kind, (count, _) in found.items()}, given.through),
@@ -114,7 +112,7 @@ class PeriodLockService:
                         for kind, (name, _, model) in _INCOMPLETE.items()
                     },
                 )
-            sums = await self._sums(unit, await store.bound(account), given.through)
+            sums = await self._sums(unit, await store.bound(given.account), given.through)
             row = await store.add(
                 {
                     "id": lock_id,
@@ -122,7 +120,7 @@ class PeriodLockService:
                     "created_at": unit.now,
                     "updated_at": unit.now,
                     "through_on": given.through,
-                    "account": account,
+                    "account": given.account,
                     "reason": given.reason,
                     "override": given.override,
                     "locked_by": caller.principal.actor,
@@ -179,8 +177,6 @@ class PeriodLockService:
         InvalidCursorError
         """
         listing = self._pager.listing(COLLECTION, query, BY_CREATION, caller.scope)
-        if query.account is not None:
-            query = query.model_copy(update={"account": identifier_of(query.account)})
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
             rows, more = await PeriodLockStore(connection).page(listing.request, query)
         return listing.page(PeriodLockPublic, rows, data=[public_of(row) for row in rows], more=more)

@@ -19,7 +19,8 @@ from payrec.constants.match_imports import CREATED_BY_IMPORT
 from payrec.constants.postings import POSTING_LEGS_AT_ONCE, POSTING_PLACES_AT_ONCE, POSTING_STEPS_PER_TURN
 from payrec.domain.period_locks import OpenDays
 from payrec.domain.posting_ledger import Ledger, Part, Posted, Returned
-from payrec.domain.postings import Adjusted, Codes, End, Settlement, account_key, read, sign_of, told
+from payrec.domain.postings import Adjusted, Codes, End, Settlement, read, sign_of, told
+from payrec.domain.references import account_identifier
 from payrec.domain.scope import TenantScope, today
 from payrec.models.tenants import PostingSettings
 from payrec.services.tenant_settings import effective_settings
@@ -280,7 +281,7 @@ def codes_of(settings: PostingSettings) -> Codes:
         suspense=settings.suspense_code,
         receivable=settings.receivable_code,
         payable=settings.payable_code,
-        accounts={account_key(given.account): given.code for given in settings.accounts},
+        accounts={account_identifier(given.account): given.code for given in settings.accounts},
         adjustments={given.type: given.code for given in settings.adjustments},
         categories={given.category: given.code for given in settings.categories},
     )

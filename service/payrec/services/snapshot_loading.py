@@ -134,7 +134,7 @@ class _Reading(RecordReading[dict[str, Any]]):
         said = {**self.defaults, **record}
         item = validated(SnapshotItem, {name: value for name, value in said.items() if name not in _OF_CREATION})
         for name, value in self.defaults.items():
-            if said[name] != value:
+            if getattr(item, name) != value:
                 raise RecordError("outside_snapshot", f"/{name}: the snapshot is of another one")
         return {
             "open_minor": minor_said(item.open_amount_minor, item.open_amount, item.currency, name="openAmount"),

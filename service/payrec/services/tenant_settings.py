@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import available_timezones
 
-from payrec.domain.postings import account_key
+from payrec.domain.references import account_identifier
 from payrec.domain.settings import merged
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.models.tenants import PostingSettings, Settings
@@ -80,7 +80,7 @@ def _limit_faults(settings: Settings, *, pointer: str) -> list[FieldError]:
 def _code_faults(posting: PostingSettings, *, pointer: str) -> list[FieldError]:
     """Return what is wrong with codes: each account, type of adjustment and category has one at most."""
     given: dict[str, list[str]] = {
-        "accounts": [account_key(one.account) for one in posting.accounts],
+        "accounts": [account_identifier(one.account) for one in posting.accounts],
         "adjustments": [one.type for one in posting.adjustments],
         "categories": [one.category for one in posting.categories],
     }

@@ -17,7 +17,6 @@ from payrec.domain.postings import (
     End,
     Line,
     Settlement,
-    account_key,
     countered,
     is_balanced,
     lines_of_classification,
@@ -190,11 +189,6 @@ def test_a_classification_is_taken_back_each_time(
     ledger.restore(RETURN, DAY)
     ledger.reverse(MATCH, DAY)
     assert len(ledger.new) == 2 * times
-
-
-def test_an_account_is_known_as_lines_have_it() -> None:
-    assert account_key("de89 3704 0044 0532 0130 00") == "DE89370400440532013000"
-    assert account_key("the till") == "the till"
 
 
 @pytest.mark.parametrize(

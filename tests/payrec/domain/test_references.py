@@ -7,12 +7,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from payrec.domain.references import (
+    account_identifier,
     find_creditor_reference,
     is_belgian_communication,
     is_creditor_reference,
     is_iban,
     is_qr_reference,
 )
+from payrec.formats.text import account, clean
 
 ALPHANUMERIC = string.ascii_uppercase + string.digits
 
@@ -163,3 +165,20 @@ def test_qr_reference_of_the_swiss_guidelines() -> None:
 def test_qr_reference_has_exactly_one_check_digit(number: int) -> None:
     assert sum(is_qr_reference(f"{number:026d}{digit}") for digit in range(10)) == 1
     assert not any(is_qr_reference(f"{number % 10**25:025d}{digit}") for digit in range(10))
+
+
+@pytest.mark.parametrize(
+    ("given", "identifier"),
+    [
+        ("de89 3704 0044 0532 0130 00", "DE89370400440532013000"),
+        ("\u00a0DE89\u00a03704\t0044 0532 0130 00\x80", "DE89370400440532013000"),
+        ("de88 3704 0044 0532 0130 00", "de88 3704 0044 0532 0130 00"),
+        ("  the   till\n", "the till"),
+        ("Cafe\u0301", "Caf\u00e9"),
+        (" ", " "),
+    ],
+)
+def test_an_account_is_called_as_lines_have_it(given: str, identifier: str) -> None:
+    assert account_identifier(given) == identifier
+    assert account_identifier(identifier) == identifier
+    assert identifier in (clean(given) or given, account(given)), "as readers of files do it"

@@ -1,0 +1,129 @@
+"""An own account is called the same everywhere, however it was typed: where it is stored, and where it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from payrec.storage.migrations import loaded_scripts, statements_of
+from support.history import instant
+from support.matching_world import World, matching_world
+from support.service import Service, Tenant
+from support.wire import rows
+
+pytestmark = pytest.mark.anyio
+
+EXPECTED, INCOMING = "/expected-transactions", "/incoming-transactions"
+TYPED, STORED = "de89 3704 0044 0532 0130 00", "DE89370400440532013000"
+OTHER_TYPED, OTHER = "  the   till ", "the till"
+MONEY = {"direction": "credit", "amount": "10.00", "currency": "EUR"}
+REPORTS = ("ageing", "open-balances", "summary", "exceptions")
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        yield made
+
+
+async def accounts(tenant: Tenant, path: str = EXPECTED) -> set[str | None]:
+    return {row["account"] for row in (await tenant.get(path)).json()["data"]}
+
+
+async def snapshot(world: World, content: str, count: int, minor: int, **options: str) -> dict[str, Any]:
+    total = json.dumps([{"currency": "EUR", "count": count, "amountMinor": minor}])
+    given = {"takenAt": await instant(world), "controlTotals": total, **options}
+    answer = await world.tenant.post(f"{EXPECTED}/snapshots", files={"file": ("open", content.encode())}, data=given)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+async def test_items_are_stored_as_lines_are(world: World) -> None:
+    tenant = world.tenant
+    [made, till] = [(await tenant.post(EXPECTED, {**MONEY, "account": a})).json() for a in (TYPED, OTHER_TYPED)]
+    assert (made["account"], till["account"]) == (STORED, OTHER)
+    patched = await tenant.request("PATCH", f"{EXPECTED}/{till['id']}", json={"account": TYPED})
+    assert patched.json()["account"] == STORED
+    assert (await tenant.post(f"{EXPECTED}/bulk", {"items": [{**MONEY, "account": TYPED}]})).status_code == 200
+    header = "externalId,direction,amount,currency,account\n"
+    for content, options in ((f"{header}a,credit,1.00,EUR,{TYPED}\n", {}), (f"{header}b,credit,1.00,EUR,\n", TYPED)):
+        data = {"account": options} if options else {}
+        answer = await tenant.post(f"{EXPECTED}/upload", files={"file": ("items", content.encode())}, data=data)
+        assert (answer.status_code, answer.json()["counts"]["accepted"]) == (201, 1)
+    record = {"externalId": "c", "openAmount": "2.00", "amount": "2.00", "currency": "EUR", "direction": "credit"}
+    content = "\n".join(json.dumps({**record, "externalId": n, "account": a}) for n, a in (("c", TYPED), ("d", STORED)))
+    found = await snapshot(world, content, 2, 400, apply="true", account=TYPED)
+    assert (found["created"], found["account"]) == (2, STORED)
+    assert await accounts(tenant) == {STORED}
+    assert [row["id"] for row in await world.sql("SELECT id FROM account")] == []
+    assert await accounts(world.bystander) == set()
+
+
+async def test_whoever_asks_for_an_account_may_type_it(world: World) -> None:
+    for account in (TYPED, OTHER_TYPED):
+        for number in range(2):
+            words = {"reference": f"INV-2026-{number}", "counterpartyName": "Bolt GmbH"}
+            await world.expect(f"{10 + number}.00", account=account, externalId=f"{account}{number}", **words)
+            await world.receive(f"{10 + number}.00", account=account, counterpartyName="Nagel AG")
+    ask = world.tenant.get
+    for typed, stored in ((TYPED, STORED), (OTHER_TYPED, OTHER)):
+        lines = (await ask(INCOMING, params={"account": typed})).json()["data"]
+        assert [line["account"] for line in lines] == [stored] * 2
+        assert len((await ask("/accounts", params={"identifier": typed})).json()["data"]) == 1
+        for report in REPORTS:
+            answers = [await ask(f"/reports/{report}", params={"account": a}) for a in (typed, stored)]
+            assert answers[0].json() == answers[1].json()
+        total = answers[0].json()["lines"]
+        assert sum(line["open"]["count"] for line in total) == 4
+        run = await world.run(incomingFilter={"account": typed}, dryRun=True)
+        assert run["counts"]["incoming"] == 2
+        params = {"resource": "incoming-transactions", "filter": {"account": typed}}
+        started = await world.tenant.post("/jobs", {"kind": "export", "params": params})
+        assert (await world.ended(started.json()["id"]))["result"]["rows"] == 2
+        found = await snapshot(
+            world, "externalId,openAmount\n", 0, 0, account=typed, currency="EUR", controlTotals="[]"
+        )
+        assert (found["missingThere"]["count"], found["account"]) == (2, stored)
+        locked = await world.tenant.post(
+            "/period-locks", {"through": "2026-03-01", "account": typed, "reason": "closed", "override": True}
+        )
+        assert locked.json()["account"] == stored
+        assert len((await ask("/period-locks", params={"account": typed})).json()["data"]) == 1
+    for report, groups in (("open-balances", {}), ("ageing", {"groupBy": "account"})):
+        data = (await ask(f"/reports/{report}", params=groups)).json()["data"]
+        assert [group["name"] for group in data] == [STORED, OTHER]
+
+
+async def test_a_rule_and_a_code_may_name_an_account_as_it_is_typed(world: World) -> None:
+    await world.receive("10.00", account=STORED)
+    await world.receive("10.00", account=OTHER)
+    rule = {"name": "typed", "priority": 1, "scope": {"account": TYPED}, "classify": {"category": "fee"}}
+    await world.set(rules=[rule])
+    run = await world.run()
+    assert run["counts"]["classified"] == 1
+    codes = {"accounts": [{"account": TYPED, "code": "1200"}, {"account": STORED, "code": "1300"}]}
+    path = f"/tenants/{world.tenant.id}/settings"
+    answer = await world.tenant.request("PATCH", path, json={"posting": codes})
+    assert answer.json()["errors"][0]["code"] == "duplicate_code"
+
+
+async def test_items_that_were_stored_as_they_were_typed_are_called_as_lines_are(
+    service: Service, acme: Tenant, globex: Tenant, world: World
+) -> None:
+    wrong = "DE88370400440532013000"
+    before = [TYPED, STORED, OTHER_TYPED, OTHER, "gb29 nwbk60161331926819", f"{wrong[:4]} {wrong[4:]}", "A", " ", None]
+    after = [STORED, STORED, OTHER, OTHER, "GB29NWBK60161331926819", f"{wrong[:4]} {wrong[4:]}", "A", " ", None]
+    for number, account in enumerate(before):
+        await world.expect("1.00", externalId=f"{number}")
+        values = f"account = {'NULL' if account is None else repr(account)} WHERE external_id = '{number}'"
+        for tenant in (acme, globex):
+            await rows(service, tenant, f"UPDATE expected_transaction SET {values}")  # noqa: S608 - our own
+    module: Any = loaded_scripts("tenant").get_revision("0044")
+    for statement in statements_of(module.module._SCRIPT):
+        await rows(service, acme, statement)
+    query = "SELECT account FROM expected_transaction ORDER BY external_id"
+    assert [row["account"] for row in await rows(service, acme, query)] == after
+    assert [row["account"] for row in await rows(service, globex, query)] == before
