@@ -14,6 +14,7 @@ from fastapi.responses import Response
 
 from payrec.console.rendering import download, page
 from payrec.constants.accounts import TIMELINE_DAYS
+from payrec.domain.business_days import shifted
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.statement_timelines import Timeline
 from payrec.formats.csv.profile import COLUMN_ROLES
@@ -186,11 +187,6 @@ def drawing(found: Timeline) -> Drawing:
         missing=_path(found, ((period.begins_on, period.ends_on) for period in found.missing)),
         months=[(number * DAY_WIDTH, day) for number, day in enumerate(_days(found)) if day.day == 1],
     )
-
-
-def shifted(day: date, days: int) -> date:
-    """Return the day so many days later, or earlier; at the ends of the calendar, the last one there is."""
-    return date.fromordinal(min(max(day.toordinal() + days, date.min.toordinal()), date.max.toordinal()))
 
 
 def _path(found: Timeline, spans: Iterable[tuple[date, date]], *, top: int = 0, height: int = 16) -> str:

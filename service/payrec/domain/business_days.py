@@ -15,6 +15,11 @@ _HOURS: Final = 24
 _SATURDAY: Final = 5
 
 
+def shifted(day: date, days: int) -> date:
+    """Return the day so many days later, or earlier; at the ends of the calendar, the last one there is."""
+    return date.fromordinal(min(max(day.toordinal() + days, date.min.toordinal()), date.max.toordinal()))
+
+
 def is_weekday(day: date) -> bool:
     """Tell whether a day is one from Monday to Friday."""
     return day.weekday() < _SATURDAY

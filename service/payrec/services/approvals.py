@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.approvals import AdjustmentLimit, Books, Decided, Limits, Money, books_of, is_beyond
+from payrec.domain.business_days import shifted
 from payrec.domain.caller import Caller
 from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope
@@ -78,8 +79,8 @@ async def books(
     wanted, known = {*currencies, *limits.currencies}, [day for day in days if day is not None]
     if len(wanted) == 1 or not known:
         return books_of(limits, [])
-    near = timedelta(days=FX_DAYS_MAX)
-    rates = await FxRateStore(connection).among({*wanted, _RATES_THROUGH}, min(known) - near, max(known) + near)
+    first, last = shifted(min(known), -FX_DAYS_MAX), shifted(max(known), FX_DAYS_MAX)
+    rates = await FxRateStore(connection).among({*wanted, _RATES_THROUGH}, first, last)
     return books_of(limits, rates)
 
 

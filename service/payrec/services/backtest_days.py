@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, Final
 from uuid import UUID
 
 import polars as pl
 
 from payrec.constants.jobs import BACKTEST_ROWS_MAX
+from payrec.domain.business_days import shifted
 from payrec.domain.expected_transactions import open_row
 from payrec.domain.incoming_transactions import open_row_of
 from payrec.domain.matching.advices import ADVICES_SCHEMA
@@ -116,8 +117,8 @@ async def _rates(store: FxRateStore, lines: Sequence[dict[str, Any]], *, as_of: 
     days = [row["booking_day"] for row in lines if row["booking_day"] is not None]
     if not days:
         return []
-    epoch, near = date(1970, 1, 1), FX_DAYS_MAX
-    first, last = (epoch + timedelta(days=number) for number in (min(days) - near, max(days) + near))
+    epoch = date(1970, 1, 1)
+    first, last = shifted(epoch, min(days) - FX_DAYS_MAX), shifted(epoch, max(days) + FX_DAYS_MAX)
     return await store.at(first=first, last=last, as_of=as_of)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
+from payrec.domain.business_days import shifted
 from payrec.domain.caller import Caller
 from payrec.domain.money import format_minor
 from payrec.domain.period_locks import locked_since
@@ -212,7 +213,7 @@ class ReconciliationService:
                 then = await AccountStore(connection).at(account_id, as_of)
                 account = then or {**account, "opening_minor": None, "opening_on": None}
             # The evening before the first day is what the account begins with.
-            if account["opening_on"] is not None and cut_off < account["opening_on"] - timedelta(days=1):
+            if account["opening_on"] is not None and cut_off < shifted(account["opening_on"], -1):
                 detail = "lies before the opening balance of the account"
                 raise ValidationFailedError.of(
                     FieldError(pointer="cutOff", code="cut_off_before_opening", detail=detail)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payrec.console.imports import DAY_WIDTH, drawing, shifted
+from payrec.console.imports import DAY_WIDTH, drawing
 from payrec.constants.accounts import TIMELINE_DAYS
+from payrec.domain.business_days import shifted
 from payrec.domain.statement_timelines import Timeline, TimelineStatement
 from support.browser import ConsoleWorld
 from support.service import Tenant
