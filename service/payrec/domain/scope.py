@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 _DAY_MIN: Final = date(1, 1, 2)
 _DAY_MAX: Final = date(9999, 12, 30)
-"""Between these, a day has its end in every time zone."""
+"""Between these, a day has its beginning and its end in every time zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +39,22 @@ class TenantScope:
 
 
 def today(scope: TenantScope, now: datetime) -> date:
-    """Return which day it is for the tenant."""
-    return now.astimezone(ZoneInfo(scope.timezone)).date()
+    """Return which day it is for the tenant; at the ends of the calendar, the last one there is."""
+    try:
+        return now.astimezone(ZoneInfo(scope.timezone)).date()
+    except OverflowError:
+        # Requests name instants before anybody has looked whether these can be shown.
+        return date.min if now.year == date.min.year else date.max
 
 
 def end_of(scope: TenantScope, day: date) -> datetime:
     """Return the last instant of a day for the tenant."""
-    near = min(max(day, _DAY_MIN), _DAY_MAX)
-    return datetime.combine(near, time.max, ZoneInfo(scope.timezone)).astimezone(UTC)
+    return datetime.combine(bounded(day), time.max, ZoneInfo(scope.timezone)).astimezone(UTC)
+
+
+def bounded(day: date) -> date:
+    """Return the day, or the nearest that has its beginning and its end in every time zone."""
+    return min(max(day, _DAY_MIN), _DAY_MAX)
 
 
 def schema_name(slug: str, environment: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from payrec.domain.caller import Caller
-from payrec.domain.scope import TenantScope
+from payrec.domain.scope import TenantScope, bounded
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.models.backtests import BacktestCreate
 from payrec.models.jobs import JobCreate, JobPublic
@@ -56,6 +56,6 @@ class BacktestService:
 
 def span_of(scope: TenantScope, day: date) -> tuple[datetime, datetime]:
     """Return the last instants, to the microsecond, of the tenant's day before and of the day itself."""
-    zone = ZoneInfo(scope.timezone)
-    begins = [datetime.combine(at, time.min, zone).astimezone(UTC) for at in (day, day + timedelta(days=1))]
+    zone, near = ZoneInfo(scope.timezone), bounded(day)
+    begins = [datetime.combine(at, time.min, zone).astimezone(UTC) for at in (near, near + timedelta(days=1))]
     return begins[0] - timedelta(microseconds=1), begins[1] - timedelta(microseconds=1)

@@ -12,7 +12,7 @@ from payrec.services.backtest_days import _rates
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 from support.statements import camt, message
-from support.wire import fields
+from support.wire import code, fields
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +90,38 @@ async def test_a_backtest_takes_rates_of_lines_of_any_day() -> None:
     lines = [{"booking_day": number} for number in (*days, None)]
     assert await _rates(Rates(), lines, as_of=datetime.now(UTC)) == []  # type: ignore[arg-type] - what it asks for
     assert (asked["first"], asked["last"]) == (date.min, date.max)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Auckland", "America/Los_Angeles"])
+@pytest.mark.parametrize("instant", [f"{FIRST}T00:00:00Z", f"{LAST}T23:59:59Z"])
+async def test_an_instant_at_an_end_cannot_be_shown_wherever_the_tenant_is(
+    world: World, zone: str, instant: str
+) -> None:
+    await set_tenant(world, timezone=zone)
+    account = f"/accounts/{(await world.tenant.post('/accounts', TILL)).json()['id']}/reconciliation"
+    plain = [f"/reports/{name}" for name in ("ageing", "open-balances", "exceptions", "summary")]
+    plain += [account, "/expected-transactions", "/incoming-transactions", "/matches"]
+    paths: list[tuple[str, dict[str, str]]] = [(path, {}) for path in plain]
+    paths.append((f"{account}/lines", {"part": "open"}))
+    try:
+        for path, more in paths:
+            answer = await world.tenant.get(path, params={**more, "asOf": instant})
+            assert (answer.status_code, code(answer)) == (422, "as_of_out_of_range"), path
+        params = {"resource": "expected-transactions", "filter": {"asOf": instant}}
+        started = await world.tenant.post("/jobs", {"kind": "export", "params": params})
+        job = await world.ended(started.json()["id"])
+        assert (job["status"], job["error"]["code"]) == ("failed", "as_of_out_of_range")
+    finally:
+        await set_tenant(world, timezone=None)
+    assert (await world.bystander.get(account)).status_code == 404
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Auckland", "America/Los_Angeles"])
+@pytest.mark.parametrize("day", [FIRST, LAST])
+async def test_a_backtest_of_a_day_at_an_end_is_refused(world: World, zone: str, day: str) -> None:
+    await set_tenant(world, timezone=zone)
+    try:
+        answer = await world.tenant.post("/jobs", {"kind": "backtest", "params": {"from": day, "to": day}})
+        assert (answer.status_code, code(answer)) == (422, "as_of_out_of_range")
+    finally:
+        await set_tenant(world, timezone=None)
