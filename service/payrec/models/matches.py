@@ -36,10 +36,12 @@ class MatchRunCreate(Request):
     """What to match; an empty body matches all that is open."""
 
     expected_filter: dict[str, Any] | None = Field(
-        default=None, description="Filters as the query parameters of GET /expected-transactions."
+        default=None,
+        description="Filters as the query parameters of GET /expected-transactions; none of its order and pages.",
     )
     incoming_filter: dict[str, Any] | None = Field(
-        default=None, description="Filters as the query parameters of GET /incoming-transactions."
+        default=None,
+        description="Filters as the query parameters of GET /incoming-transactions; none of its order and pages.",
     )
     dry_run: bool = False
     settings: RunSettings | None = None

@@ -26,7 +26,7 @@ from payrec.services.blobs import NewBlob, begun
 from payrec.services.export_files import ExportFile
 from payrec.services.export_lists import LISTS, Reading, pages
 from payrec.services.jobs import queue_job
-from payrec.services.validation import check_amount_filters, identifier, validated
+from payrec.services.validation import check_amount_filters, identifier, refuse_members, validated
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.exports import ExportStore
 from payrec.storage.jobs import JobStore
@@ -145,11 +145,7 @@ def query_of(wanted: ExportCreate, *, pointer: str = "") -> ListQuery:
         A filter is not one of the list, or says which page.
     """
     given = wanted.filter or {}
-    paging = [name for name in ("cursor", "limit") if name in given]
-    if paging:
-        detail = "an export has all pages"
-        fields = [FieldError(pointer=f"{pointer}/{name}", code="extra_forbidden", detail=detail) for name in paging]
-        raise ValidationFailedError.of(*fields)
+    refuse_members(given, ("cursor", "limit"), "an export has all pages", pointer=pointer)
     query = validated(LISTS[wanted.resource].query, given, pointer=pointer)
     if hasattr(query, "amount_min"):
         check_amount_filters(query, pointer=f"{pointer}/")

@@ -15,7 +15,7 @@ from payrec.models.matches import MatchRunCreate, MatchRunPublic
 from payrec.services.jobs import public_of as job_public
 from payrec.services.jobs import queued_job
 from payrec.services.tenant_settings import check_settings
-from payrec.services.validation import check_amount_filters, validated
+from payrec.services.validation import check_amount_filters, refuse_members, validated
 from payrec.services.work import Unit, Work
 from payrec.storage.jobs import JobStore
 
@@ -129,12 +129,10 @@ def filters_of(
     if params.get("incomingFilter"):
         incoming = validated(IncomingTransactionQuery, params["incomingFilter"], pointer=f"{pointer}/incomingFilter")
         check_amount_filters(incoming, pointer=f"{pointer}/incomingFilter/")
-    for name, given in (("expectedFilter", expected), ("incomingFilter", incoming)):
-        for member, value in (("asOf", given and given.as_of), ("cutOff", given and given.cut_off)):
-            if value is not None:
-                detail = "a run looks at what is open now"
-                field = FieldError(pointer=f"{pointer}/{name}/{member}", code="extra_forbidden", detail=detail)
-                raise ValidationFailedError.of(field)
+    for name in ("expectedFilter", "incomingFilter"):
+        given, place = params.get(name) or {}, f"{pointer}/{name}"
+        refuse_members(given, ("asOf", "cutOff"), "a run looks at what is open now", pointer=place)
+        refuse_members(given, ("limit", "cursor", "sort"), "a run looks at all that the filter names", pointer=place)
     return expected, incoming
 
 

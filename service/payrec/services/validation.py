@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -95,6 +95,19 @@ def field_errors(errors: Sequence[Any], *, pointer: str = "", skip: int = 0) -> 
 
 def _escape(part: Any) -> str:
     return str(part).replace("~", "~0").replace("/", "~1")[:100]
+
+
+def refuse_members(given: Mapping[str, Any], names: Sequence[str], detail: str, *, pointer: str = "") -> None:
+    """Refuse members of a list's query that say nothing where it is taken for a filter.
+
+    Raises
+    ------
+    ValidationFailedError
+    """
+    there = [name for name in names if name in given]
+    if there:
+        fields = [FieldError(pointer=f"{pointer}/{name}", code="extra_forbidden", detail=detail) for name in there]
+        raise ValidationFailedError.of(*fields)
 
 
 def check_amount_filters(query: Any, *, pointer: str = "") -> None:

@@ -245,6 +245,10 @@ async def test_a_filtered_run_that_accepts_supersedes_what_competes_outside_of_i
         ({"incomingFilter": {"status": "open"}}, "/incomingFilter/status"),
         ({"incomingFilter": {"importId": "nope"}}, "/incomingFilter/importId"),
         ({"expectedFilter": {"amountMin": "1.00"}}, "amountMin"),
+        ({"expectedFilter": {"limit": 1}}, "/expectedFilter/limit"),
+        ({"expectedFilter": {"sort": "dueDate"}}, "/expectedFilter/sort"),
+        ({"incomingFilter": {"cursor": "x"}, "dryRun": True}, "/incomingFilter/cursor"),
+        ({"incomingFilter": {"sort": "-createdAt"}}, "/incomingFilter/sort"),
         ({"expectedfilter": {}}, "/expectedfilter"),
         ({"dryRun": "perhaps"}, "/dryRun"),
     ],
@@ -254,6 +258,8 @@ async def test_an_unknown_filter_is_refused_where_it_stands(world: World, body: 
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (422, "validation_failed")
     assert problem["errors"][0]["pointer"].endswith(pointer)
+    job = await world.tenant.post("/jobs", {"kind": "match", "params": body})
+    assert (job.status_code, job.json()["errors"][0]["pointer"].endswith(pointer)) == (422, True)
     assert (await world.tenant.get("/jobs")).json()["data"] == []
 
 
