@@ -6,12 +6,12 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from typing import Any, Final, Literal, cast
+from typing import Final
 
 from payrec.constants import FILE_ACCOUNTS_MAX, PROFILE_MATCHED_LENGTH_MAX
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.references import find_creditor_reference, is_iban
-from payrec.domain.statements import Balance, Entry, EntryStatus, Parsed, Problem, Skipped, Statement, StatementEnd
+from payrec.domain.statements import Entry, EntryStatus, Parsed, Problem, Skipped, Statement
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import RecordError
 from payrec.formats.csv.cells import (
@@ -26,11 +26,12 @@ from payrec.formats.csv.cells import (
     short_text,
 )
 from payrec.formats.csv.columns import Columns, is_pending_word
+from payrec.formats.csv.groups import Group, LabelledRow, interim_balance
 from payrec.formats.csv.labels import LABEL_START_LENGTH, Label, balance_label, may_be_label, total_label
 from payrec.formats.csv.lines import FOOTER_ROW, Records, Row, check_width, read_rows, without_footer
 from payrec.formats.csv.survey import check_card_sign, check_sign
 from payrec.formats.csv.table import Table
-from payrec.formats.csv.values import AmountReader, bare, unwrap
+from payrec.formats.csv.values import bare, unwrap
 from payrec.formats.csv.words import CARD_HEADINGS, fold
 
 BLANK_ROW: Final = "csv_blank_row"
@@ -53,23 +54,6 @@ _DETAILS: Final = (
 """The cells that few files have, in the order of ``_describe``."""
 
 
-class _Group:
-    """The statement of one account and currency."""
-
-    __slots__ = ("account", "balances", "booked_minor", "count", "currency", "index", "read", "statement")
-
-    def __init__(self, statement: Statement, currency: str, read: AmountReader) -> None:
-        self.statement = statement
-        self.index = statement.index
-        self.account = statement.account
-        self.currency = currency
-        self.read = read
-        self.count = 0
-        self.booked_minor = 0
-        """Signed sum of the booked entries."""
-        self.balances: list[tuple[Literal["opening", "closing"], Balance]] = []
-
-
 def _picker(columns: Columns, roles: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
     """Make the function that takes the cells of the roles; a role without column is the last cell, which is empty."""
     return itemgetter(*(columns[role][0] if role in columns else -1 for role in roles))
@@ -90,11 +74,11 @@ class RowReader:
         essential = ("bookingDate", "valueDate", "amount", "debit", "credit", "mark", "currency")
         self._essential_last = max(columns[role][0] for role in essential if role in columns)
         self._amounts = Amounts(rules)
-        self._groups: dict[tuple[str, str], _Group] = {}
+        self._groups: dict[tuple[str, str], Group] = {}
         """By the cells as they stand."""
-        self._statements: dict[tuple[str | None, str], _Group] = {}
-        self._opened: list[Statement] = []
-        """Statements that began and are not yielded yet."""
+        self._statements: dict[tuple[str | None, str], Group] = {}
+        self._opened: list[Parsed] = []
+        """What goes before the next item: statements that began, and what it shows of rows above it."""
         self._account_above = ""
         self._label_starts = Memory(may_be_label)
         self._short_texts = Memory(short_text)
@@ -126,7 +110,8 @@ class RowReader:
 
     def _ends(self) -> Iterator[Parsed]:
         for group in self._statements.values():
-            yield from self._end(group)
+            preamble = self._rules.preamble_balances if len(self._statements) == 1 else ()
+            yield from group.end(preamble)
 
     def prove_sign(self, table: Table) -> None:
         """Prove by the head of the table that a positive amount is money in; raises ``UnreadableFileError``."""
@@ -228,8 +213,8 @@ class RowReader:
             or (code and starts[code[:LABEL_START_LENGTH]])
         ):
             label = balance_label(text_cell) or balance_label(name) or balance_label(code)
-            if label is not None:
-                return self._balance_row(line, cells, label)
+            if label is not None and (skipped := self._labelled(line, cells, label)) is not None:
+                return skipped
         dates = self._dates
         value = dates[value_cell] if value_cell else None
         booking = dates[booking_cell] if booking_cell else None
@@ -241,6 +226,8 @@ class RowReader:
         else:
             account_cell = self._account_above
         group = self._groups.get((account_cell, currency_cell)) or self._group(account_cell, currency_cell)
+        if group.held:
+            self._opened += group.doubts()
         if self._is_plain and amount_cell:
             minor = group.read(amount_cell)
         else:
@@ -266,6 +253,8 @@ class RowReader:
         if self._has_metadata:
             entry.metadata = kept_cells(self._rules.metadata, cells)
         group.count += 1
+        if self._balance_column >= 0:
+            group.last = (minor, cells[self._balance_column])
         if status == "booked":
             net = entry.net
             if net is not None:
@@ -320,15 +309,20 @@ class RowReader:
         if isinstance(row, list):
             if not any(cell.strip() for cell in row):
                 return Skipped(BLANK_ROW, line=line)
+            padded = [*row, *[""] * (self._rules.width + 1 - len(row))]
             label = next((found for cell in row if (found := total_label(unwrap(cell).strip()))), None)
-            if label is not None:
-                padded = [*row, *[""] * (self._rules.width + 1 - len(row))]
+            if label is not None and not self._is_dated_amount(padded):
                 return self._balance_row(line, padded, label)
         return Problem(error.code, "error", rejects=True, line=line, detail=error.detail)
 
+    def _is_dated_amount(self, cells: Sequence[str]) -> bool:
+        """Whether the row has a date and an amount: then it is no total, whatever a text of it says."""
+        booking, value, *_ = self._core(cells)
+        return any(map(str.strip, self._sides(cells)[:3])) and (self._is_dated(booking) or self._is_dated(value))
+
     # Statements -------------------------------------------------------------------------------------------------
 
-    def _group(self, account_cell: str, currency_cell: str) -> _Group:
+    def _group(self, account_cell: str, currency_cell: str) -> Group:
         """Return the statement of a row; raises ``RecordError`` when its currency is not known."""
         currency = unwrap(currency_cell).strip().upper() or self._rules.currency
         if currency not in MINOR_UNITS:
@@ -342,13 +336,44 @@ class RowReader:
                 )
             statement = Statement(len(self._statements), "transactions", account=account, currency=currency)
             statement.account_scheme = "iban" if account is not None and is_iban(account) else "other"
-            group = _Group(statement, currency, self._amounts.reader(currency))
+            group = Group(statement, currency, self._amounts.reader(currency))
             self._statements[account, currency] = group
             self._opened.append(statement)
         if len(self._groups) > 2 * FILE_ACCOUNTS_MAX:
             self._groups.clear()
         self._groups[account_cell, currency_cell] = group
         return group
+
+    def _labelled(self, line: int, cells: Sequence[str], label: Label) -> Skipped | None:
+        """Settle a row that a text calls a balance; None for a movement. Raises ``RecordError``."""
+        booking, value, _, currency, account, text, name, other, _ = self._core(cells)
+        bic, end_to_end, structured, external, *_ = self._details(cells)
+        sides = self._sides(cells)
+        balance = bare(cells[self._balance_column])
+        has_amount = any(cell.strip() for cell in sides[:3])
+        row = LabelledRow(
+            has_date=self._is_dated(booking) or self._is_dated(value),
+            is_identified=any(map(short_reference, (other, bic, end_to_end, structured, external))),
+            is_described=any(cell.strip() and balance_label(cell) is None for cell in (text, name)),
+        )
+        try:
+            group = self._group(account or self._account_above, currency)
+            row.minor = self._amounts.signed(group.read, *sides) if has_amount else None
+            row.balance_minor = group.read(balance) if balance else None
+        except RecordError:
+            if row.has_date and has_amount and (row.is_identified or row.is_described):
+                raise
+            return self._balance_row(line, cells, label)
+        if group.is_movement(row):
+            return None
+        if row.has_date and row.minor and not balance and group.count and not group.is_told(row.minor):
+            group.held.append(line)
+        return self._balance_row(line, cells, label)
+
+    def _is_dated(self, cell: str) -> bool:
+        with suppress(RecordError):
+            return bool(cell) and self._dates[cell] is not None
+        return False
 
     def _balance_row(self, line: int, cells: Sequence[str], label: Label) -> Skipped:
         """Keep the balance of a row that is one; a malformed one is only left out, as any total is."""
@@ -361,34 +386,9 @@ class RowReader:
                     minor = self._amounts.signed(group.read, *sides)
                 else:
                     minor = group.read(bare(cells[self._balance_column]))
-                group.balances.append((label, _balance(minor, group.currency, self._dates[booking_cell or value_cell])))
+                group.balances.append(
+                    (label, interim_balance(minor, group.currency, self._dates[booking_cell or value_cell]))
+                )
             except RecordError:
                 pass
         return Skipped(BALANCE_ROW, line=line)
-
-    def _end(self, group: _Group) -> Iterator[Parsed]:
-        """End a statement: its balances in place, and compared with its entries where there are both."""
-        balances = group.balances
-        if len(self._statements) == 1:
-            for label, cell in self._rules.preamble_balances:
-                try:
-                    minor = group.read(cell)
-                except RecordError:
-                    continue
-                balances.append((cast("Literal['opening', 'closing']", label), _balance(minor, group.currency, None)))
-        statement = group.statement
-        statement.balances.extend(balance for _, balance in balances)
-        opening = [balance.signed_minor for label, balance in balances if label == "opening"]
-        closing = [balance.signed_minor for label, balance in balances if label == "closing"]
-        if len(opening) == len(closing) == 1 and opening[0] + group.booked_minor != closing[0]:
-            yield Problem(
-                "balance_mismatch",
-                statement=statement.index,
-                detail="the rows do not lead from the opening balance to the closing balance of the table",
-            )
-        yield StatementEnd(statement)
-
-
-def _balance(minor: int, currency: str, on: Any) -> Balance:
-    # A list of rows is not a statement: what it begins and ends with are interim balances (ITBD) of that list.
-    return Balance("interim", abs(minor), currency, "credit" if minor >= 0 else "debit", on)
