@@ -207,7 +207,10 @@ class Known:
         if line.amount == 0:
             return {"ignored": 0}
         if (whole := self.whole.get(line.id)) is not None and whole.day <= cut_off:
-            return {str(whole.status): line.amount}
+            links = [k for k in self.links if line.id in {k.back, k.payment}]
+            gone = sum(k.minor for k in links)
+            returned = sum(k.minor for k in links if max(self.lines[k.back].day, self.lines[k.payment].day) <= cut_off)
+            return {"returned": returned, "open": gone - returned, str(whole.status): line.amount - gone}
         found = dict.fromkeys(("allocated", "returned", "inTransit"), 0)
         for match in self.matches.values():
             if match.day <= cut_off:

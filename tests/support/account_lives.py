@@ -130,10 +130,13 @@ class Oracle:
         for status in ("pending", "ignored", "classified"):
             # A line of nothing is ignored without a decision; what is decided counts from its day on.
             if line["status"] == status and line.get("effectiveOn", "") <= day:
-                return {status: minor}
+                links = [link for link in self.links if line["id"] in link[:2]]
+                gone = sum(amount for _, _, amount, _ in links)
+                returned = sum(amount for *ends, amount, _ in links if self._booked(*ends) <= day)
+                return {"returned": returned, "open": gone - returned, status: minor - gone}
         found: defaultdict[str, int] = defaultdict(int)
         for back, payment, amount, match_id in self.links:
-            counts = max(self.lines[back]["bookingDate"], self.lines[payment]["bookingDate"]) <= day
+            counts = self._booked(back, payment) <= day
             if counts and line["id"] in {back, payment}:
                 found["returned"] += amount
             match = next((m for m in self.matches if m["id"] == match_id), None)
@@ -153,6 +156,10 @@ class Oracle:
                     found["inTransit"] += ends[line["id"]]
         found["open"] = minor - sum(found.values())
         return found
+
+    def _booked(self, *line_ids: str) -> str:
+        """Return the day on which all of these are booked."""
+        return max(str(self.lines[line_id]["bookingDate"]) for line_id in line_ids)
 
     def statement(self, account: Row, day: str) -> dict[str, tuple[int, int]]:
         """Return count and sum of each part."""

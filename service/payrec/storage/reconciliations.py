@@ -94,7 +94,8 @@ _LATE_OF_IDS: Final = _LATE.format(
 )
 _MOVED: Final = "coalesce(i.net_minor, CASE i.direction WHEN 'credit' THEN i.amount_minor ELSE -i.amount_minor END)"
 _TAKEN: Final = "coalesce(a.allocated_minor, 0) - coalesce(l.minor, 0) + coalesce(b.allocated_minor, 0)"
-_RETURNED: Final = "i.amount_minor - coalesce(a.amount_minor, i.amount_minor) - coalesce(b.minor, 0)"
+_BACK: Final = "i.amount_minor - coalesce(a.amount_minor, i.amount_minor)"
+_RETURNED: Final = f"{_BACK} - coalesce(b.minor, 0)"
 
 
 def _up_to(minor: str) -> str:
@@ -107,6 +108,10 @@ def _up_to(minor: str) -> str:
         ELSE div(t.net_minor::numeric * ({minor}), t.amount_minor)::bigint END"""
 
 
+# What was closed without a match was the rest that no return has, whenever these are booked; nothing else is taken of
+# such a line.
+_CLOSED_REST: Final = f"""CASE WHEN t.back_minor = 0 THEN t.moved_minor
+            ELSE t.moved_minor - ({_up_to("t.back_minor")}) END"""
 _TRANSIT: Final = "t.taken_minor + t.returned_minor + t.transit_minor"
 # The planner knows how many lines have which currency, and not what an expression of two of them comes to.
 _OF_ACCOUNT: Final = """
@@ -118,20 +123,23 @@ _OF_ACCOUNT: Final = """
 _LINES: Final = f"""
     SELECT t.id, t.booking_on, t.created_at, t.moved_minor,
         CASE WHEN t.whole IS NULL THEN {_up_to("t.taken_minor")} ELSE 0 END AS allocated,
-        CASE WHEN t.whole IS NULL AND t.returned_minor <> 0
+        CASE WHEN t.returned_minor <> 0
             THEN ({_up_to("t.taken_minor + t.returned_minor")}) - ({_up_to("t.taken_minor")}) ELSE 0 END AS returned,
         CASE WHEN t.whole IS NULL AND t.transit_minor <> 0
             THEN ({_up_to(_TRANSIT)}) - ({_up_to("t.taken_minor + t.returned_minor")}) ELSE 0 END AS in_transit,
-        CASE WHEN t.whole IS NULL THEN t.moved_minor - ({_up_to(_TRANSIT)}) ELSE 0 END AS open,
-        CASE WHEN t.whole = 'ignored' THEN t.moved_minor ELSE 0 END AS ignored,
-        CASE WHEN t.whole = 'classified' THEN t.moved_minor ELSE 0 END AS classified,
+        CASE WHEN t.whole IS NULL THEN t.moved_minor - ({_up_to(_TRANSIT)})
+            WHEN t.back_minor <> t.returned_minor
+            THEN ({_up_to("t.back_minor")}) - ({_up_to("t.returned_minor")}) ELSE 0 END AS open,
+        CASE WHEN t.whole = 'ignored' THEN {_CLOSED_REST} ELSE 0 END AS ignored,
+        CASE WHEN t.whole = 'classified' THEN {_CLOSED_REST} ELSE 0 END AS classified,
         CASE WHEN t.whole = 'pending' THEN t.moved_minor ELSE 0 END AS pending
     FROM (
         SELECT i.id, i.booking_on, i.created_at, i.amount_minor, i.net_minor, {_MOVED} AS moved_minor,
             CASE WHEN i.pending THEN 'pending' WHEN i.amount_minor = 0 THEN 'ignored'
                 WHEN a.status IN ('ignored', 'classified') AND coalesce(a.effective_on <= %(cut_off)s, true)
                 THEN a.status END AS whole,
-            {_TAKEN} AS taken_minor, {_RETURNED} AS returned_minor, coalesce(l.transit_minor, 0) AS transit_minor
+            {_TAKEN} AS taken_minor, {_BACK} AS back_minor, {_RETURNED} AS returned_minor,
+            coalesce(l.transit_minor, 0) AS transit_minor
         FROM {{lines}} i
         LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
         LEFT JOIN late l ON l.id = i.id
