@@ -175,7 +175,7 @@ def _changed(row: dict[str, Any], given: ExpectedTransactionPatch) -> dict[str, 
         wanted["terms"] = stored_terms(wanted["terms"])
     wanted["amount_minor"] = _amount(row, given)
     after = {**row, **wanted}
-    errors = contradictions(
+    errors = _of_former_currency(row, given) or contradictions(
         amount_minor=after["amount_minor"],
         min_amount_minor=after["min_amount_minor"],
         max_amount_minor=after["max_amount_minor"],
@@ -212,6 +212,21 @@ def _amount(row: dict[str, Any], given: ExpectedTransactionPatch) -> int:
         field = FieldError(pointer=pointer, code="amount_out_of_range", detail=detail)
         raise AmountOutOfRangeError(detail, errors=[field])
     return amount
+
+
+def _of_former_currency(row: dict[str, Any], given: ExpectedTransactionPatch) -> list[FieldError]:
+    """Return which amounts would be taken for minor units of another currency than they were said in."""
+    if given.currency in {None, row["currency"]}:
+        return []
+    errors = []
+    for name in ("min_amount_minor", "max_amount_minor", "terms"):
+        if row[name] is not None and name not in given.model_fields_set:
+            detail = "another currency needs it anew, or null"
+            errors.append(FieldError(pointer=f"/{to_camel(name)}", code="amount_required", detail=detail))
+    if row["settled_before_minor"]:
+        detail = "something of it was settled before, in the currency that it has"
+        errors.append(FieldError(pointer="/currency", code="settled_before", detail=detail))
+    return errors
 
 
 def _metadata(present: dict[str, str], patch: dict[str, str | None] | None) -> dict[str, Any]:

@@ -64,7 +64,7 @@ async def made(tenant: Tenant, **given: Any) -> dict[str, Any]:
         ({"amount": "99.50"}, {"amountMinor": 9_950, "amount": "99.50", "openAmountMinor": 9_950}),
         ({"amountMinor": 10_001}, {"amount": "100.01", "openAmountMinor": 10_001}),
         (
-            {"amount": "9900", "currency": "JPY"},
+            {"amount": "9900", "currency": "JPY", "minAmountMinor": 9_900, "maxAmountMinor": None},
             {"amountMinor": 9_900, "currency": "JPY", "openAmountMinor": 9_900},
         ),
         ({"direction": "debit"}, {"direction": "debit"}),
