@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
@@ -17,19 +16,24 @@ CSV_MEDIA_TYPE: Final = "text/csv"
 Cell = str | int | None
 """A number is written as one: it may begin with a minus. Amounts in minor units and counts are numbers."""
 
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What makes spreadsheets compute a cell; some take the wide forms for the plain ones."""
+
+# Where commas are in numbers, spreadsheets split a line at semicolons or tabs, and quotes that do not begin a cell say
+# nothing there: cells begin after these and after line breaks, and then with what follows quotes.
+_CELL_STARTS: Final = re.compile(
+    rf"""\A(?=[\t\r\n])|((?:\A|[;\t\r\n])"*)(?={"|".join(map(re.escape, _FORMULA_STARTS))})"""
+)
+_QUOTED: Final = re.compile(r'[",;\t\r\n]')
 
 
 def csv_rows(rows: Iterable[Iterable[Cell]]) -> str:
     """Return lines of CSV, each ended by CRLF; the header is a row like any other.
 
-    A text that begins like a formula gets an apostrophe before it, by which spreadsheets take it for text.
+    What would begin like a formula, wherever a cell may begin of a text, gets an apostrophe before it, by which
+    spreadsheets take it for text. A text that any of them may split is quoted.
     """
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\r\n")
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
-    return written.getvalue()
+    return "".join(f"{','.join(map(_written, row))}\r\n" for row in rows)
 
 
 async def csv_pages(
@@ -58,5 +62,10 @@ def _cell(value: Any) -> Cell:
     return str(value) if isinstance(value, UUID | date) else value
 
 
-def _harmless(cell: Cell) -> Cell:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
+def _written(cell: Cell) -> str:
+    if not isinstance(cell, str):
+        return "" if cell is None else str(cell)
+    if _QUOTED.search(cell) is None:
+        return f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell
+    text = _CELL_STARTS.sub(r"\1'", cell)
+    return '"' + text.replace('"', '""') + '"'
