@@ -12,7 +12,10 @@ from typing import Final
 from payrec.constants import AMOUNT_MINOR_MAX
 from payrec.domain.currencies import MINOR_UNITS
 
-_DECIMAL: Final = re.compile(r"(?P<whole>[0-9]{1,16})(?:\.(?P<fraction>[0-9]{1,8}))?", re.ASCII)
+_WHOLE_DIGITS_MAX: Final = len(str(AMOUNT_MINOR_MAX))
+"""Digits before the point, beyond which it is out of range in any currency."""
+
+_DECIMAL: Final = re.compile(r"(?P<whole>[0-9]+)(?:\.(?P<fraction>[0-9]{1,8}))?", re.ASCII)
 
 
 class MoneyError(ValueError):
@@ -58,10 +61,13 @@ def parse_decimal(text: str, currency: str) -> int:
         # None has one digit.
         places = f"{digits} decimal places" if digits else "no decimal places"
         raise MoneyError("decimal_max_places", f"{currency} has {places}")
-    minor = int(found["whole"] + fraction.ljust(digits, "0"))
-    if minor > AMOUNT_MINOR_MAX:
-        raise MoneyError("amount_out_of_range", f"must be at most {AMOUNT_MINOR_MAX} minor units")
-    return minor
+    # Python reads no number of thousands of digits.
+    whole = found["whole"].lstrip("0")
+    if len(whole) <= _WHOLE_DIGITS_MAX:
+        minor = int(whole + fraction.ljust(digits, "0") or "0")
+        if minor <= AMOUNT_MINOR_MAX:
+            return minor
+    raise MoneyError("amount_out_of_range", f"must be at most {AMOUNT_MINOR_MAX} minor units")
 
 
 def format_minor(amount_minor: int, currency: str) -> str:

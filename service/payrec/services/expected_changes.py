@@ -205,6 +205,8 @@ def _amount(row: dict[str, Any], given: ExpectedTransactionPatch) -> int:
             amount = parse_decimal(given.amount, given.currency or row["currency"])
         except MoneyError as error:
             field = FieldError(pointer=pointer, code=error.code, detail=error.detail)
+            if error.code == "amount_out_of_range":
+                raise AmountOutOfRangeError(error.detail, errors=[field]) from None
             raise ValidationFailedError.of(field) from None
     least = row["settled_before_minor"] + 1
     if amount is None or not least <= amount <= AMOUNT_MINOR_MAX:

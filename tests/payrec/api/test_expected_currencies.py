@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.service import Tenant
-from support.wire import fields
+from support.wire import code, fields
 
 pytestmark = pytest.mark.anyio
 
@@ -50,3 +50,14 @@ async def test_another_currency_needs_every_amount_anew(
         assert answer.status_code == 200, answer.text
         assert {name: answer.json()[name] for name in restated} == restated
     assert (await globex.get(f"{PATH}/{other['id']}")).json() == other
+
+
+@pytest.mark.parametrize("amount", ["0.00", "10000000000000.00", "1000000000000000000000000000.00"])
+async def test_an_amount_beyond_all_is_out_of_range_wherever_it_is_said(acme: Tenant, amount: str) -> None:
+    before = await made(acme)
+    wrong = {**MONEY, "amount": amount}
+    answers = [await acme.post(PATH, wrong), await patched(acme, before["id"], {"amount": amount})]
+    answers.append(await acme.post("/incoming-transactions", {**wrong, "bookingDate": "2026-03-02"}))
+    for answer in answers[: 2 if amount == "0.00" else 3]:
+        assert (answer.status_code, code(answer)) == (422, "amount_out_of_range")
+        assert fields(answer) == {("/amount", "amount_out_of_range")}

@@ -22,6 +22,9 @@ from payrec.domain.money import MoneyError, exponent, format_minor, parse_decima
         ("12", "JPY", 12),
         ("1.234", "KWD", 1_234),
         ("9999999999999.99", "EUR", AMOUNT_MINOR_MAX),
+        ("0" * 40 + "9999999999999.99", "EUR", AMOUNT_MINOR_MAX),
+        ("0" * 5_000, "EUR", 0),
+        ("0" * 5_000, "JPY", 0),
         ("999999999999999", "JPY", AMOUNT_MINOR_MAX),
     ],
 )
@@ -38,6 +41,14 @@ def test_a_decimal_is_minor_units(text: str, currency: str, minor: int) -> None:
         ("1.000", "EUR", "decimal_max_places", "EUR has 2 decimal places"),
         ("1.0", "JPY", "decimal_max_places", "JPY has no decimal places"),
         ("10000000000000.00", "EUR", "amount_out_of_range", "must be at most 999999999999999 minor units"),
+        (
+            "1000000000000000000000000000.00",
+            "EUR",
+            "amount_out_of_range",
+            "must be at most 999999999999999 minor units",
+        ),
+        ("1" * 17, "JPY", "amount_out_of_range", "must be at most 999999999999999 minor units"),
+        ("1" * 5_000, "JPY", "amount_out_of_range", "must be at most 999999999999999 minor units"),
         ("1000000000000000", "JPY", "amount_out_of_range", "must be at most 999999999999999 minor units"),
     ],
 )
@@ -48,7 +59,7 @@ def test_what_is_no_amount_of_the_currency_says_why(text: str, currency: str, co
 
 
 @pytest.mark.parametrize(
-    "text", ["", ".", "1.", ".5", "-1", "+1", " 1", "1\n", "1,5", "1e3", "٣", "1" * 17, "1.123456789", "NaN"]
+    "text", ["", ".", "1.", ".5", "-1", "+1", " 1", "1\n", "1,5", "1e3", "٣", "1.123456789", "NaN"]
 )
 def test_what_is_no_decimal_is_malformed(text: str) -> None:
     with pytest.raises(MoneyError) as refused:
