@@ -268,7 +268,7 @@ class _Reader:
             if (adjustment.type in _ON_ITEM and key[0] is not Side.EXPECTED) or (
                 adjustment.type == "over_payment" and key[0] is not Side.INCOMING
             ):
-                detail = f"a {adjustment.type.replace('_', ' ')} is of the other side"
+                detail = f"an adjustment of type {adjustment.type} is of the other side"
                 self._fault(pointer + target, "wrong_side", detail)
             if adjustment.rate is not None:
                 if key in self._rates:

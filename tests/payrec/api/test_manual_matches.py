@@ -290,6 +290,13 @@ async def test_an_adjustment_is_of_a_transaction_of_the_match(world: World, chan
     await refused(world, answer, 422, "validation_failed", pointer)
 
 
+async def test_an_adjustment_of_the_other_side_is_called_as_it_was_given(world: World) -> None:
+    item, line = await world.expect(), await world.receive()
+    over = {"type": "over_payment", "expectedTransactionId": item, "amountMinor": 100, "currency": "EUR"}
+    [error] = (await state(world, leg(item, line, 9_000), adjustments=[over])).json()["errors"]
+    assert error["detail"] == "an adjustment of type over_payment is of the other side"
+
+
 async def test_the_same_key_states_it_once(world: World) -> None:
     item, line = await world.expect(), await world.receive()
     headers = {"Idempotency-Key": "by-hand"}
