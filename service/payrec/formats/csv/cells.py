@@ -131,7 +131,7 @@ class Amounts:
 
     def __init__(self, rules: RowRules) -> None:
         self._rules = rules
-        self._readers: dict[int, AmountReader] = {}
+        self._readers: dict[str, AmountReader] = {}
         columns = rules.columns
         self.is_plain = "amount" in columns and "mark" not in columns and not rules.inverted
         """One column, signed as it stands: ``reader(currency)`` alone reads it."""
@@ -143,10 +143,15 @@ class Amounts:
 
     def reader(self, currency: str) -> AmountReader:
         """Return what reads the amounts of one currency."""
-        digits = MINOR_UNITS[currency]
-        if digits not in self._readers:
-            self._readers[digits] = amount_reader(self._rules.decimal, digits, self._rules.implied_decimals)
-        return self._readers[digits]
+        if currency not in self._readers:
+            self._readers[currency] = amount_reader(
+                self._rules.decimal, MINOR_UNITS[currency], self._rules.implied_decimals, currency=currency
+            )
+        return self._readers[currency]
+
+    def sign_reader(self) -> AmountReader:
+        """Return what reads amounts of which only the sign counts, in whatever currency they are."""
+        return amount_reader(self._rules.decimal, 2, self._rules.implied_decimals)
 
     def signed(self, read: AmountReader, amount: str, debit: str, credit: str, mark: str) -> int:
         """Return minor units, money in positive; raises ``RecordError``."""

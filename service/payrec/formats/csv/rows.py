@@ -136,7 +136,7 @@ class RowReader:
 
     def _signed(self, rows: Sequence[Sequence[str]]) -> Iterator[int]:
         """Yield the amounts that can be read, with their sign; the currency makes no difference to that."""
-        read = self._amounts.reader(self._rules.currency or "EUR")
+        read = self._amounts.sign_reader()
         for row in rows:
             with suppress(RecordError):
                 yield self._amounts.signed(read, *self._sides([*self._fit(list(row)), ""]))

@@ -24,6 +24,29 @@ _UNWRAP: Final = re.compile(r'="(.*)"', re.DOTALL)
 CURRENCY_SIGNS: Final = {"€": "EUR", "£": "GBP", "zł": "PLN", "Kč": "CZK", "Ft": "HUF", "US$": "USD", "₺": "TRY"}
 """Signs that mean one currency only. ``$`` and ``kr`` mean several, and prove nothing."""
 
+_SHARED_SIGNS: Final[dict[str, frozenset[str]]] = {
+    "$": frozenset(
+        {
+            *("ARS", "AUD", "BBD", "BMD", "BND", "BRL", "BSD", "BZD", "CAD", "CLP", "COP", "CUP", "DOP", "FJD", "GYD"),
+            *("HKD", "JMD", "KYD", "LRD", "MOP", "MXN", "NAD", "NIO", "NZD", "SBD", "SGD", "SRD", "TOP", "TTD", "TWD"),
+            *("USD", "UYU", "WST", "XCD", "ZWG"),
+        }
+    ),
+    "£": frozenset({"EGP", "FKP", "GBP", "GIP", "LBP", "SDG", "SHP", "SSP", "SYP"}),
+    "¥": frozenset({"CNY", "JPY"}),
+    "kr": frozenset({"DKK", "ISK", "NOK", "SEK"}),
+    "₽": frozenset({"RUB"}),
+    "R$": frozenset({"BRL"}),
+    "A$": frozenset({"AUD"}),
+    "AU$": frozenset({"AUD"}),
+    "CA$": frozenset({"CAD"}),
+    "C$": frozenset({"CAD", "NIO"}),
+    "HK$": frozenset({"HKD"}),
+    "NZ$": frozenset({"NZD"}),
+    "S$": frozenset({"SGD"}),
+}
+"""Signs and all currencies that they may mean, as far as they are more than the one of ``CURRENCY_SIGNS``."""
+
 _MINUS: Final = "\\-\N{MINUS SIGN}\N{EN DASH}\N{FIGURE DASH}\N{HYPHEN}\N{NON-BREAKING HYPHEN}\N{SMALL HYPHEN-MINUS}"
 _SPACES: Final = re.compile(r"\s+")
 # Over a text whose blanks are single spaces: runs of optional blanks would backtrack.
@@ -94,6 +117,16 @@ def currency_of_text(text: str) -> str | None:
     return code if code in MINOR_UNITS else None
 
 
+def contradicts(text: str, currency: str) -> bool:
+    """Whether the sign or the code beside an amount means other currencies only; of a text unknown that is not said."""
+    known = text.strip(" .")
+    shared = _SHARED_SIGNS.get(known) or _SHARED_SIGNS.get(known.lower()) or _SHARED_SIGNS.get(known.upper())
+    if shared is not None:
+        return currency not in shared
+    named = currency_of_text(known)
+    return named is not None and named != currency
+
+
 def decimal_evidence(text: str) -> Decimal | Literal["doubt"] | None:
     """Say which decimal sign the amount proves; ``doubt``: it fits both (``1.234``); None: it has no such sign."""
     parts = split_amount(text)
@@ -115,11 +148,14 @@ def decimal_evidence(text: str) -> Decimal | Literal["doubt"] | None:
     return "," if fits_comma else None
 
 
-def amount_reader(decimal: Decimal | None, digits: int, implied_decimals: int | None = None) -> AmountReader:
+def amount_reader(
+    decimal: Decimal | None, digits: int, implied_decimals: int | None = None, *, currency: str | None = None
+) -> AmountReader:
     """Make the function that reads the amounts of one column in one currency.
 
     ``digits`` is the exponent of the currency. ``decimal`` None: the file has no decimal sign at all. With
-    ``implied_decimals`` the amounts are whole numbers whose last digits are the decimals.
+    ``implied_decimals`` the amounts are whole numbers whose last digits are the decimals. Amounts that name another
+    currency than ``currency`` are refused as ``currency_mismatch``.
     """
     sign_character: Decimal = decimal or "."
     shape, groups_out = _GROUPED[sign_character], _GROUPS_OUT[sign_character]
@@ -130,7 +166,9 @@ def amount_reader(decimal: Decimal | None, digits: int, implied_decimals: int | 
         parts = split_amount(text)
         if parts is None:
             raise RecordError("invalid_amount", "the amount is not a number")
-        sign, number, _ = parts
+        sign, number, named = parts
+        if named is not None and currency is not None and contradicts(named, currency):
+            raise RecordError("currency_mismatch", "the amount names another currency than its column, or the file's")
         if shape.fullmatch(number) is None or (decimal is None and ("." in number or "," in number)):
             raise RecordError("invalid_amount", "the amount does not have the form of the file's amounts")
         plain = number.translate(groups_out)

@@ -199,6 +199,15 @@ def test_the_digits_are_those_of_each_rows_currency() -> None:
     assert [(e.amount_minor, e.currency) for e in found] == [(150, "EUR"), (1500, "KWD"), (15, "JPY")]
 
 
+def test_an_amount_that_names_another_currency_is_rejected_alone() -> None:
+    text = HEADER + "2026-01-02;a;USD 5000.00;EUR\n2026-01-02;b;EUR 1.50;EUR\n2026-01-02;c;$2.50;USD\n"
+    assert rejected(text) == [("currency_mismatch", 2)]
+    assert [(e.amount_minor, e.currency) for e in entries(text)] == [(150, "EUR"), (250, "USD")]
+    alone = "Date;Text;Amount\n2026-01-02;a;5.00 USD\n2026-01-02;b;£5.00\n2026-01-02;c;€5.00\n"
+    assert rejected(alone, currency="EUR") == [("currency_mismatch", 2), ("currency_mismatch", 3)]
+    assert rejected(alone, profile={"currency": "GBP"}) == [("currency_mismatch", 2), ("currency_mismatch", 4)]
+
+
 def test_a_profile_skips_marks_and_keeps_what_it_names() -> None:
     profile = {
         "footerRows": 1,

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.domain.currencies import MINOR_UNITS
 from payrec.formats.base import RecordError
 from payrec.formats.csv.dates import compile_format, date_evidence, date_reader
-from payrec.formats.csv.values import amount_reader, decimal_evidence, is_amount
+from payrec.formats.csv.values import amount_reader, contradicts, decimal_evidence, is_amount
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,43 @@ def test_what_is_no_amount_is_refused_by_its_code(text: str, code: str) -> None:
 )
 def test_an_amount_proves_its_decimal_sign_or_nothing(text: str, proof: str | None) -> None:
     assert decimal_evidence(text) == proof
+
+
+@pytest.mark.parametrize(
+    ("text", "currency", "refused"),
+    [
+        ("USD 5.00", "EUR", True),
+        ("5.00 usd", "EUR", True),
+        ("£5.00", "EUR", True),
+        ("£5.00", "GBP", False),
+        ("$5.00", "EUR", True),
+        ("-$5.00", "CAD", False),
+        ("US$5.00", "CAD", True),
+        ("CA$5.00", "CAD", False),
+        ("¥500.00", "CNY", False),
+        ("¥500.00", "EUR", True),
+        ("5.00 kr.", "DKK", False),
+        ("5.00 Kr", "EUR", True),
+        ("5.00 Kč", "CZK", False),
+        ("5.00 zl", "PLN", False),
+        ("5.00 CR", "EUR", False),
+        ("5.00", "EUR", False),
+    ],
+)
+def test_a_currency_beside_the_amount_is_the_one_that_is_meant(text: str, currency: str, refused: bool) -> None:  # noqa: FBT001  # a row
+    read = amount_reader(".", 2, currency=currency)
+    if refused:
+        with pytest.raises(RecordError) as error:
+            read(text)
+        assert error.value.code == "currency_mismatch"
+    else:
+        assert abs(read(text)) in {500, 50000}
+
+
+@given(st.sampled_from(sorted(MINOR_UNITS)), st.sampled_from(sorted(MINOR_UNITS)))
+def test_a_code_contradicts_every_currency_but_its_own(code: str, currency: str) -> None:
+    assert contradicts(code, currency) == (code != currency)
+    assert contradicts(code.lower(), currency) == (code != currency)
 
 
 def test_a_file_without_any_decimal_sign_refuses_one() -> None:
