@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final, Literal, cast
 
-from payrec.domain.statements import Balance, Parsed, Problem, Statement, StatementEnd
+from payrec.domain.statements import Balance, Direction, Parsed, Problem, Statement, StatementEnd
 from payrec.formats.base import RecordError
+from payrec.formats.csv.chain import Chain
 from payrec.formats.csv.values import AmountReader, bare
 
 AMBIGUOUS_ROW: Final = "ambiguous_balance_row"
@@ -39,6 +40,7 @@ class Group:
         "account",
         "balances",
         "booked_minor",
+        "chain",
         "count",
         "currency",
         "held",
@@ -48,12 +50,14 @@ class Group:
         "statement",
     )
 
-    def __init__(self, statement: Statement, currency: str, read: AmountReader) -> None:
+    def __init__(self, statement: Statement, currency: str, read: AmountReader, chain: Chain | None = None) -> None:
         self.statement = statement
         self.index = statement.index
         self.account = statement.account
         self.currency = currency
         self.read = read
+        self.chain = chain
+        """Its running balance, where the table has a column of it."""
         self.count = 0
         self.booked_minor = 0
         """Signed sum of the booked entries."""
@@ -125,6 +129,8 @@ class Group:
             with suppress(RecordError):
                 minor = self.read(cell)
                 self.balances.append((cast("BalanceLabel", label), interim_balance(minor, self.currency, None)))
+        if self.chain is not None:
+            yield from self._end_chain(self.chain)
         self.statement.balances.extend(balance for _, balance in self.balances)
         opening, closing = self._ends("opening"), self._ends("closing")
         if len(opening) == len(closing) == 1 and opening[0] + self.booked_minor != closing[0]:
@@ -134,6 +140,35 @@ class Group:
                 detail="the rows do not lead from the opening balance to the closing balance of the table",
             )
         yield StatementEnd(self.statement)
+
+    def _end_chain(self, chain: Chain) -> Iterator[Problem]:
+        """Take the balances that the rows prove, and tell where they do not follow."""
+        ends = chain.ends()
+        if ends is None:
+            return
+        statement = self.statement
+        for kind, minor, on in (
+            ("opening", ends[0], statement.first_booking_on),
+            ("closing", ends[1], statement.last_booking_on),
+        ):
+            direction: Direction = "credit" if minor >= 0 else "debit"
+            statement.balances.append(Balance(cast("BalanceLabel", kind), abs(minor), self.currency, direction, on))
+        detail = "the running balance does not follow from the rows above: one is missing there, or was changed"
+        for line in chain.gaps:
+            yield Problem("balance_mismatch", statement=self.index, line=line, detail=detail)
+
+    def chained(self, line: int, on: date | None, minor: int, cell: str, *, is_booked: bool) -> None:
+        """Take the balance beside a row; one that cannot be read proves nothing."""
+        self.last = (minor, cell)
+        if self.chain is None:
+            return
+        balance = None
+        with suppress(RecordError):
+            balance = self.read(bare(cell)) if cell and not cell.isspace() else None
+        if is_booked:
+            self.chain.add(line, on, minor, balance)
+        elif balance is not None:
+            self.chain.leave_out()
 
     def _ends(self, wanted: BalanceLabel) -> list[int]:
         return [balance.signed_minor for label, balance in self.balances if label == wanted]

@@ -86,8 +86,7 @@ class CsvReader:
             rules = make_rules(layout, profile, survey, options)
             complete_dialect(dialect, layout, rules)
             rows = RowReader(rules)
-            if "sign" not in profile:
-                rows.prove_sign(layout.table)
+            rows.prove_sign(layout.table, is_given="sign" in profile)
             records = self._records(source, head, layout)
             _skip_to_data(records, layout)
             yield from rows.read(records)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from payrec.constants import FILE_ACCOUNTS_MAX, PROFILE_MATCHED_LENGTH_MAX
@@ -15,7 +13,6 @@ from payrec.domain.statements import Entry, EntryStatus, Parsed, Problem, Skippe
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import RecordError
 from payrec.formats.csv.cells import (
-    Amounts,
     Memory,
     RowRules,
     joined_texts,
@@ -25,55 +22,27 @@ from payrec.formats.csv.cells import (
     short_reference,
     short_text,
 )
-from payrec.formats.csv.columns import Columns, is_pending_word
+from payrec.formats.csv.chain import Chain
+from payrec.formats.csv.columns import is_pending_word
 from payrec.formats.csv.groups import Group, LabelledRow, interim_balance
+from payrec.formats.csv.heads import DETAILS, Head
 from payrec.formats.csv.labels import LABEL_START_LENGTH, Label, balance_label, may_be_label, total_label
-from payrec.formats.csv.lines import FOOTER_ROW, Records, Row, check_width, read_rows, without_footer
-from payrec.formats.csv.survey import check_card_sign, check_sign
-from payrec.formats.csv.table import Table
+from payrec.formats.csv.lines import FOOTER_ROW, Records, Row, read_rows, without_footer
 from payrec.formats.csv.values import bare, unwrap
-from payrec.formats.csv.words import CARD_HEADINGS, fold
 
 BLANK_ROW: Final = "csv_blank_row"
 BALANCE_ROW: Final = "csv_balance_row"
 UNDATED_ROW: Final = "csv_undated_pending_row"
 
-_CORE: Final = (
-    *("bookingDate", "valueDate", "amount", "currency", "account", "remittance"),
-    *("counterpartyName", "counterpartyAccount", "bankTransactionCode"),
-)
-"""The cells that most files have, in the order of ``_entry``."""
 
-_SIDES: Final = ("amount", "debit", "credit", "mark")
-"""The cells that a signed amount is made of, in the order of ``Amounts.signed``."""
-
-_DETAILS: Final = (
-    *("counterpartyBic", "endToEndId", "structuredReference", "externalId", "originalAmount", "originalCurrency"),
-    *("payerName", "payeeName", "ultimateCounterpartyName", "net", "fee"),
-)
-"""The cells that few files have, in the order of ``_describe``."""
-
-
-def _picker(columns: Columns, roles: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
-    """Make the function that takes the cells of the roles; a role without column is the last cell, which is empty."""
-    return itemgetter(*(columns[role][0] if role in columns else -1 for role in roles))
-
-
-class RowReader:
+class RowReader(Head):
     """Turns the records of one file into its stream; holds the statements, and of the rows only the last few."""
 
     def __init__(self, rules: RowRules) -> None:
-        self._rules = rules
+        super().__init__(rules)
         columns = rules.columns
-        self._core = _picker(columns, _CORE)
-        self._sides = _picker(columns, _SIDES)
-        self._details = _picker(columns, _DETAILS)
-        self._balance_column = columns.get("balance", [-1])[0]
-        self._has_details = any(role in columns for role in _DETAILS)
+        self._has_details = any(role in columns for role in DETAILS)
         self._more_remittance = len(columns.get("remittance", [])) > 1
-        essential = ("bookingDate", "valueDate", "amount", "debit", "credit", "mark", "currency")
-        self._essential_last = max(columns[role][0] for role in essential if role in columns)
-        self._amounts = Amounts(rules)
         self._groups: dict[tuple[str, str], Group] = {}
         """By the cells as they stand."""
         self._statements: dict[tuple[str | None, str], Group] = {}
@@ -82,7 +51,6 @@ class RowReader:
         self._account_above = ""
         self._label_starts = Memory(may_be_label)
         self._short_texts = Memory(short_text)
-        self._dates = self._amounts.dates
         self._is_plain = self._amounts.is_plain
         self._skips = bool(rules.skip)
         self._has_pending_rule = rules.pending is not None
@@ -112,47 +80,6 @@ class RowReader:
         for group in self._statements.values():
             preamble = self._rules.preamble_balances if len(self._statements) == 1 else ()
             yield from group.end(preamble)
-
-    def prove_sign(self, table: Table) -> None:
-        """Prove by the head of the table that a positive amount is money in; raises ``UnreadableFileError``."""
-        if "balance" in self._rules.columns:
-            check_sign(self._balanced(table.data))
-        elif self._amounts.is_single and any(fold(name) in CARD_HEADINGS for name in table.names or ()):
-            check_card_sign(self._signed(table.data))
-
-    def _balanced(self, rows: Sequence[Sequence[str]]) -> Iterator[tuple[object, int, int]]:
-        """Yield account and currency, signed amount and running balance of the rows that have all of them."""
-        for row in rows:
-            try:
-                cells = [*self._fit(list(row)), ""]
-                _, _, _, currency, account, text, *_ = self._core(cells)
-                balance = bare(cells[self._balance_column])
-                if balance_label(text) is not None or not balance:
-                    continue
-                read = self._amounts.reader((unwrap(currency).strip() or self._rules.currency or "").upper())
-                yield (account, currency), self._amounts.signed(read, *self._sides(cells)), read(balance)
-            except (RecordError, KeyError):
-                continue
-
-    def _signed(self, rows: Sequence[Sequence[str]]) -> Iterator[int]:
-        """Yield the amounts that can be read, with their sign; the currency makes no difference to that."""
-        read = self._amounts.sign_reader()
-        for row in rows:
-            with suppress(RecordError):
-                yield self._amounts.signed(read, *self._sides([*self._fit(list(row)), ""]))
-
-    def _fit(self, row: list[str]) -> list[str]:
-        """Return the row with as many cells as the header; raises ``RecordError`` when it cannot be."""
-        width = self._rules.width
-        if len(row) > width:
-            check_width(row)
-            if not any(cell.strip() for cell in row[width:]):
-                return row[:width]
-        elif len(row) == width:
-            return row
-        elif len(row) >= self._rules.width_least or (not row[-1].strip() and len(row) > self._essential_last):
-            return row + [""] * (width - len(row))
-        raise RecordError("invalid_entry", f"the record has {len(row)} fields, the header {width}")
 
     def _entries(self, records: Records) -> Iterator[Parsed]:
         """Yield what ``_items`` yields for each record; the usual record without a call more than it needs."""
@@ -253,13 +180,13 @@ class RowReader:
         if self._has_metadata:
             entry.metadata = kept_cells(self._rules.metadata, cells)
         group.count += 1
-        if self._balance_column >= 0:
-            group.last = (minor, cells[self._balance_column])
         if status == "booked":
             net = entry.net
             if net is not None:
                 minor = net.amount_minor if net.direction == "credit" else -net.amount_minor
             group.booked_minor += minor
+        if group.chain is not None:
+            group.chained(line, booking or value, minor, cells[self._balance_column], is_booked=status == "booked")
         return entry
 
     def _status(self, cells: list[str], booking_cell: str, value_cell: str, *, has_date: bool) -> EntryStatus:
@@ -315,11 +242,6 @@ class RowReader:
                 return self._balance_row(line, padded, label)
         return Problem(error.code, "error", rejects=True, line=line, detail=error.detail)
 
-    def _is_dated_amount(self, cells: Sequence[str]) -> bool:
-        """Whether the row has a date and an amount: then it is no total, whatever a text of it says."""
-        booking, value, *_ = self._core(cells)
-        return any(map(str.strip, self._sides(cells)[:3])) and (self._is_dated(booking) or self._is_dated(value))
-
     # Statements -------------------------------------------------------------------------------------------------
 
     def _group(self, account_cell: str, currency_cell: str) -> Group:
@@ -336,7 +258,8 @@ class RowReader:
                 )
             statement = Statement(len(self._statements), "transactions", account=account, currency=currency)
             statement.account_scheme = "iban" if account is not None and is_iban(account) else "other"
-            group = Group(statement, currency, self._amounts.reader(currency))
+            chain = Chain(is_newest_first=self._newest_first) if self._balance_column >= 0 else None
+            group = Group(statement, currency, self._amounts.reader(currency), chain)
             self._statements[account, currency] = group
             self._opened.append(statement)
         if len(self._groups) > 2 * FILE_ACCOUNTS_MAX:
@@ -366,14 +289,11 @@ class RowReader:
             return self._balance_row(line, cells, label)
         if group.is_movement(row):
             return None
+        if label != "turnover" and balance:
+            group.chained(line, None, 0, balance, is_booked=True)
         if row.has_date and row.minor and not balance and group.count and not group.is_told(row.minor):
             group.held.append(line)
         return self._balance_row(line, cells, label)
-
-    def _is_dated(self, cell: str) -> bool:
-        with suppress(RecordError):
-            return bool(cell) and self._dates[cell] is not None
-        return False
 
     def _balance_row(self, line: int, cells: Sequence[str], label: Label) -> Skipped:
         """Keep the balance of a row that is one; a malformed one is only left out, as any total is."""

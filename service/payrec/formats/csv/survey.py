@@ -148,8 +148,10 @@ def _majority(counts: Counter[str], one: str, other: str) -> str | None:
     return None
 
 
-def check_sign(rows: Iterable[tuple[object, int, int]]) -> None:
-    """Prove by the running balance that a positive amount is money in.
+def check_sign(rows: Iterable[tuple[object, int, int]], *, is_given: bool = False) -> bool | None:
+    """Prove by the running balance that a positive amount is money in, unless that ``is_given``.
+
+    Return whether the newest rows come first; None where the balance does not tell.
 
     ``rows`` are account and currency as one key, signed amount and balance after (or, newest first, before) the row,
     in minor units. Each neighbouring pair is tried oldest first and newest first, with the sign as it is and turned.
@@ -174,12 +176,13 @@ def check_sign(rows: Iterable[tuple[object, int, int]]) -> None:
             fits["newest", sign] += before[1] == balance + sign * before[0]
     as_it_is = max(fits["oldest", 1], fits["newest", 1])
     turned = max(fits["oldest", -1], fits["newest", -1])
-    if turned > as_it_is and turned * 2 > pairs:
+    if not is_given and turned > as_it_is and turned * 2 > pairs:
         raise UnreadableFileError(
             "csv_sign_contradicts_balance",
             "the running balance falls where amounts are positive: set the profile's sign",
             question=SIGN,
         )
+    return None if fits["newest", 1] == fits["oldest", 1] else fits["newest", 1] > fits["oldest", 1]
 
 
 def check_card_sign(amounts: Iterable[int]) -> None:

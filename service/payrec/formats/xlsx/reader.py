@@ -90,8 +90,7 @@ class XlsxReader:
             rules = make_rules(layout, profile, survey, options)
             complete_dialect(dialect, layout, rules)
             reader = RowReader(rules)
-            if "sign" not in profile:
-                reader.prove_sign(table)
+            reader.prove_sign(table, is_given="sign" in profile)
             others = sum(not other.hidden for other in workbook.sheets) - (not sheet.hidden)
             if others:
                 yield Problem(

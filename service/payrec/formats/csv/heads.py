@@ -1,0 +1,122 @@
+"""The cells of a row by their roles, and what the head of a table proves: the sign, and which rows come first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from operator import itemgetter
+from typing import Final
+
+from payrec.formats.base import RecordError
+from payrec.formats.csv.cells import Amounts, RowRules
+from payrec.formats.csv.columns import Columns
+from payrec.formats.csv.labels import balance_label
+from payrec.formats.csv.lines import check_width
+from payrec.formats.csv.survey import check_card_sign, check_sign
+from payrec.formats.csv.table import Table
+from payrec.formats.csv.values import bare, unwrap
+from payrec.formats.csv.words import CARD_HEADINGS, fold
+
+_CORE: Final = (
+    *("bookingDate", "valueDate", "amount", "currency", "account", "remittance"),
+    *("counterpartyName", "counterpartyAccount", "bankTransactionCode"),
+)
+"""The cells that most files have, in the order of ``_entry``."""
+
+_SIDES: Final = ("amount", "debit", "credit", "mark")
+"""The cells that a signed amount is made of, in the order of ``Amounts.signed``."""
+
+DETAILS: Final = (
+    *("counterpartyBic", "endToEndId", "structuredReference", "externalId", "originalAmount", "originalCurrency"),
+    *("payerName", "payeeName", "ultimateCounterpartyName", "net", "fee"),
+)
+"""The cells that few files have, in the order of ``_describe``."""
+
+
+def _picker(columns: Columns, roles: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+    """Make the function that takes the cells of the roles; a role without column is the last cell, which is empty."""
+    return itemgetter(*(columns[role][0] if role in columns else -1 for role in roles))
+
+
+class Head:
+    """The cells of rows by their roles."""
+
+    def __init__(self, rules: RowRules) -> None:
+        self._rules = rules
+        columns = rules.columns
+        self._core = _picker(columns, _CORE)
+        self._sides = _picker(columns, _SIDES)
+        self._details = _picker(columns, DETAILS)
+        self._balance_column = columns.get("balance", [-1])[0]
+        essential = ("bookingDate", "valueDate", "amount", "debit", "credit", "mark", "currency")
+        self._essential_last = max(columns[role][0] for role in essential if role in columns)
+        self._amounts = Amounts(rules)
+        self._dates = self._amounts.dates
+        self._newest_first = False
+
+    def prove_sign(self, table: Table, *, is_given: bool) -> None:
+        """Prove by the head that a positive amount is money in, and which rows come first.
+
+        Raises ``UnreadableFileError`` when it is not; ``is_given`` says that the profile has the sign.
+        """
+        if "balance" in self._rules.columns:
+            newest = check_sign(self._balanced(table.data), is_given=is_given)
+            self._newest_first = self._falls(table.data) if newest is None else newest
+        elif is_given or not self._amounts.is_single:
+            return
+        elif any(fold(name) in CARD_HEADINGS for name in table.names or ()):
+            check_card_sign(self._signed(table.data))
+
+    def _falls(self, rows: Sequence[Sequence[str]]) -> bool:
+        """Whether the last day of these rows is before the first one."""
+        days = []
+        for row in rows:
+            with suppress(RecordError):
+                booking, value, *_ = self._core([*self._fit(list(row)), ""])
+                if (on := self._dates[booking or value]) is not None:
+                    days.append(on)
+        return bool(days) and days[-1] < days[0]
+
+    def _balanced(self, rows: Sequence[Sequence[str]]) -> Iterator[tuple[object, int, int]]:
+        """Yield account and currency, signed amount and running balance of the rows that have all of them."""
+        for row in rows:
+            try:
+                cells = [*self._fit(list(row)), ""]
+                _, _, _, currency, account, text, *_ = self._core(cells)
+                balance = bare(cells[self._balance_column])
+                if balance_label(text) is not None or not balance:
+                    continue
+                read = self._amounts.reader((unwrap(currency).strip() or self._rules.currency or "").upper())
+                yield (account, currency), self._amounts.signed(read, *self._sides(cells)), read(balance)
+            except (RecordError, KeyError):
+                continue
+
+    def _signed(self, rows: Sequence[Sequence[str]]) -> Iterator[int]:
+        """Yield the amounts that can be read, with their sign; the currency makes no difference to that."""
+        read = self._amounts.sign_reader()
+        for row in rows:
+            with suppress(RecordError):
+                yield self._amounts.signed(read, *self._sides([*self._fit(list(row)), ""]))
+
+    def _fit(self, row: list[str]) -> list[str]:
+        """Return the row with as many cells as the header; raises ``RecordError`` when it cannot be."""
+        width = self._rules.width
+        if len(row) > width:
+            check_width(row)
+            if not any(cell.strip() for cell in row[width:]):
+                return row[:width]
+        elif len(row) == width:
+            return row
+        elif len(row) >= self._rules.width_least or (not row[-1].strip() and len(row) > self._essential_last):
+            return row + [""] * (width - len(row))
+        raise RecordError("invalid_entry", f"the record has {len(row)} fields, the header {width}")
+
+    def _is_dated(self, cell: str) -> bool:
+        with suppress(RecordError):
+            return bool(cell) and self._dates[cell] is not None
+        return False
+
+    def _is_dated_amount(self, cells: Sequence[str]) -> bool:
+        """Whether the row has a date and an amount: then it is no total, whatever a text of it says."""
+        booking, value, *_ = self._core(cells)
+        return any(map(str.strip, self._sides(cells)[:3])) and (self._is_dated(booking) or self._is_dated(value))
