@@ -68,16 +68,21 @@ class JsonReader:
         decoder = Decoder(head.encoding, fallback=head.encoding_fallback)
         records = records_of(source, decoder, detected)
         statements: dict[tuple[str | None, str], Statement] = {}
+        array = None if detected.format == "jsonl" else "" if head.text.lstrip().startswith("[") else "/transactions"
+        ordinal = -1
         for line, record in records:
             if isinstance(record, Problem):
                 yield record
                 continue
+            ordinal += 1
             try:
                 if isinstance(record, RecordError):
                     raise record
                 entry = entry_of(record, options)
             except RecordError as error:
-                yield Problem(error.code, "error", rejects=True, line=line, detail=error.detail)
+                # A whole array may be one line: where in it the record stands is all that finds it again.
+                place = "" if array is None else f" (at {array}/{ordinal})"
+                yield Problem(error.code, "error", rejects=True, line=line, detail=error.detail + place)
                 continue
             entry.line = line
             statement = statements.get((entry.account, entry.currency))

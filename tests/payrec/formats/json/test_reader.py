@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from payrec.constants import AMOUNT_MINOR_MAX, JSON_RECORD_BYTES_MAX, JSON_RECORD_DEPTH_MAX
-from payrec.domain.statements import Entry, Statement, StatementEnd
+from payrec.domain.statements import Entry, Problem, Statement, StatementEnd
 from payrec.errors import PayloadTooLargeError, UnreadableFileError
 from payrec.formats.base import Detected, ReadOptions
 from payrec.formats.json import reader as json_reader
@@ -294,3 +294,17 @@ def test_any_text_gives_a_typed_error_at_most(noise: str) -> None:
             assert error.reason in {"invalid_json", "json_too_deep", "no_statement"}  # noqa: PT017  # most texts raise nothing
         except AssertionError:
             assert READER.detect(head_of((begin + noise).encode()), ReadOptions()) is None
+
+
+@settings(max_examples=40)
+@given(st.lists(st.booleans(), max_size=30), st.sampled_from([None, "", "/transactions"]))
+def test_a_rejected_record_of_an_array_is_found_by_its_pointer(good: list[bool], array: str | None) -> None:
+    records = [GOOD if is_good else {**GOOD, "direction": "sideways"} for is_good in good]
+    text = json.dumps({"source": 1, "transactions": records} if array else records)
+    if array is None:
+        text = "\n".join(map(json.dumps, [GOOD, *records]))
+    problems = list(parse(io.BytesIO(text.encode()), name="x", options=ReadOptions(), monotonic=lambda: 0.0))
+    places = [i.detail.rpartition(" (at ")[2] for i in problems if isinstance(i, Problem) and i.rejects]
+    bad = [n for n, is_good in enumerate(good) if not is_good]
+    wanted = ["direction must be credit or debit"] * len(bad) if array is None else [f"{array}/{n})" for n in bad]
+    assert places == wanted
