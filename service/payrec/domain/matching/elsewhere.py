@@ -24,7 +24,7 @@ def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame
     ``refused`` are the codes of rejected pairs, which are among those that were ``found`` and not among the scored.
     """
     unproved = pl.col("rank") < RANK_PROOF
-    lines = pairs.filter(unproved, pl.col("fault") == 0, "payer", ~pl.col("elsewhere"))["i"].unique()
+    lines = pairs.filter(unproved, pl.col("fault") == 0, ~pl.col("elsewhere"))["i"].unique()
     if lines.is_empty():
         return pairs
     own = pl.col("payer") | ~contradicted()
