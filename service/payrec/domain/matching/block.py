@@ -33,6 +33,9 @@ AMOUNT_FACTOR: Final = 0x9E3779B97F4A7C15 - 2**64
 PARTY_KEYS: Final = (("account_key", "account_key"), ("name_key", "name_key"), ("name_key", "similar_key"))
 """The columns of items and of lines that name the same counterparty when they are equal."""
 
+LINE_KEYS: Final = ("account_key", "name_key", "similar_key")
+"""Those of the lines among them, each once."""
+
 _HITS: Final = {"row": pl.UInt32, "key": pl.Int64, "items": pl.UInt32}
 _NOBODY: Final = pl.Series(dtype=pl.UInt32)
 _NO_KEYS: Final = pl.DataFrame(schema={"row": pl.UInt32, "key": pl.Int64})

@@ -167,7 +167,8 @@ class Sides:
 
     To the caller's columns come ``row`` (UInt32, the place in content order), ``part`` (Int32, the currency and
     direction), ``salt`` (Int64, even; mixed into keys so that one join column holds key and part) and ``twin``; to the
-    lines also ``day`` (Int32, the booking day, else the value day), and ``similar_key`` and ``meant``, as
+    items also ``is_shared`` (others have their reference as well); to the lines ``day`` (Int32, the booking day, else
+    the value day), ``is_known`` (items are of their counterparty's account), and ``similar_key`` and ``meant``, as
     ``payrec.domain.matching.meant`` adds them.
     """
 
@@ -370,9 +371,14 @@ def prepare(
         named, similar = naming.result()
     ordinals = expected["ordinal"]
     apart = ordinals.filter(~ordinals.is_in(near["ordinal"].implode())) if near.height < expected.height else None
+    accounts = items["account_key"].drop_nulls().unique()
+    reference = pl.col("reference_key")
     return Sides(
-        expected=items,
-        incoming=meant(lines, similar, keys[0]).with_columns(day=pl.coalesce("booking_day", "value_day")),
+        expected=items.with_columns(is_shared=reference.is_not_null() & reference.is_duplicated()),
+        incoming=meant(lines, similar, keys[0]).with_columns(
+            day=pl.coalesce("booking_day", "value_day"),
+            is_known=pl.col("account_key").is_in(accounts.implode()).fill_null(value=False),
+        ),
         names=named,
         own_accounts=own.drop_nulls().unique(),
         apart=apart if apart is not None else ordinals.clear(),

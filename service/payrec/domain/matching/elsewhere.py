@@ -6,16 +6,12 @@ person to look at. The number of somebody else's item, which is quoted by mistak
 
 from __future__ import annotations
 
-from typing import Final
-
 import polars as pl
 
-from payrec.domain.matching.block import PARTY_KEYS, Candidates, in_full, with_code
+from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS, Candidates, in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.score import RANK_PROOF, contradicted
-
-_KEYS: Final = sorted({its for _, its in PARTY_KEYS})
 
 
 def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame, sides: Sides) -> pl.DataFrame:
@@ -49,7 +45,7 @@ def _apart(lines: pl.Series, sides: Sides) -> pl.Series:
         return lines.clear()
     items = sides.expected.select("salt", "account_key", "name_key", key="reference_key")
     quoted = (
-        sides.incoming.select("row", "reference_keys", its_salt="salt", **{f"its_{name}": name for name in _KEYS})
+        sides.incoming.select("row", "reference_keys", its_salt="salt", **{f"its_{name}": name for name in LINE_KEYS})
         .filter(pl.col("row").is_in(lines.implode()))
         .explode("reference_keys")
         .join(items.filter((pl.col("key") & 1) == 1), left_on="reference_keys", right_on="key")

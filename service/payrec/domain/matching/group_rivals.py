@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.block import PARTY_KEYS
+from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.groups import KEY_SCORE
 from payrec.domain.matching.proofs import Proofs
@@ -23,7 +23,6 @@ RIVAL_SCHEMA: Final = {
 _BESIDE: Final = [
     level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET, GroupLevel.BY_ADVICE)
 ]
-_LINE_KEYS: Final = sorted({its for _, its in PARTY_KEYS})
 CLAIMS_SCHEMA: Final = {"g": pl.UInt32(), "side": pl.Int8(), "claims": pl.Int32()}
 """How many rivals of a group stand on a side."""
 
@@ -72,7 +71,7 @@ def _mistaken(legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataF
     foreign = foreign.select("g", "e", "i", "leg_minor", "score_milli", "elsewhere")
     found = [foreign.filter("elsewhere").select("g", "e", "i", "score_milli")]
     if foreign.height:
-        lines = foreign.drop("e").join(sides.incoming.select("salt", *_LINE_KEYS, i="row"), on="i")
+        lines = foreign.drop("e").join(sides.incoming.select("salt", *LINE_KEYS, i="row"), on="i")
         for name, its in PARTY_KEYS:
             party = ["salt", "leg_minor", its]
             items = sides.expected.select("salt", e="row", leg_minor="amount_minor", **{its: name}).drop_nulls(its)

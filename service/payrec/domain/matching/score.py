@@ -45,11 +45,12 @@ RANK_HINT: Final = 1
 _EXPECTED: Final = (
     "amount_minor", "total_minor", "min_minor", "max_minor", "due_day", "from_day", "to_day",
     "reference_key", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin", "direction",
+    "is_shared",
 )  # fmt: skip
 _INCOMING: Final = (
     "amount_minor", "total_minor", "day", "pending", "duplicate",
     "reference_keys", "end_to_end_key", "name_key", "similar_key", "meant", "account_key",
-    "own_account_key", "twin",
+    "own_account_key", "twin", "is_known",
 )  # fmt: skip
 
 
@@ -59,25 +60,18 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
     ``in_terms`` tells whether the line is what one of the item's terms asks for, in time.
     """
     own = columns(rules)
-    accounts = sides.expected["account_key"].drop_nulls().unique()
     incoming = sides.incoming.select(*_INCOMING, *own).with_columns(
-        reference_keys=pl.col("reference_keys").list.len().fill_null(0) > 0,
-        known=pl.col("account_key").is_in(accounts.implode()).fill_null(value=False),
+        reference_keys=pl.col("reference_keys").list.len().fill_null(0) > 0
     )
     return pl.concat(
         [
             pairs,
-            sides.expected.select(*_EXPECTED, shared=_is_shared())[pairs["e"]].select(pl.all().name.prefix("e_")),
+            sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
             incoming[pairs["i"]].select(pl.exclude(own).name.prefix("i_"), *own),
             _in_terms(pairs, sides),
         ],
         how="horizontal",
     )
-
-
-def _is_shared() -> pl.Expr:
-    """Tell of items whether others are called by their reference as well."""
-    return pl.col("reference_key").is_not_null() & pl.col("reference_key").is_duplicated()
 
 
 def _in_terms(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
@@ -135,7 +129,7 @@ def _of_another() -> pl.Expr:
     """
     name, behalf = pl.col("name_level"), NameLevel.ULTIMATE.value
     differs = pl.col("account_level") == PartyLevel.DIFFERENT.value
-    account = pl.col("i_known") & differs & (name != behalf)
+    account = pl.col("i_is_known") & differs & (name != behalf)
     told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (name != behalf)
     paid_out = (pl.col("e_direction") < 0) & differs & (name == NameLevel.DIFFERENT.value)
     return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out
@@ -359,7 +353,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             "i_amount_minor",
             *columns(rules),
             elsewhere=_of_another(),
-            shared=pl.col("e_shared") & ~pl.col("payer") & contradicted(),
+            shared=pl.col("e_is_shared") & ~pl.col("payer") & contradicted(),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),
