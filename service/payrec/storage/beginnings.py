@@ -11,6 +11,11 @@ IDLE_TRANSACTION_SECONDS_MAX: Final = 120.0
 """How long a transaction that may write waits for its next statement before the database ends it. Whoever opened it
 hangs, or is on a machine that is gone without a word, and others would wait for what it holds as long as TCP does."""
 
+MEMBERSHIPS_ANEW: Final = b"SELECT pg_has_role('pg_monitor', 'pg_read_all_stats', 'SET')"
+"""Has a session forget which roles it may become. It keeps the list until a role changes, and when others grant theirs
+while it makes the list, it may keep one without these: PostgreSQL caches one role's list, so another's takes its place.
+"""
+
 _ALONE: Final = "; SET LOCAL max_parallel_workers_per_gather = 0"
 """Of all but a snapshot, which is for what reads much: a request reads little, and takes longer to begin a second
 process than to read it."""
@@ -37,3 +42,8 @@ def beginning(
             ("" if snapshot else _ALONE) + (_PLANNED_ONCE if planned_once else "") + ("" if readonly else bound)
         ),
     ).as_bytes(None)
+
+
+def beginning_anew(begin: bytes) -> bytes:
+    """Return the message that ends what ``begin`` has failed in, and begins with the memberships as they are now."""
+    return b"ROLLBACK; BEGIN; " + MEMBERSHIPS_ANEW + b"; COMMIT; " + begin

@@ -25,7 +25,7 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import ProvisioningDeniedError, StorageFullError, UnavailableError
 from payrec.shares import TenantShares
 from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
-from payrec.storage.beginnings import beginning
+from payrec.storage.beginnings import beginning, beginning_anew
 from payrec.storage.integrity import translate
 from payrec.storage.obstacles import obstacle
 
@@ -318,7 +318,11 @@ class Database:
             if begin is None:
                 return connection
             try:
-                await connection.execute(begin, prepare=False)
+                try:
+                    await connection.execute(begin, prepare=False)
+                except psycopg.errors.InsufficientPrivilege:
+                    # The role may have been granted while this session made its list of those that it may become.
+                    await connection.execute(beginning_anew(begin), prepare=False)
             except BaseException as error:
                 is_dead = connection.closed
                 await asyncio.shield(pool.putconn(connection))

@@ -24,6 +24,7 @@ from payrec.errors import (
     SchemaNotOwnedError,
     UnavailableError,
 )
+from payrec.storage.beginnings import MEMBERSHIPS_ANEW
 from payrec.storage.citus import GRANTS_HERE, admit_administrator
 from payrec.storage.database import TENANT_GROUP_ROLE, Connection, Database
 from payrec.storage.ddl import tenant_script, tenant_statements, tenant_tables
@@ -212,16 +213,14 @@ class Provisioner:
         try:
             return await self._make_schema(scope)
         except ProvisioningDeniedError:
-            # A session that lists its memberships while others grant theirs may keep the list without this role until
-            # a role changes (PostgreSQL caches the list). Setting the role's default once more is such a change.
+            # The session may have a list of its memberships without this role (``MEMBERSHIPS_ANEW``).
             return await self._make_schema(scope, again=True)
 
     async def _make_schema(self, scope: TenantScope, *, again: bool = False) -> tuple[str, ...]:
         async with self._database.provisioning() as connection:
             await connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (scope.schema_name,))
             if again:
-                role = sql.Identifier(scope.role_name)
-                await connection.execute(sql.SQL("ALTER ROLE {} CONNECTION LIMIT -1").format(role))
+                await connection.execute(MEMBERSHIPS_ANEW)
             # IF NOT EXISTS would take somebody else's schema for ours without a word.
             owner = await owner_of(connection, scope.schema_name)
             if owner is None:
