@@ -37,7 +37,7 @@ from support.variables import variables
 ENVIRONMENTS: Final = get_args(Environment)
 """Those of each tenant."""
 
-BACK_TO, NEWEST = "0039", "0044"
+BACK_TO, NEWEST = "0039", "0045"
 """The revision that the environments are set back to, and the one that this program knows to take back."""
 
 UNDISTURBED_SECONDS = 10.0
@@ -130,6 +130,7 @@ def set_back(url: str) -> None:
                 assert indexes, schema
                 for (index,) in indexes:
                     connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(index)))
+                connection.execute("ALTER TABLE expected_transaction DROP COLUMN reference_key")
                 connection.execute("UPDATE alembic_version SET version_num = %s", (BACK_TO,))
         connection.execute("UPDATE control.tenant_environment SET revision = %s", (BACK_TO,))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from payrec.domain.matching.advices import ADVICES_SCHEMA
-from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA
+from payrec.domain.matching.columns import CLOSED_SCHEMA, EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA, Known
 from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.keys import expected_keys, incoming_keys, name_key, reference_key, tie_key
 from payrec.domain.matching.names import NAMES_SCHEMA
@@ -275,8 +275,9 @@ def run(
     rules: MatchingRules | None = None,
     rejected: Iterable[tuple[str, str]] = (),
     advices: Sequence[Advice] = (),
+    closed: Sequence[Item] = (),
 ) -> Outcome:
-    """Run the engine on both sides."""
+    """Run the engine on both sides; nothing is open any more of what is ``closed``."""
     places = ({it.id: at for at, it in enumerate(items)}, {line.id: at for at, line in enumerate(lines)})
     refused = pl.DataFrame([_pair(one, other, places) for one, other in rejected], schema=dict(REJECTED_SCHEMA))
     return told(
@@ -287,6 +288,7 @@ def run(
             refused,
             names_frame([*items, *lines]),
             advices=advices_frame(advices),
+            known=Known(closed=expected_frame(closed).select(*CLOSED_SCHEMA)),
         ),
         items,
         lines,

@@ -69,6 +69,8 @@ LEVEL_WORDS: Final = {
         "BOOKED": "is booked",
         "PENDING": "is announced and not booked yet",
         "DUPLICATE": "repeats an earlier one",
+        "QUOTES_OTHER": "quotes in full something else of its counterparty that it cannot pay, or that is paid",
+        "OF_ANOTHER": "comes from another one's account, or is paid on his behalf",
     },
     "group": {
         "BY_KEY": "is all that is open of a group id which the payment names",

@@ -28,6 +28,7 @@ from payrec.constants import (
 )
 from payrec.domain.caller import IdSource
 from payrec.domain.currencies import MINOR_UNITS
+from payrec.domain.expected_transactions import quoted_key
 from payrec.domain.identity import fingerprint
 from payrec.domain.incoming_transactions import (
     KEY_COLUMNS,
@@ -46,6 +47,7 @@ _COMMON: Final = ("created_at", "updated_at", "change_id")
 _EXPECTED: Final = (
     "id", "amount_minor", *_COMMON, "due_on", "expected_from_on", "expected_to_on", "currency", "direction",
     "external_id", "reference", "end_to_end_id", "counterparty_name", "counterparty_account", "group_key", "metadata",
+    "reference_key",
 )  # fmt: skip
 _EXPECTED_OPEN: Final = (
     "transaction_id", "open_minor", "total_minor", *ExpectedKeys._fields, "tie_key", "due_day", "from_day", "to_day",
@@ -182,6 +184,7 @@ def _expected_rows(row: tuple[Any, ...], made: UUID, stamp: Stamp, left_out: Cou
             account,
             batch_id,
             _metadata(metadata),
+            quoted_key(reference),
         ),
     )
     days: tuple[date | None, ...] = (due, from_on, to_on)

@@ -201,7 +201,8 @@ def redacted_row(stated: Mapping[str, Any], side: int, what: Wanted, *, whole: b
         text = stated.get(name)
         after[name] = None if whole or text is None else what.redacted(text)
     after["metadata"] = {} if whole else what.without(stated["metadata"])
-    return {name: value for name, value in after.items() if value != stated.get(name)}
+    changed = {name: value for name, value in after.items() if value != stated.get(name)}
+    return {**changed, "reference_key": None} if "reference" in changed else changed
 
 
 def kept_until(on: date, duty_days: int) -> date:

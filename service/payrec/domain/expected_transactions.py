@@ -7,7 +7,13 @@ from datetime import date
 from typing import Any
 
 from payrec.domain.incoming_transactions import day_number
-from payrec.domain.matching.keys import expected_keys, tie_key
+from payrec.domain.matching.keys import expected_keys, is_proving, reference_key, tie_key
+
+
+def quoted_key(reference: str | None) -> int | None:
+    """Return what a line quotes that quotes the reference in full; None where it proves nothing by itself."""
+    key = reference_key(reference)
+    return key if key is not None and is_proving(key) else None
 
 
 def open_row(row: dict[str, Any]) -> dict[str, Any]:

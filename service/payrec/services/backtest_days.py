@@ -16,10 +16,10 @@ from payrec.domain.business_days import shifted
 from payrec.domain.expected_transactions import open_row
 from payrec.domain.incoming_transactions import open_row_of
 from payrec.domain.matching.advices import ADVICES_SCHEMA
-from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA
+from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA, Known
 from payrec.domain.matching.engine import Proposals, propose
 from payrec.domain.matching.exchange import RATES_SCHEMA
-from payrec.domain.matching.keys import name_key
+from payrec.domain.matching.keys import is_proving, name_key
 from payrec.domain.matching.names import NAMES_SCHEMA
 from payrec.domain.matching.rules import MatchingRules
 from payrec.domain.rate_book import FX_DAYS_MAX
@@ -27,10 +27,11 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.services.backtests import span_of
 from payrec.services.calibration import calibration_of
-from payrec.services.match_columns import stated_frame
+from payrec.services.match_columns import closed_frame, stated_frame
 from payrec.storage.aliases import AliasStore
 from payrec.storage.allocations import Side
 from payrec.storage.backtests import BacktestStore
+from payrec.storage.closed_items import ClosedItemStore
 from payrec.storage.database import Database
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.remittance_advices import RemittanceAdviceStore
@@ -81,8 +82,12 @@ async def decided(database: Database, scope: TenantScope, day: date, rules: Matc
         rates = await _rates(FxRateStore(connection), rows[Side.INCOMING], as_of=end)
         totals = {(line["open_minor"], line["currency"]) for line in rows[Side.INCOMING]}
         advices = await RemittanceAdviceStore(connection).known(totals, as_of=end)
+        quoted = {key for line in rows[Side.INCOMING] for key in line["reference_keys"] if is_proving(key)}
+        there = await ClosedItemStore(connection).known(quoted, as_of=before)
+    left = {row["transaction_id"] for row in rows[Side.EXPECTED]}
+    closed = [row for row in there if row["id"] not in left]
     taught = replace(rules, calibration=calibration_of(row), aliases=aliases)
-    proposals = await asyncio.to_thread(_proposed, rows, taught, rejected, rates, advices)
+    proposals = await asyncio.to_thread(_proposed, rows, taught, rejected, rates, advices, closed)
     items, lines = ([r["transaction_id"] for r in rows[side]] for side in (Side.EXPECTED, Side.INCOMING))
     return Day(
         arrived=frozenset(r["transaction_id"] for r in rows[Side.INCOMING] if r["arrived"]),
@@ -128,6 +133,7 @@ def _proposed(
     rejected: Sequence[dict[str, Any]],
     rates: Sequence[dict[str, Any]],
     advices: Sequence[dict[str, Any]],
+    closed: Sequence[dict[str, Any]],
 ) -> Proposals:
     places = {side: {row["transaction_id"]: at for at, row in enumerate(of_side)} for side, of_side in rows.items()}
     pairs = []
@@ -147,6 +153,7 @@ def _proposed(
         names=pl.DataFrame([*texts.items()], schema=dict(NAMES_SCHEMA), orient="row"),
         rates=pl.DataFrame(list(rates), schema=dict(RATES_SCHEMA)),
         advices=pl.DataFrame(list(advices), schema=dict(ADVICES_SCHEMA)),
+        known=Known(closed=closed_frame(closed)),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.changes import Record
-from payrec.domain.expected_transactions import open_row
+from payrec.domain.expected_transactions import open_row, quoted_key
 from payrec.domain.issued_references import issued_reference
 from payrec.domain.money import format_minor
 from payrec.errors import FieldError, ValidationFailedError
@@ -128,6 +128,7 @@ def stored_row(found: Stated, *, transaction_id: UUID, at: datetime, change_id: 
     row["terms"] = None if terms is None else tuple(terms)
     if given.issue_reference is not None:
         row["reference"] = issued_reference(given.issue_reference, transaction_id)
+    row["reference_key"] = quoted_key(row["reference"])
     return row
 
 

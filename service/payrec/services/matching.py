@@ -54,6 +54,7 @@ from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
+from payrec.storage.closed_items import ClosedItemStore
 from payrec.storage.database import Connection
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.incoming_states import Decision
@@ -202,9 +203,10 @@ class MatchingService:
                 await asyncio.wait([reading])
             incoming, rates = reading.result()
             advices = advices_frame(await RemittanceAdviceStore(other).read_open())
+            closed = await ClosedItemStore(other).of_lines()
             others = pl.concat([expected["name_key"], kept["key"]])
             names.append(await names_read(other, Side.INCOMING, named(incoming, others)))
-        snapshot = await asyncio.to_thread(whole_snapshot, expected, incoming, kept, names, horizon)
+        snapshot = await asyncio.to_thread(whole_snapshot, expected, incoming, kept, names, horizon, closed=closed)
         return replace(snapshot, advices=advices), rates
 
     async def _read_incoming(

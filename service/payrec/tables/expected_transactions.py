@@ -36,6 +36,7 @@ class ExpectedTransaction(TenantTable, table=True):
         Index("expected_transaction_by_amount", "amount_minor", "id"),
         Index("expected_transaction_by_group", "group_key", "id", postgresql_where=text("group_key IS NOT NULL")),
         Index("expected_transaction_by_reference", "reference", "id", postgresql_where=text("reference IS NOT NULL")),
+        Index("expected_transaction_by_key", "reference_key", postgresql_where=text("reference_key IS NOT NULL")),
     )
 
     id: UUID = Field(sa_column=column(UUID, primary_key=True))
@@ -69,6 +70,8 @@ class ExpectedTransaction(TenantTable, table=True):
     """Its reference was made here, and no other one that was has the same."""
     terms: list[dict[str, Any]] | None = Field(sa_column=column(dict, nullable=True))
     """Amounts less than its own that settle it whole until a day: ``amountMinor, until``, by day."""
+    reference_key: int | None = Field(sa_column=column(int, nullable=True))
+    """By what a line that quotes it in full is known when nothing is open any more."""
 
 
 class ExpectedOpen(TenantTable, table=True):

@@ -169,3 +169,11 @@ def test_a_payment_is_about_whom_it_is_made_for_as_well() -> None:
 def test_a_duty_ends_with_the_calendar() -> None:
     assert kept_until(date(2026, 11, 22), 10) == date(2026, 12, 2)
     assert kept_until(date(9999, 12, 30), 36500) == date.max
+
+
+def test_a_reference_that_goes_takes_its_key_along() -> None:
+    texts = dict.fromkeys(("external_id", "end_to_end_id", "group_key", "counterparty_name", "counterparty_account"))
+    row = {**texts, "description": None, "metadata": {}, "reference": "Ada Lovelace", "reference_key": 7}
+    what = Wanted("Ada Lovelace")
+    assert redacted_row(row, 1, what, whole=False) == {"reference": None, "reference_key": None}
+    assert redacted_row({**row, "reference": "INV-2026-0042"}, 1, what, whole=False) == {}

@@ -35,6 +35,9 @@ from payrec.domain.matching.score import span
 _DAYS_MAX: Final = 2**40
 """Beyond every day: the end of a window that an item does not have."""
 
+CHUNK_ROWS: Final = 4_000_000
+"""Rows that a join of sums may have before it is done in pieces, about."""
+
 _NOUGHTS: Final = range(len(str(AMOUNT_MINOR_MAX)))
 ROUND: Final[tuple[int, ...]] = tuple(unit * 10**noughts for noughts in _NOUGHTS for unit in (1, 5))
 """Round numbers, each of which divides the next: 1 or 5 with noughts."""

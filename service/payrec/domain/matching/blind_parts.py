@@ -10,10 +10,9 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import ROUND, Parties, outside, roundness
+from payrec.domain.matching.blind_parties import CHUNK_ROWS, ROUND, Parties, outside, roundness
 from payrec.domain.matching.block import with_code
 from payrec.domain.matching.rules import (
-    BLIND_CHUNK_ROWS,
     BLIND_CLAIMS_MAX,
     BLIND_COINCIDENCES_PPM_MAX,
     BLIND_PARTS_MAX,
@@ -69,7 +68,7 @@ def _unnamed(named: pl.DataFrame, found: Parties) -> pl.DataFrame:
 def _beside(found: Parties, refused: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
     """Return each line beside the items of which it may be an equal part, and of how many parts: ``k``."""
     lines = found.lines.sort("party", "i")
-    chunks = lines.with_columns(chunk=pl.col("n").cum_sum() // BLIND_CHUNK_ROWS)
+    chunks = lines.with_columns(chunk=pl.col("n").cum_sum() // CHUNK_ROWS)
     pieces = [_named(lines.head(0), found, rules)]
     pieces += [_named(chunk, found, rules) for _, chunk in chunks.group_by("chunk", maintain_order=True)]
     named = with_code(pl.concat(pieces)).join(refused, on="code", how="anti")

@@ -13,10 +13,10 @@ from typing import Final
 
 import polars as pl
 
-from payrec.domain.matching.blind_parties import Parties, Tier, coincidences_ppm, outside, pieces, roundness
+from payrec.domain.matching.blind_parties import CHUNK_ROWS, Parties, Tier, coincidences_ppm, outside, pieces, roundness
 from payrec.domain.matching.block import with_code
 from payrec.domain.matching.columns import shaped
-from payrec.domain.matching.rules import ALTERNATIVES_MAX, BLIND_CHUNK_ROWS, BLIND_HITS_MAX, MatchingRules
+from payrec.domain.matching.rules import ALTERNATIVES_MAX, BLIND_HITS_MAX, MatchingRules
 
 _FOUND_SCHEMA: Final = {
     "i": pl.UInt32(),
@@ -50,7 +50,7 @@ def _chunks(found: Parties) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
         found.lines.group_by("party")
         .agg((pieces().first() * (pl.len() + 1)).alias("rows"))
         .sort("party")
-        .select("party", chunk=pl.col("rows").cum_sum() // BLIND_CHUNK_ROWS)
+        .select("party", chunk=pl.col("rows").cum_sum() // CHUNK_ROWS)
     )
     for _, chunk in numbered.group_by("chunk", maintain_order=True):
         here = chunk.select("party")

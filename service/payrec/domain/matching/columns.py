@@ -78,6 +78,11 @@ INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 )
 """The open incoming transactions, called lines; the flags are never null either."""
 
+CLOSED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
+    dict.fromkeys(("reference_key", *PARTY_KEYS), pl.Int64())
+)
+"""Items of which nothing is open any more, and whose reference a line quotes in full."""
+
 REJECTED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     dict.fromkeys(("expected", "contra_expected", "incoming", "contra_incoming"), pl.Int32())
 )
@@ -143,9 +148,13 @@ def _no_names() -> pl.DataFrame:
     return normalised(pl.DataFrame(schema=dict(NAMES_SCHEMA)))
 
 
+def _none_closed() -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(CLOSED_SCHEMA))
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known beforehand of all that is open."""
+    """What is known beforehand of all that is open, or was."""
 
     names: pl.DataFrame = field(default_factory=_no_names)
     """What name keys stand for, as ``payrec.domain.matching.names.normalised`` has it."""
@@ -154,6 +163,8 @@ class Known:
     all open items, as ``payrec.domain.matching.names.resolved`` has it."""
     own_accounts: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
     """And those of the accounts that its lines name for which an item is expected."""
+    closed: pl.DataFrame = field(default_factory=_none_closed)
+    """As CLOSED_SCHEMA."""
 
     @property
     def is_of_part(self) -> bool:
@@ -180,6 +191,8 @@ class Sides:
     """Keys of the accounts on which there is a line, or for which an item is expected, each once."""
     apart: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int32))
     """Ordinals of the items that were left out, because they share nothing with any line."""
+    closed: pl.DataFrame = field(default_factory=_none_closed)
+    """As CLOSED_SCHEMA."""
 
     def terms(self) -> pl.DataFrame:
         """Return a row for each term of an item: its ``row``, ``amount_minor`` and the ``last_day`` of it."""
@@ -382,4 +395,5 @@ def prepare(
         names=named,
         own_accounts=own.drop_nulls().unique(),
         apart=apart if apart is not None else ordinals.clear(),
+        closed=checked(known.closed, CLOSED_SCHEMA),
     )

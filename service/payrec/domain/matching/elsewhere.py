@@ -1,4 +1,4 @@
-"""Lines that quote in full what they cannot pay: an item of another currency or direction, too far away, or rejected.
+"""Lines that quote in full what they cannot pay: of another currency or direction, too far away, rejected, or closed.
 
 They name something of their counterparty's, and it is not what has their amount. So whatever else fits them is for a
 person to look at. The number of somebody else's item, which is quoted by mistake, says nothing.
@@ -11,12 +11,14 @@ import polars as pl
 from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS, Candidates, in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import once
-from payrec.domain.matching.score import RANK_PROOF, contradicted
+from payrec.domain.matching.rules import LineLevel
+from payrec.domain.matching.score import RANK_PROOF, contradicted, said_of_line
 
 
 def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     """Return the scored pairs, of which those that no reference proves are ``elsewhere`` if their line quotes another.
 
+    The ``line_level`` says so where nothing else is said there but that it is booked.
     ``refused`` are the codes of rejected pairs, which are among those that were ``found`` and not among the scored.
     """
     unproved = pl.col("rank") < RANK_PROOF
@@ -25,10 +27,13 @@ def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame
         return pairs
     own = pl.col("payer") | ~contradicted()
     faulty = pairs.filter(pl.col("rank") == RANK_PROOF, pl.col("fault") != 0, own)["i"]
-    named = once(faulty, _rejected(found, refused), _apart(lines, sides))
+    named = once(faulty, _rejected(found, refused), _apart(lines, sides), _closed(lines, sides))
     if named.is_empty():
         return pairs
-    return pairs.with_columns(elsewhere=pl.col("elsewhere") | (unproved & pl.col("i").is_in(named.implode())))
+    other = unproved & pl.col("i").is_in(named.implode())
+    return pairs.with_columns(
+        elsewhere=pl.col("elsewhere") | other, line_level=said_of_line(other, LineLevel.QUOTES_OTHER)
+    )
 
 
 def _rejected(found: Candidates, refused: pl.DataFrame) -> pl.Series:
@@ -44,11 +49,8 @@ def _apart(lines: pl.Series, sides: Sides) -> pl.Series:
         # Lines of another one than the only one that items have, have no pair that fits.
         return lines.clear()
     items = sides.expected.select("salt", "account_key", "name_key", key="reference_key")
-    quoted = (
-        sides.incoming.select("row", "reference_keys", its_salt="salt", **{f"its_{name}": name for name in LINE_KEYS})
-        .filter(pl.col("row").is_in(lines.implode()))
-        .explode("reference_keys")
-        .join(items.filter((pl.col("key") & 1) == 1), left_on="reference_keys", right_on="key")
+    quoted = _quoted(lines, sides).join(
+        items.filter((pl.col("key") & 1) == 1), left_on="reference_keys", right_on="key"
     )
     # Who quotes a number that something in his currency has as well means that.
     here = quoted.filter(pl.col("its_salt") == pl.col("salt"))
@@ -56,3 +58,28 @@ def _apart(lines: pl.Series, sides: Sides) -> pl.Series:
     agree = pl.any_horizontal(pl.col(name) == pl.col(f"its_{its}") for name, its in PARTY_KEYS).fill_null(value=False)
     differ = pl.any_horizontal(pl.col(name) != pl.col(f"its_{name}") for name in ("account_key", "name_key"))
     return there.filter(agree | ~differ.fill_null(value=False))["row"]
+
+
+def _closed(lines: pl.Series, sides: Sides) -> pl.Series:
+    """Return those of the lines that quote in full what its counterparty has no open item of any more.
+
+    What is left of a line that has paid something is not of that, though it quotes it.
+    """
+    if sides.closed.is_empty():
+        return lines.clear()
+    whole = sides.incoming.filter(pl.col("amount_minor") == pl.col("total_minor"))["row"]
+    quoted = _quoted(lines.filter(lines.is_in(whole.implode())), sides).join(
+        sides.expected.select("reference_key"), left_on="reference_keys", right_on="reference_key", how="anti"
+    )
+    found = [lines.clear()]
+    for name, its in PARTY_KEYS:
+        mine, its_own = ["reference_keys", f"its_{its}"], ["reference_key", name]
+        found.append(quoted.join(sides.closed, left_on=mine, right_on=its_own, how="semi")["row"].rename("i"))
+    return pl.concat(found)
+
+
+def _quoted(lines: pl.Series, sides: Sides) -> pl.DataFrame:
+    """Return a row for each key that one of the lines quotes, with what the line says of its counterparty."""
+    own = {f"its_{name}": name for name in LINE_KEYS}
+    rows = sides.incoming.filter(pl.col("row").is_in(lines.implode()))
+    return rows.select("row", "reference_keys", its_salt="salt", **own).explode("reference_keys")

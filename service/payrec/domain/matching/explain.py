@@ -251,6 +251,13 @@ def alone(status: Uniqueness, rivals: int) -> str:
     return f"{others} {verb} just as well or nearly so" if rivals else "another one is just the same"
 
 
+_OTHERWISE: Final = {
+    LineLevel.QUOTES_OTHER: "it quotes something else of its counterparty that it cannot pay",
+    LineLevel.OF_ANOTHER: "it says that it is somebody else's",
+}
+"""What says that a payment is of something else than its amount and its payer do."""
+
+
 def explanation(
     levels: Mapping[str, int],
     *,
@@ -283,4 +290,8 @@ def explanation(
     elif line is LineLevel.DUPLICATE:
         phrases.append("it repeats an earlier payment")
     told = ", ".join(phrases) or "nothing is known"
-    return f"{told[0].upper()}{told[1:]}; {alone(Uniqueness(status), rivals)}."
+    # What it says that it is of counts as one of the rivals.
+    said = [_OTHERWISE[line]] if line in _OTHERWISE else []
+    if not said or rivals > 1:
+        said.insert(0, alone(Uniqueness(status), rivals))
+    return f"{told[0].upper()}{told[1:]}; {', and '.join(said)}."

@@ -18,7 +18,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "15"
+ENGINE_VERSION: Final = "16"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -97,9 +97,6 @@ BLIND_CLAIMS_MAX: Final = 12
 BLIND_COINCIDENCES_PPM_MAX: Final = 50_000
 """Sets, in millionths, of at most the complexity of the found one that were to be expected to have the line's amount by
 chance. Beyond it, the sum says too little to be proposed."""
-
-BLIND_CHUNK_ROWS: Final = 4_000_000
-"""Rows that a join of sums may have before it is done in pieces, about."""
 
 
 class Level(IntEnum):
@@ -191,6 +188,10 @@ class LineLevel(Level):
     BOOKED = 1
     PENDING = 2
     DUPLICATE = 3
+    QUOTES_OTHER = 4
+    """Booked, and it quotes in full not the item, but something of its counterparty that it cannot pay."""
+    OF_ANOTHER = 5
+    """Booked, and it says that it is somebody else's: by its account, or by on whose behalf it is paid."""
 
 
 class GroupLevel(Level):
@@ -258,9 +259,8 @@ class MatchKind(IntEnum):
 
     ONE_TO_ONE = 1
     ONE_TO_MANY = 2
-    """One line settles several items."""
+    """One line settles several items; the next is the reverse."""
     MANY_TO_ONE = 3
-    """Several lines settle one item."""
     MANY_TO_MANY = 4
     TRANSFER = 5
     """Money between two of the tenant's own accounts, or from a payment service to the bank: line and contra line."""

@@ -244,6 +244,12 @@ def _line() -> pl.Expr:
     )
 
 
+def said_of_line(that: pl.Expr, level: LineLevel) -> pl.Expr:
+    """Return the level of the line: the given one where that is so and nothing else is said but that it is booked."""
+    booked = pl.col("line_level") == LineLevel.BOOKED.value
+    return pl.when(booked & that).then(level.value).otherwise("line_level").cast(pl.Int8)
+
+
 def _fault(rules: MatchingRules) -> pl.Expr:
     """Return the reason that forbids the pair, or 0."""
     hinted = pl.col("rank") >= RANK_HINT
@@ -337,7 +343,8 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             | pl.col("name_level").is_in([NameLevel.EQUAL.value, NameLevel.ULTIMATE.value]),
             equal=pl.col("amount_level").is_in(_WHOLE),
         )
-        .with_columns(fault=_fault(rules).cast(pl.Int8))
+        .with_columns(fault=_fault(rules).cast(pl.Int8), elsewhere=_of_another())
+        .with_columns(line_level=said_of_line(pl.col("elsewhere"), LineLevel.OF_ANOTHER))
         .select(
             "e",
             "i",
@@ -352,7 +359,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             "e_amount_minor",
             "i_amount_minor",
             *columns(rules),
-            elsewhere=_of_another(),
+            "elsewhere",
             shared=pl.col("e_is_shared") & ~pl.col("payer") & contradicted(),
             pending="i_pending",
             duplicate="i_duplicate",

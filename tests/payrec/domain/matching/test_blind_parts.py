@@ -296,5 +296,5 @@ def test_both_kinds_of_parts_are_told_by_what_they_are() -> None:
 
 def test_as_much_is_found_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     found = known([100_006, 120_009, 90_000], [50_003, 40_003, 50_003, 40_003, 40_003])
-    monkeypatch.setattr(blind_parts, "BLIND_CHUNK_ROWS", 3)
+    monkeypatch.setattr(blind_parts, "CHUNK_ROWS", 3)
     assert told(found) == {0: ([0, 2], GroupLevel.BY_EQUAL_PARTS), 1: ([1, 3, 4], GroupLevel.BY_EQUAL_PARTS)}

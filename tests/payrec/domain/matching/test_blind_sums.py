@@ -204,7 +204,7 @@ PIECES = pytest.mark.parametrize("rows", [1, 1_000_000], ids=["in pieces", "in o
 
 @PIECES
 def test_the_sets_of_two_parties_are_counted_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr(blind_sums, "BLIND_CHUNK_ROWS", rows)
+    monkeypatch.setattr(blind_sums, "CHUNK_ROWS", rows)
     some, days = [5, 6, 100, 5, 6, 101, 5, 6, 102, 5, 6], [DAY - at // 3 for at in range(11)]
     known = two_parties([some, some], 11, [days, days])
     hits, legs, _ = sums(known, RULES)
@@ -222,7 +222,7 @@ def test_the_sets_of_two_parties_are_counted_together(monkeypatch: pytest.Monkey
 def test_a_party_where_too_many_are_alike_leaves_the_line_without_any(
     monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(blind_sums, "BLIND_CHUNK_ROWS", rows)
+    monkeypatch.setattr(blind_sums, "CHUNK_ROWS", rows)
     known = two_parties([[5, 6], [7, 4] * 8], 11, [[DAY, DAY], [DAY] * 16])
     assert [frame.height for frame in sums(known, RULES)[:2]] == [0, 0]
     assert sums(known, RULES)[2]["i"].to_list() == [0]
@@ -234,7 +234,7 @@ def test_a_party_where_too_many_are_alike_leaves_the_line_without_any(
 
 @PIECES
 def test_too_many_may_be_alike_in_two_parties_together(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
-    monkeypatch.setattr(blind_sums, "BLIND_CHUNK_ROWS", rows)
+    monkeypatch.setattr(blind_sums, "CHUNK_ROWS", rows)
     some = [5, 6, 100, 5, 6, 101, 5, 6, 102, 5, 6]
     hits, _, crowded = sums(two_parties([some, some], 11, [[DAY] * 11] * 2), RULES)
     assert (hits.height, crowded.rows()) == (0, [(0, 0)])
@@ -257,7 +257,7 @@ def test_as_much_is_found_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     known = of(items, *lines)
     whole = sums(known, RULES)
     for rows in (1, 40, 100):
-        monkeypatch.setattr(blind_sums, "BLIND_CHUNK_ROWS", rows)
+        monkeypatch.setattr(blind_sums, "CHUNK_ROWS", rows)
         for found, its in zip(sums(known, RULES), whole, strict=True):
             assert_frame_equal(found, its, check_row_order=False)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from payrec.domain.matching.rules import Confidence, MatchingRules, Uniqueness
+from payrec.domain.matching.rules import Confidence, LineLevel, MatchingRules, Uniqueness
 from support.matching_frames import DAY, Item, Line, run
 
 RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
@@ -123,3 +123,45 @@ def test_of_those_that_have_one_reference_each_is_paid_by_its_own_counterparty(s
     # Once more, by one who has paid already.
     again = replace(lines[0], amount=items[1].amount)
     assert [match.auto for match in run(items[1:], [again], RULES).matches] == [False]
+
+
+PAID = Item("paid", 5_000, reference="INV-2026-0052", name="Bolt Works", iban=ALPHA)
+
+
+@pytest.mark.parametrize(
+    ("closed", "line"),
+    [
+        pytest.param(PAID, QUOTES, id="by account and name"),
+        pytest.param(replace(PAID, iban=None, amount=7_000), QUOTES, id="by the name alone, whatever its amount"),
+        pytest.param(replace(PAID, name="Bolt"), QUOTES, id="by the account alone"),
+        pytest.param(PAID, replace(QUOTES, name="Bolt Work", iban=None), id="by a name that is like it"),
+    ],
+)
+def test_who_quotes_what_he_has_paid_may_have_paid_it_twice(closed: Item, line: Line) -> None:
+    [before] = run([MINE], [line], RULES).matches
+    [match] = run([MINE], [line], RULES, closed=[closed]).matches
+    assert (match.confidence, match.status, match.auto) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    assert (dict(before.levels)["line"], dict(match.levels)["line"]) == (LineLevel.BOOKED, LineLevel.QUOTES_OTHER)
+    assert (before.auto, before.score) == (line.iban is not None, match.score)
+
+
+@pytest.mark.parametrize(
+    ("items", "line", "closed"),
+    [
+        pytest.param([MINE], QUOTES, replace(PAID, name="Ada Lovelace", iban=BETA), id="it was somebody else's"),
+        pytest.param([MINE], QUOTES, replace(PAID, reference="Rent"), id="its reference is no number"),
+        pytest.param([MINE], replace(QUOTES, total=9_000), PAID, id="a part of the payment has paid it"),
+        pytest.param(
+            [MINE], replace(QUOTES, text="INV-2026-0099 INV-2026-0052"), PAID, id="the open one is quoted too"
+        ),
+        pytest.param([replace(MINE, reference="INV-2026-0052")], QUOTES, PAID, id="the open one is called so, too"),
+        pytest.param(
+            [MINE, replace(MINE, id="more", reference="INV-2026-0052", amount=90_000)],
+            QUOTES,
+            PAID,
+            id="another open one is called so",
+        ),
+    ],
+)
+def test_what_is_paid_is_of_no_matter_to_others(items: list[Item], line: Line, closed: Item) -> None:
+    assert run(items, [line], RULES, closed=[closed]).matches == run(items, [line], RULES).matches

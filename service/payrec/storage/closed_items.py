@@ -1,0 +1,49 @@
+"""Items of which nothing is open any more, as far as open lines quote their references in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from payrec.storage.database import Connection
+from payrec.storage.history import later
+from payrec.storage.rows import array_text, fetch_all
+
+OF_REFERENCE_MAX: Final = 64
+"""Items of one reference that are read: of one that very many have, the newest tell as much as all."""
+
+_READ: Final = f"""
+    SELECT {{columns}} FROM (
+        SELECT e.id, e.reference_key, e.counterparty_name, e.counterparty_account,
+            row_number() OVER (PARTITION BY e.reference_key ORDER BY e.id DESC) AS place
+        FROM expected_transaction e WHERE e.reference_key IN ({{quoted}}) AND {{closed}}
+    ) e WHERE place <= {OF_REFERENCE_MAX}
+"""  # noqa: S608 - our own text
+_COLUMNS: Final = "reference_key, counterparty_name, counterparty_account"
+_CLOSED: Final = "NOT EXISTS (SELECT FROM expected_open o WHERE o.transaction_id = e.id)"
+_OF_LINES: Final = _READ.format(
+    columns=_COLUMNS, quoted="SELECT unnest(o.reference_keys) FROM incoming_open o", closed=_CLOSED
+)
+_GIVEN: Final = "SELECT unnest(%(keys)s::bigint[])"
+_OF_KEYS: Final = _READ.format(columns=_COLUMNS, quoted=_GIVEN, closed=_CLOSED)
+_KNOWN: Final = _READ.format(columns=f"id, {_COLUMNS}", quoted=_GIVEN, closed=f"NOT {later('e.change_id')}")
+
+
+class ClosedItemStore:
+    """Reads ``reference_key``, ``counterparty_name`` and ``counterparty_account`` of closed items."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def of_lines(self) -> list[dict[str, Any]]:
+        """Return those that open lines quote."""
+        return await fetch_all(self._connection, _OF_LINES)
+
+    async def of_keys(self, keys: Iterable[int]) -> list[dict[str, Any]]:
+        """Return those whose reference has one of the keys."""
+        return await fetch_all(self._connection, _OF_KEYS, {"keys": array_text(keys)})
+
+    async def known(self, keys: Iterable[int], *, as_of: datetime) -> list[dict[str, Any]]:
+        """Return the items with ``id`` that were there then and have one of the keys, closed or not."""
+        return await fetch_all(self._connection, _KNOWN, {"keys": array_text(keys), "as_of": as_of})
