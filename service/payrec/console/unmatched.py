@@ -24,7 +24,7 @@ from payrec.models.common import Direction, OwnAccount, Page, SearchText, Text
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
 from payrec.models.forms import FormQuery
 from payrec.models.incoming_transactions import IncomingTransactionPublic, IncomingTransactionQuery
-from payrec.models.match_candidates import MatchCandidatePublic
+from payrec.models.match_candidates import ClosedItemPublic, MatchCandidatePublic
 from payrec.services.review import ReviewItem, WaitingMatch
 from payrec.services.validation import validated
 
@@ -113,17 +113,22 @@ async def candidates(context: Context, side: Side, transaction_id: ResourceId) -
     """Show what comes nearest to one open transaction, and what each would need to be proposed."""
     service = context.factory.create_match_candidate_service()
     of_side = service.of_incoming if side == "incoming" else service.of_expected
-    found = (await while_asked(context, of_side(context.caller, transaction_id))).data
+    told = await while_asked(context, of_side(context.caller, transaction_id))
+    found, closed = told.data, told.closed
     search = context.factory.create_search_service()
     rows: list[tuple[MatchCandidatePublic, ExpectedTransactionPublic | IncomingTransactionPublic]]
+    paid: list[tuple[ClosedItemPublic, ExpectedTransactionPublic]] = []
     if side == "incoming":
-        items = (await search.named(context.caller, items=[each.expected_transaction_id for each in found])).items
+        named = [each.expected_transaction_id for each in found]
+        named += [each.expected_transaction_id for each in closed]
+        items = (await search.named(context.caller, items=named)).items
+        paid = [(each, items[each.expected_transaction_id]) for each in closed]
         rows = [(each, items[each.expected_transaction_id]) for each in found]
     else:
         lines = (await search.named(context.caller, lines=[each.incoming_transaction_id for each in found])).lines
         rows = [(each, lines[each.incoming_transaction_id]) for each in found]
     centre = await one(context, side, transaction_id)
-    values: dict[str, Any] = {"layout": layout_of(context), "side": side, "centre": centre, "rows": rows}
+    values: dict[str, Any] = {"layout": layout_of(context), "side": side, "centre": centre, "rows": rows, "paid": paid}
     return page(context, "candidates.html", exponent=exponent, **values)
 
 

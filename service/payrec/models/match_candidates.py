@@ -28,7 +28,18 @@ class MatchCandidatePublic(Public):
     evidence: list[EvidencePublic]
 
 
+class ClosedItemPublic(Public):
+    """An expected transaction that the incoming one quotes in full, though nothing of it is open any more."""
+
+    expected_transaction_id: UUID
+    status: str
+    match_ids: list[UUID]
+    """The accepted matches that settle it, the latest first, at most 10."""
+
+
 class MatchCandidateList(Public):
     """The nearest candidates, the best first; none for a transaction of which nothing is open."""
 
     data: list[MatchCandidatePublic]
+    closed: list[ClosedItemPublic]
+    """What may be paid twice: at most 5, the latest first; none of an expected transaction."""

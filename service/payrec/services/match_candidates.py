@@ -8,16 +8,21 @@ from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.domain.matching import explain
+from payrec.domain.matching.keys import is_proving
 from payrec.domain.matching.nearest import NEAREST_LOOKED_AT_MAX, Candidate, nearest
 from payrec.domain.matching.pair import Item, Line
 from payrec.errors import NotFoundError
-from payrec.models.match_candidates import MatchCandidateList, MatchCandidatePublic
+from payrec.models.match_candidates import ClosedItemPublic, MatchCandidateList, MatchCandidatePublic
 from payrec.services.match_rendering import evidence_of
 from payrec.services.matching_rules import tenant_rules
 from payrec.services.validation import identifier
 from payrec.services.work import Work
+from payrec.storage.closed_items import ClosedItemStore
 from payrec.storage.match_candidates import MatchCandidateStore
 from payrec.storage.matches import MatchStore
+
+CLOSED_TOLD_MAX: Final = 5
+"""Closed items that are told of a line that quotes them."""
 
 _ITEM: Final = tuple(field.name for field in fields(Item))
 _LINE: Final = tuple(field.name for field in fields(Line))
@@ -57,18 +62,24 @@ class MatchCandidateService:
             if own is None:
                 if not await store.exists(side, centre):
                     raise NotFoundError
-                return MatchCandidateList(data=[])
+                return MatchCandidateList(data=[], closed=[])
             others = await store.beside(side, own, limit=NEAREST_LOOKED_AT_MAX)
             rows = [(own, other) if side == "expected" else (other, own) for other in others]
             found = nearest([(_item(item), _line(line)) for item, line in rows], rules)
             pairs = [tuple(row["transaction_id"] for row in rows[candidate.place]) for candidate in found]
             told = await MatchStore(connection).pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
             proposals = await store.proposals(side, centre, [pair[side == "expected"] for pair in pairs])
+            quoted = [key for key in own.get("reference_keys", ()) if is_proving(key)]
+            closed = await ClosedItemStore(connection).quoted(quoted, limit=CLOSED_TOLD_MAX) if quoted else []
         return MatchCandidateList(
             data=[
                 _public(candidate, row, proposals.get(pair[side == "expected"]))
                 for candidate, pair, row in zip(found, pairs, told, strict=True)
-            ]
+            ],
+            closed=[
+                ClosedItemPublic(expected_transaction_id=row["id"], status=row["status"], match_ids=row["match_ids"])
+                for row in closed
+            ],
         )
 
 

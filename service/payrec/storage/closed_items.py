@@ -13,6 +13,9 @@ from payrec.storage.rows import array_text, fetch_all
 OF_REFERENCE_MAX: Final = 64
 """Items of one reference that are read: of one that very many have, the newest tell as much as all."""
 
+MATCHES_TOLD_MAX: Final = 10
+"""Matches that are told of one item."""
+
 _READ: Final = f"""
     SELECT {{columns}} FROM (
         SELECT e.id, e.reference_key, e.counterparty_name, e.counterparty_account,
@@ -28,6 +31,16 @@ _OF_LINES: Final = _READ.format(
 _GIVEN: Final = "SELECT unnest(%(keys)s::bigint[])"
 _OF_KEYS: Final = _READ.format(columns=_COLUMNS, quoted=_GIVEN, closed=_CLOSED)
 _KNOWN: Final = _READ.format(columns=f"id, {_COLUMNS}", quoted=_GIVEN, closed=f"NOT {later('e.change_id')}")
+
+
+_QUOTED: Final = f"""
+    SELECT e.id, coalesce(a.status, 'open') AS status, ARRAY(
+        SELECT m.id FROM leg l JOIN match m ON m.id = l.match_id
+        WHERE l.expected_id = e.id AND m.status = 'accepted' ORDER BY m.id DESC LIMIT {MATCHES_TOLD_MAX}
+    ) AS match_ids
+    FROM expected_transaction e LEFT JOIN allocation a ON a.side = 1 AND a.transaction_id = e.id
+    WHERE e.reference_key = ANY(%(keys)s::bigint[]) AND {_CLOSED} ORDER BY e.id DESC LIMIT %(limit)s
+"""  # noqa: S608 - our own text
 
 
 class ClosedItemStore:
@@ -47,3 +60,7 @@ class ClosedItemStore:
     async def known(self, keys: Iterable[int], *, as_of: datetime) -> list[dict[str, Any]]:
         """Return the items with ``id`` that were there then and have one of the keys, closed or not."""
         return await fetch_all(self._connection, _KNOWN, {"keys": array_text(keys), "as_of": as_of})
+
+    async def quoted(self, keys: Iterable[int], *, limit: int) -> list[dict[str, Any]]:
+        """Return ``id, status, match_ids`` of the newest closed items whose reference has one of the keys."""
+        return await fetch_all(self._connection, _QUOTED, {"keys": array_text(keys), "limit": limit})

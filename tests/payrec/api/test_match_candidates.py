@@ -162,3 +162,26 @@ async def test_another_tenants_transaction_is_not_there(world: World) -> None:
     for path in (f"/expected-transactions/{item}", f"/incoming-transactions/{line}", "/expected-transactions/x"):
         answer = await world.bystander.get(f"{path}/candidates")
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_what_a_payment_quotes_and_is_not_open_any_more_is_told(world: World) -> None:
+    names = {"counterpartyName": "Bolt GmbH"}
+    paid = await world.expect(reference="INV-2026-001", **names)
+    void = await world.expect(reference="INV-2026-002", **names)
+    assert (await world.tenant.post(f"/expected-transactions/{void}/void", {"reason": "twice"})).status_code == 200
+    await world.receive(remittance="INV-2026-001", **names)
+    await world.set(autoAccept=True)
+    await world.run()
+    [match] = await world.matches()
+    still = await world.expect(reference="INV-2026-003", **names)
+    line = await world.receive(remittance="INV-2026-001 INV-2026-002 INV-2026-003", **names)
+    answer = (await world.tenant.get(f"/incoming-transactions/{line}/candidates")).json()
+    assert [candidate["expectedTransactionId"] for candidate in answer["data"]] == [still]
+    assert answer["closed"] == [
+        {"expectedTransactionId": void, "status": "void", "matchIds": []},
+        {"expectedTransactionId": paid, "status": "matched", "matchIds": [match["id"]]},
+    ]
+    of_item = (await world.tenant.get(f"/expected-transactions/{still}/candidates")).json()
+    assert of_item["closed"] == []
+    page = await world.tenant.get(f"/incoming-transactions/{line}/candidates", "test")
+    assert page.status_code == 404

@@ -140,6 +140,21 @@ async def test_candidates_tell_what_is_missing(console_world: ConsoleWorld) -> N
         await seen(client, f"{PAGE}/neither/{line}/candidates", 422)
 
 
+async def test_candidates_tell_what_may_be_paid_twice(console_world: ConsoleWorld) -> None:
+    item = await expect(console_world.acme, "641.00", reference="INV-2026-641", currency="NOK")
+    first, again = [
+        await receive(console_world.acme, "641.00", remittance="INV-2026-641", currency="NOK") for _ in range(2)
+    ]
+    legs = [{"expectedTransactionId": item, "incomingTransactionId": first, "amountMinor": 64_100}]
+    match = await console_world.acme.post("/matches", {"legs": legs, "reason": "by hand"})
+    assert match.status_code == 201, match.text
+    async with console_world.client() as client:
+        text = await seen(client, f"{PAGE}/incoming/{again}/candidates")
+    assert "It quotes one that is not open any more" in text
+    assert f"/expected/{item}" in text
+    assert f"/matches/{match.json()['id']}" in text
+
+
 async def test_texts_of_strangers_stay_texts(console_world: ConsoleWorld) -> None:
     fields = {"counterpartyName": HOSTILE, "counterpartyAccount": HOSTILE}
     item = await expect(console_world.acme, currency="DKK", reference=HOSTILE, description=HOSTILE, **fields)
