@@ -27,7 +27,8 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, ValidationFailedError
 from payrec.services.backtests import span_of
 from payrec.services.calibration import calibration_of
-from payrec.services.match_columns import closed_frame, stated_frame
+from payrec.services.closed_items import closed_frame
+from payrec.services.match_columns import stated_frame
 from payrec.storage.aliases import AliasStore
 from payrec.storage.allocations import Side
 from payrec.storage.backtests import BacktestStore

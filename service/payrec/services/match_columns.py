@@ -10,9 +10,8 @@ from typing import Any, Final
 import polars as pl
 
 from payrec.domain.matching.advices import ADVICES_SCHEMA
-from payrec.domain.matching.columns import CLOSED_SCHEMA, EXPECTED_SCHEMA, INCOMING_SCHEMA, Known
+from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, Known
 from payrec.domain.matching.exchange import RATES_SCHEMA
-from payrec.domain.matching.keys import account_key, name_key
 from payrec.domain.matching.names import NAMES_SCHEMA, in_order
 from payrec.storage.binary_copy import encoded
 from payrec.storage.binary_reading import decoded
@@ -86,22 +85,6 @@ def rates_frame(data: bytes) -> pl.DataFrame:
     return frame_of(data, {name: RATES_SCHEMA[name] for name in RATE_COLUMNS})
 
 
-def closed_frame(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return the items that ``ClosedItemStore`` has read."""
-    columns = {
-        "reference_key": [row["reference_key"] for row in rows],
-        "account_key": [account_key(row["counterparty_account"]) for row in rows],
-        "name_key": [name_key(row["counterparty_name"]) for row in rows],
-    }
-    return pl.DataFrame(columns, schema=dict(CLOSED_SCHEMA))
-
-
-def quoted_keys(lines: pl.DataFrame) -> pl.Series:
-    """Return the keys of all that lines quote and that could prove a payment, each once."""
-    keys = lines["reference_keys"].explode().drop_nulls().unique()
-    return keys.filter((keys & 1) == 1)
-
-
 def advices_frame(data: bytes) -> pl.DataFrame:
     """Return the remittance advices that ``RemittanceAdviceStore`` has read."""
     return frame_of(data, {name: ADVICES_SCHEMA[name] for name in OPEN_COLUMNS})
@@ -149,13 +132,13 @@ def whole_snapshot(
     names: Sequence[pl.DataFrame],
     horizon: int,
     *,
-    closed: Sequence[Mapping[str, Any]],
+    closed: pl.DataFrame,
 ) -> Snapshot:
     """Return what is open with the names that are ``kept``, and the texts of the others, beside what is ``closed``."""
     keys = pl.concat([left["name_key"], right["name_key"]]).drop_nulls().unique()
     here = kept.filter(pl.col("key").is_in(keys.implode()))
     found = snapshot_of(left, right, [here.select("key", "text"), *names], horizon)
-    return replace(found, known=Known(names=in_order(here), closed=closed_frame(closed)), kept_names=kept["key"])
+    return replace(found, known=Known(names=in_order(here), closed=closed), kept_names=kept["key"])
 
 
 def ids_at(snapshot: Snapshot, places: pl.Series, end: str) -> pl.Series:

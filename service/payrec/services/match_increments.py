@@ -21,15 +21,14 @@ from payrec.domain.matching.reach import PRICED_COLUMNS, TooFarError, Wanted, re
 from payrec.domain.matching.rules import MatchingRules
 from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope
+from payrec.services.closed_items import read_closed
 from payrec.services.match_columns import (
     Snapshot,
     advices_frame,
     array_of,
-    closed_frame,
     incoming_frame,
     named,
     names_of,
-    quoted_keys,
     rates_frame,
     snapshot_of,
     texts_of,
@@ -40,7 +39,6 @@ from payrec.services.match_runs import filters_of
 from payrec.services.meanwhile import FEW, aside, is_few
 from payrec.storage.allocations import Side
 from payrec.storage.binary_reading import decoded
-from payrec.storage.closed_items import ClosedItemStore
 from payrec.storage.counterparty_names import NAME_COLUMNS, CounterpartyNameStore
 from payrec.storage.database import Connection, Database
 from payrec.storage.fx_rates import FxRateStore
@@ -153,8 +151,7 @@ class _Increment:
         everybody = names.normal if names is not None else None
         asking = reached(lines, similar, undecided, everybody, listed)
         items = await self._answered(asking, few=lines.height <= FEW and everybody is None and undecided is None)
-        quoted = quoted_keys(lines)
-        closed = await ClosedItemStore(self._connection).of_keys(quoted) if quoted.len() else []
+        closed = await read_closed(self._connection, lines, items)
         accounts = lines["account_key"].drop_nulls().unique()
         own = await self._items.own_accounts(accounts) if accounts.len() else []
         keys = pl.concat([items["name_key"], lines["name_key"]]).drop_nulls().unique()
@@ -167,7 +164,7 @@ class _Increment:
             names=in_order(here),
             similar=similar,
             own_accounts=pl.Series("key", own, dtype=pl.Int64),
-            closed=closed_frame(closed),
+            closed=closed,
         )
         numbered = items.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
         # What was read is compared row by row when it is written, so no horizon is asked for.

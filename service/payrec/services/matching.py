@@ -28,6 +28,7 @@ from payrec.errors import AlreadyMatchedError, PayrecError
 from payrec.metrics import Metrics
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.services.auto_runs import repeat_if_asked
+from payrec.services.closed_items import read_closed
 from payrec.services.exports import kept_export, measured
 from payrec.services.incoming_states import classify_lines
 from payrec.services.learning import LearningService, ordinals_of, seen_of
@@ -54,7 +55,6 @@ from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
-from payrec.storage.closed_items import ClosedItemStore
 from payrec.storage.database import Connection
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.incoming_states import Decision
@@ -203,7 +203,7 @@ class MatchingService:
                 await asyncio.wait([reading])
             incoming, rates = reading.result()
             advices = advices_frame(await RemittanceAdviceStore(other).read_open())
-            closed = await ClosedItemStore(other).of_lines()
+            closed = await read_closed(other, incoming, expected)
             others = pl.concat([expected["name_key"], kept["key"]])
             names.append(await names_read(other, Side.INCOMING, named(incoming, others)))
         snapshot = await asyncio.to_thread(whole_snapshot, expected, incoming, kept, names, horizon, closed=closed)

@@ -16,21 +16,34 @@ OF_REFERENCE_MAX: Final = 64
 MATCHES_TOLD_MAX: Final = 10
 """Matches that are told of one item."""
 
-_READ: Final = f"""
+_NEWEST: Final = f"""
     SELECT {{columns}} FROM (
         SELECT e.id, e.reference_key, e.counterparty_name, e.counterparty_account,
             row_number() OVER (PARTITION BY e.reference_key ORDER BY e.id DESC) AS place
-        FROM expected_transaction e WHERE e.reference_key IN ({{quoted}}) AND {{closed}}
+        FROM {{items}} e WHERE e.reference_key IN ({{quoted}}) AND {{condition}}
     ) e WHERE place <= {OF_REFERENCE_MAX}
 """  # noqa: S608 - our own text
 _COLUMNS: Final = "reference_key, counterparty_name, counterparty_account"
 _CLOSED: Final = "NOT EXISTS (SELECT FROM expected_open o WHERE o.transaction_id = e.id)"
-_OF_LINES: Final = _READ.format(
-    columns=_COLUMNS, quoted="SELECT unnest(o.reference_keys) FROM incoming_open o", closed=_CLOSED
-)
+# First what is closed, which is nothing at first: the planner does not know how much very many lines quote.
+_OF_LINES: Final = f"""
+    WITH closed AS MATERIALIZED (
+        SELECT id, {_COLUMNS} FROM expected_transaction e WHERE reference_key IS NOT NULL AND {_CLOSED}
+    )
+    {
+    _NEWEST.format(
+        columns=_COLUMNS, items="closed", quoted="SELECT unnest(reference_keys) FROM incoming_open", condition="true"
+    )
+}
+"""  # noqa: S608 - our own text
 _GIVEN: Final = "SELECT unnest(%(keys)s::bigint[])"
-_OF_KEYS: Final = _READ.format(columns=_COLUMNS, quoted=_GIVEN, closed=_CLOSED)
-_KNOWN: Final = _READ.format(columns=f"id, {_COLUMNS}", quoted=_GIVEN, closed=f"NOT {later('e.change_id')}")
+_OF_KEYS: Final = _NEWEST.format(columns=_COLUMNS, items="expected_transaction", quoted=_GIVEN, condition=_CLOSED)
+_KNOWN: Final = _NEWEST.format(
+    columns=f"id, {_COLUMNS}",
+    items="expected_transaction",
+    quoted=_GIVEN,
+    condition=f"NOT {later('e.change_id')}",
+)
 
 
 _QUOTED: Final = f"""

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from payrec.domain.matching.keys import reference_key
+from payrec.services import closed_items as closed_services
 from payrec.services import match_increments
 from payrec.storage import closed_items
 from payrec.storage.closed_items import ClosedItemStore
@@ -29,11 +30,13 @@ async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator
         yield made
 
 
-@pytest.fixture(params=["all lines", "few lines"])
+@pytest.fixture(params=["all lines", "very many lines", "few lines"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have runs read everything, or only what their lines reach."""
-    ratio = 10**9 if request.param == "all lines" else 0.1
+    """Have runs read everything, as they do of many lines and of very many, or only what their lines reach."""
+    ratio = 0.1 if request.param == "few lines" else 10**9
     monkeypatch.setattr(match_increments, "ITEMS_PER_LINE_LOOKED_UP", ratio)
+    if request.param == "very many lines":
+        monkeypatch.setattr(closed_services, "REFERENCES_LOOKED_UP_MAX", 0)
 
 
 async def settle(world: World) -> str:
