@@ -189,6 +189,14 @@ class Amounts:
         if kept:
             entry.charges = [_money(kept, entry.currency)]
 
+    def besides(self, entry: Entry, fee: str) -> None:
+        """Say that a fee was kept which the amount does not include; raises ``RecordError``."""
+        kept = abs(self.reader(entry.currency)(bare(fee)))
+        if kept:
+            minor = entry.amount_minor if entry.direction == "credit" else -entry.amount_minor
+            entry.net = _money(minor - kept, entry.currency)
+            entry.charges = [_money(-kept, entry.currency)]
+
     def original(self, amount: str, currency: str, booked_currency: str) -> Money | None:
         """Return the amount before conversion, when it is there, good, and in another currency."""
         code = currency.strip().upper()

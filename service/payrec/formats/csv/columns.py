@@ -237,10 +237,10 @@ def _settle(columns: Columns, forms: Sequence[Sequence[str]]) -> None:
     # The pair always tells the direction; an amount column beside it may be without sign.
     if "debit" in columns:
         columns.pop("amount", None)
-    # A fee alone does not say whether the amount includes it.
     if "net" in columns and "amount" not in columns:
         columns["amount"] = columns.pop("net")
-    if "net" not in columns or "amount" not in columns:
+    # A fee alone does not say whether the amount includes it, but a running balance does.
+    if "amount" not in columns or not columns.keys() & {"net", "balance"}:
         columns.pop("net", None)
         columns.pop("fee", None)
     written = [i for i in columns.get("reference", ()) if any(form in PAYMENT_REFERENCES for form in forms[i])]

@@ -12,7 +12,7 @@ from payrec.formats.csv.cells import Amounts, RowRules
 from payrec.formats.csv.columns import Columns
 from payrec.formats.csv.labels import balance_label
 from payrec.formats.csv.lines import check_width
-from payrec.formats.csv.survey import check_card_sign, check_sign
+from payrec.formats.csv.survey import are_besides, check_card_sign, check_sign
 from payrec.formats.csv.table import Table
 from payrec.formats.csv.values import bare, unwrap
 from payrec.formats.csv.words import CARD_HEADINGS, fold
@@ -53,6 +53,8 @@ class Head:
         self._amounts = Amounts(rules)
         self._dates = self._amounts.dates
         self._newest_first = False
+        self._has_lone_fee = "fee" in columns and "net" not in columns
+        self._fees_besides = False
 
     def prove_sign(self, table: Table, *, is_given: bool) -> None:
         """Prove by the head that a positive amount is money in, and which rows come first.
@@ -62,6 +64,8 @@ class Head:
         if "balance" in self._rules.columns:
             newest = check_sign(self._balanced(table.data), is_given=is_given)
             self._newest_first = self._falls(table.data) if newest is None else newest
+            if self._has_lone_fee:
+                self._fees_besides = are_besides(self._charged(table.data), is_newest_first=self._newest_first)
         elif is_given or not self._amounts.is_single:
             return
         elif any(fold(name) in CARD_HEADINGS for name in table.names or ()):
@@ -79,6 +83,11 @@ class Head:
 
     def _balanced(self, rows: Sequence[Sequence[str]]) -> Iterator[tuple[object, int, int]]:
         """Yield account and currency, signed amount and running balance of the rows that have all of them."""
+        for key, minor, balance, _ in self._charged(rows):
+            yield key, minor, balance
+
+    def _charged(self, rows: Sequence[Sequence[str]]) -> Iterator[tuple[object, int, int, int]]:
+        """Yield the same with the fee of a table that has no net amounts: 0 where there is none."""
         for row in rows:
             try:
                 cells = [*self._fit(list(row)), ""]
@@ -87,7 +96,9 @@ class Head:
                 if balance_label(text) is not None or not balance:
                     continue
                 read = self._amounts.reader((unwrap(currency).strip() or self._rules.currency or "").upper())
-                yield (account, currency), self._amounts.signed(read, *self._sides(cells)), read(balance)
+                fee = bare(self._details(cells)[-1]) if self._has_lone_fee else ""
+                kept = abs(read(fee)) if fee else 0
+                yield (account, currency), self._amounts.signed(read, *self._sides(cells)), read(balance), kept
             except (RecordError, KeyError):
                 continue
 

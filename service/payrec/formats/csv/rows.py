@@ -220,6 +220,8 @@ class RowReader(Head):
             entry.external_id = entry.identity_value = reference
         if net:
             self._amounts.split(entry, net, fee)
+        elif fee and self._fees_besides:
+            self._amounts.besides(entry, fee)
         if original:
             entry.original = self._amounts.original(original, original_currency, entry.currency)
 

@@ -185,6 +185,26 @@ def check_sign(rows: Iterable[tuple[object, int, int]], *, is_given: bool = Fals
     return None if fits["newest", 1] == fits["oldest", 1] else fits["newest", 1] > fits["oldest", 1]
 
 
+def are_besides(rows: Iterable[tuple[object, int, int, int]], *, is_newest_first: bool) -> bool:
+    """Tell whether fees move the running balance besides the amounts; they do not where nothing tells.
+
+    ``rows`` are as those of ``check_sign``, with the fee, which is not negative.
+    """
+    last: dict[object, tuple[int, int, int]] = {}
+    besides = included = 0
+    for key, amount, balance, fee in rows:
+        before = last.get(key)
+        last[key] = (amount, balance, fee)
+        if before is None:
+            continue
+        moved, kept = (before[1] - balance, before[2]) if is_newest_first else (balance - before[1], fee)
+        own = before[0] if is_newest_first else amount
+        if kept:
+            besides += moved == own - kept
+            included += moved == own
+    return besides > included
+
+
 def check_card_sign(amounts: Iterable[int]) -> None:
     """Ask which sign money out has in a card's table that has no balance to prove it.
 
