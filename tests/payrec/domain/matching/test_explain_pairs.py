@@ -24,6 +24,7 @@ from payrec.domain.matching.rules import (
     AdjustmentType,
     AmountLevel,
     EndToEndLevel,
+    LineLevel,
     NameLevel,
     PartyLevel,
     ReferenceLevel,
@@ -253,6 +254,22 @@ def test_a_line_that_repeats_another_one_says_so() -> None:
 )
 def test_what_else_would_fit(status: Uniqueness, rivals: int, told: str) -> None:
     assert alone(status, rivals) == told
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        (LineLevel.QUOTES_OTHER, "it quotes something else of its counterparty that it cannot pay"),
+        (LineLevel.OF_ANOTHER, "it says that it is somebody else's"),
+    ],
+)
+def test_what_says_that_it_is_of_something_else_counts_as_one_of_the_others(level: LineLevel, said: str) -> None:
+    def others(rivals: int) -> str:
+        levels = {"amount": AmountLevel.EQUAL, "line": level}
+        return explanation(levels, expected=ITEM, incoming=LINE, status=Uniqueness.CONTESTED, rivals=rivals)
+
+    assert others(1) == f"The amount is equal; {said}."
+    assert others(3) == f"The amount is equal; 3 other candidates fit as well, and {said}."
 
 
 def test_a_text_is_quoted_on_one_line_and_in_part_if_it_is_long() -> None:

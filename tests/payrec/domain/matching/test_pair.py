@@ -60,7 +60,10 @@ def test_a_pair_by_itself_is_what_a_run_says_of_it(drawn: tuple, rules: Matching
         item = Item(**row_of(Item, sides.expected, row["e"]))  # type: ignore[arg-type]
         line = Line(**row_of(Line, sides.incoming, row["i"]))  # type: ignore[arg-type]
         found = judged(item, line, rules)
-        assert dict(found.levels) == {feature: row[f"{feature}_level"] for feature in FEATURES}
+        # Whose a line is that says so is for the others that are open to say.
+        line_level = LineLevel.BOOKED if row["line_level"] == LineLevel.OF_ANOTHER else row["line_level"]
+        levels = {feature: row[f"{feature}_level"] for feature in FEATURES} | {"line": line_level}
+        assert dict(found.levels) == levels
         assert found.score_milli == row["score_milli"]
         assert found.difference_minor == row["difference_minor"]
         assert abs(found.days_outside) == (row["days_outside"] or 0)
