@@ -132,6 +132,24 @@ async def test_every_day_of_a_month_is_decided_as_on_it(world: World, seed: int)
     assert [same(await day(world, DAYS - number, **settings)) for number in range(DAYS)] == live
 
 
+async def test_what_was_paid_by_then_is_known_as_on_the_day(world: World) -> None:
+    settings = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
+    await world.set(**settings)
+    for number in (1, 2):
+        await world.expect("75.00", reference=f"INV-2026-00{number}", **NAME)
+        await age(world)
+    await world.receive("75.00", remittance="INV-2026-001", **NAME)
+    await world.run()
+    await age(world)
+    await world.receive("75.00", remittance="INV-2026-001", bookingDate="2026-03-20", **NAME)
+    live = told(await world.run(dryRun=True))
+    await world.run()
+    await age(world)
+    assert [auto for _, auto, _ in live.values()] == [False]
+    assert same(await day(world, 1, **settings)) == live
+    assert [auto for _, auto, _ in same(await day(world, 2, **settings)).values()] == [True]
+
+
 async def test_a_name_that_is_learned_later_was_not_known_before(world: World) -> None:
     await world.set(autoAccept=True)
     await world.expect("75.00", **NAME)
