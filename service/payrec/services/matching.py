@@ -20,7 +20,6 @@ from payrec.domain.matching.block import BeyondBudgetError
 from payrec.domain.matching.engine import STAGES, Proposals, propose
 from payrec.domain.matching.reasons import by_reason
 from payrec.domain.matching.rules import MatchingRules, Reason
-from payrec.domain.matching.some_items import of_some_items
 from payrec.domain.progress import Progress
 from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope, today
@@ -50,6 +49,7 @@ from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
 from payrec.services.meanwhile import FEW, aside
+from payrec.services.partial_runs import bounded
 from payrec.services.returns import Returned, ReturnService
 from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
@@ -125,8 +125,7 @@ class MatchingService:
                 progress.reach(1)
                 proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
             proposals = _told(_counted(proposals, snapshot), snapshot, returned.reasons)
-            if job["params"].get("expectedFilter"):
-                proposals = of_some_items(proposals)
+            proposals = await bounded(self._work.database, scope, job["params"], snapshot, proposals)
             decided = self._work.clock.monotonic()
             keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
             try:

@@ -155,6 +155,32 @@ async def test_a_run_over_some_items_accepts_nothing_because_it_has_not_seen_the
     assert accepted["legs"][0]["expectedTransactionId"] == named
 
 
+OTHERS = [
+    pytest.param({"counterpartyName": "Bolt GmbH"}, True, id="of the same payer and amount"),
+    pytest.param({"remittance": "INV-2026-0041", "amount": "20.00"}, True, id="quotes the item"),
+    pytest.param({"counterpartyName": "Nagel AG"}, False, id="of another payer"),
+    pytest.param({"counterpartyName": "Bolt GmbH", "amount": "51.00"}, False, id="of another amount"),
+    pytest.param({"counterpartyName": "Bolt GmbH", "currency": "USD"}, False, id="of another currency"),
+]
+
+
+@pytest.mark.parametrize("few", [False, True], ids=["read whole", "looked up"])
+@pytest.mark.parametrize(("fields", "is_rival"), OTHERS)
+async def test_a_run_over_some_lines_accepts_nothing_that_another_one_may_be_of(
+    world: World, fields: dict[str, str], *, is_rival: bool, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.services.match_increments.ITEMS_PER_LINE_LOOKED_UP", 0.1 if few else 10**9)
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    await world.expect("50.00", reference="INV-2026-0041", counterpartyName="Bolt GmbH")
+    await world.receive(**{"amount": "50.00", **fields, "externalId": "other"})
+    await world.receive("50.00", counterpartyName="Bolt GmbH", externalId="mine", bookingDate="2026-03-20")
+    run = await world.run(incomingFilter={"externalId": "mine"})
+    assert (run["counts"]["proposed"], run["counts"]["autoAccepted"]) == (1, int(not is_rival))
+    [match] = await world.matches()
+    assert match["uniqueness"]["status"] == ("contested" if is_rival else "unique")
+    assert match["explanation"].endswith("1 other candidate fits as well." if is_rival else "no other open item fits.")
+
+
 async def test_a_filtered_run_leaves_other_proposals_and_reasons_alone(world: World) -> None:
     first, second = await pair(world, "INV-2026-001", "10.00"), await pair(world, "INV-2026-002", "20.00")
     lone = await world.receive("33.00", externalId="lone")
