@@ -26,16 +26,14 @@ _NEWEST: Final = f"""
 _COLUMNS: Final = "reference_key, counterparty_name, counterparty_account"
 _CLOSED: Final = "NOT EXISTS (SELECT FROM expected_open o WHERE o.transaction_id = e.id)"
 # First what is closed, which is nothing at first: the planner does not know how much very many lines quote.
-_OF_LINES: Final = f"""
+_ALL: Final = f"""
     WITH closed AS MATERIALIZED (
         SELECT id, {_COLUMNS} FROM expected_transaction e WHERE reference_key IS NOT NULL AND {_CLOSED}
     )
-    {
-    _NEWEST.format(
-        columns=_COLUMNS, items="closed", quoted="SELECT unnest(reference_keys) FROM incoming_open", condition="true"
-    )
-}
 """  # noqa: S608 - our own text
+_OF_LINES: Final = _ALL + _NEWEST.format(
+    columns=_COLUMNS, items="closed", quoted="SELECT unnest(reference_keys) FROM incoming_open", condition="true"
+)
 _GIVEN: Final = "SELECT unnest(%(keys)s::bigint[])"
 _OF_KEYS: Final = _NEWEST.format(columns=_COLUMNS, items="expected_transaction", quoted=_GIVEN, condition=_CLOSED)
 _KNOWN: Final = _NEWEST.format(
@@ -44,8 +42,6 @@ _KNOWN: Final = _NEWEST.format(
     quoted=_GIVEN,
     condition=f"NOT {later('e.change_id')}",
 )
-
-
 _QUOTED: Final = f"""
     SELECT e.id, coalesce(a.status, 'open') AS status, ARRAY(
         SELECT m.id FROM leg l JOIN match m ON m.id = l.match_id
