@@ -10,7 +10,7 @@ from uuid import UUID
 from payrec.domain.returns import Part, taken_from
 from payrec.errors import AmountExceedsOpenError, ConflictError, FieldError, ValidationFailedError
 
-_CLOSED: Final = frozenset({"pending", "ignored", "classified"})
+CLOSED: Final = frozenset({"pending", "ignored", "classified"})
 """Statuses of lines that nothing is taken of."""
 
 
@@ -30,7 +30,7 @@ class ReturnLedger:
     def __init__(self, lines: dict[UUID, dict[str, Any]], parts: list[dict[str, Any]]) -> None:
         self._left = {line_id: row["left_minor"] for line_id, row in lines.items()}
         self._allocated = {line_id: row["allocated_minor"] for line_id, row in lines.items()}
-        self._closed = {line_id for line_id, row in lines.items() if row["status"] in _CLOSED}
+        self._closed = {line_id for line_id, row in lines.items() if row["status"] in CLOSED}
         self._parts: dict[UUID, list[Part]] = defaultdict(list)
         self._bound: set[UUID] = set()
         for row in parts:

@@ -34,7 +34,7 @@ from payrec.models.incoming_transactions import (
 )
 from payrec.services.incoming_transactions import public_of
 from payrec.services.match_rivals import supersede_rivals
-from payrec.services.return_ledger import ReturnLedger, Wanted
+from payrec.services.return_ledger import CLOSED, ReturnLedger, Wanted
 from payrec.services.return_releases import newly_expected, release
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import Unit, Work
@@ -173,7 +173,8 @@ class ReturnService:
             check_version(if_match, row["version"])
             _check(row, payment)
             amount = given.amount_minor or row["open_amount_minor"]
-            if amount > row["open_amount_minor"]:
+            # Of a return that other money has paid back nothing is left either, with an amount or without one.
+            if not 0 < amount <= row["open_amount_minor"]:
                 raise _exceeds("the return", row["open_amount_minor"], row["currency"])
             wanted = Wanted(
                 return_id=return_id,
@@ -197,6 +198,8 @@ def _check(row: dict[str, Any], payment: dict[str, Any]) -> None:
         raise ConflictError("the transaction is not a return")
     if row["status"] == "linked":
         raise ConflictError("the return is linked already")
+    if CLOSED & {row["status"], payment["status"]}:
+        raise ConflictError("a transaction that is pending, ignored or classified is not linked")
     if len(row["reversal_of"] or []) >= REVERSAL_LINKS_MAX:
         raise ConflictError(f"the return has {REVERSAL_LINKS_MAX} links already")
     pointer = "/incomingTransactionId"

@@ -140,3 +140,26 @@ async def test_what_was_paid_over_comes_back_with_the_rest(world: World) -> None
     assert state(await world.incoming(payment)) == ("unmatched", 0, 10_000)
     assert state(await world.expected(item)) == ("open", 0, 10_000)
     assert await open_minor(world) == {payment: (10_000, 10_000)}
+
+
+async def test_of_a_return_that_is_matched_whole_nothing_is_left_to_be_linked(world: World) -> None:
+    """Without an amount all that is open is meant, and that is nothing: a link of nothing was tried, and was a 500."""
+    payment, back = await world.receive(), await world.receive(**RETURN)
+    bill = await world.expect(direction="debit")
+    await stated(world, bill, back, 10_000)
+    for given in ({}, {"amountMinor": 1}):
+        answer = await link(world, back, payment, **given)
+        assert (answer.status_code, code(answer)) == (422, "amount_exceeds_open"), given
+        assert answer.json()["detail"] == "only 0.00 EUR is left of the return"
+    assert state(await world.incoming(back)) == ("matched", 10_000, 0)
+    assert await world.sql("SELECT 1 AS one FROM reversal_link") == []
+
+
+async def test_a_return_that_is_closed_says_so_whether_an_amount_is_given_or_not(world: World) -> None:
+    payment, back = await world.receive(), await world.receive(**RETURN)
+    answer = await world.tenant.post(f"/incoming-transactions/{back}/ignore", {"reason": "ours"})
+    assert answer.status_code == 200, answer.text
+    for given in ({}, {"amountMinor": 1}):
+        answer = await link(world, back, payment, **given)
+        assert (answer.status_code, code(answer)) == (409, "invalid_state"), given
+    assert await world.sql("SELECT 1 AS one FROM reversal_link") == []
