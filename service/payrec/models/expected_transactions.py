@@ -197,6 +197,7 @@ class ExpectedTransactionQuery(ListQuery, AsOfQuery):
     due_to: Date | None = None
     cut_off: Date | None = None
     """The last day on which it was stored, of the tenant: it has no booking date."""
+    account: OwnAccount | None = None
     reference: Text | None = None
     external_id: Text | None = None
     counterparty: Text | None = None

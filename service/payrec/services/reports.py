@@ -187,8 +187,8 @@ def _exception(
     side: int, reason: str, currency: str, direction: str, rows: Iterable[Mapping[str, Any]], query: ReportQuery
 ) -> ExceptionLine:
     rows = list(rows)
-    # The same filters as the report's own, so that the list has the very transactions that were counted.
-    given = query.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"as_of", "currency"})
+    # The report's own filters and its instant, so that the list has the very transactions that were counted.
+    given = query.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"currency"})
     has_list = reason and query.cut_off is None
     parameters = {"reasonCode": reason, "currency": currency, "direction": direction, **given}
     return ExceptionLine(

@@ -81,6 +81,7 @@ def conditions(query: ExpectedTransactionQuery, *, today: date) -> list[Conditio
         {
             "direction": "e.direction",
             "currency": "e.currency",
+            "account": "e.account",
             "reference": "e.reference",
             "external_id": "e.external_id",
             "group_key": "e.group_key",
