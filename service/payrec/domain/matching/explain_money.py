@@ -86,6 +86,8 @@ def _transfer(levels: Mapping[str, int], credit: EndFacts, debit: EndFacts) -> l
     if levels.get("account") == PartyLevel.EQUAL:
         both = credit.counterparty_account is not None and debit.counterparty_account is not None
         phrases.append("each names the account of the other" if both else "one names the account of the other")
+    if levels.get("name") == NameLevel.DIFFERENT:
+        phrases.append("the names of their counterparties differ")
     if len(phrases) == 1:
         phrases.append(f"nothing names payout {quoted(debit.group_key, 'of that amount')} but its amount")
     return phrases + _days_between(credit, debit, "booked {} apart")

@@ -5,6 +5,10 @@ names another own account as its counterparty, or the payout id of a line on ano
 money: it pays no item, unless the items themselves carry its group id. Two lines of one amount and of near days alone
 are no transfer, but where one of them is a payout: what left with a payout id has to arrive, and what nothing else
 explains may be it. That is proposed, and never accepted without a person.
+
+An end-to-end id alone says of two lines that they are one payment, where they name nobody, or the same. Ids such as
+that of a month are used by many: where one of the two alone says whom it is from, it pays an item if one fits, and two
+that name two parties are for a person to look at.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from payrec.domain.matching.rules import (
     AmountLevel,
     EndToEndLevel,
     MatchingRules,
+    NameLevel,
     PartyLevel,
     Reason,
     ReferenceLevel,
@@ -48,7 +53,7 @@ _SPAN_DAYS: Final = 2 * TRANSFER_DAYS_MAX + 1
 """Days that share a key; what is near a day is in at most two such spans."""
 
 _SAID: Final = (
-    "currency", "amount_minor", "day", "account_key", "own_account_key", "end_to_end_key", "group_key",
+    "currency", "amount_minor", "day", "account_key", "name_key", "own_account_key", "end_to_end_key", "group_key",
     "reference_keys", "pending", "duplicate", "twin",
 )  # fmt: skip
 
@@ -85,10 +90,18 @@ def own_money(sides: Sides, rules: MatchingRules, refused: pl.DataFrame) -> OwnM
     payouts = _payouts(lines)
     found, crowded = _pairs(lines.filter(~pl.col("duplicate")), named, payouts)
     pairs = without(_judged(found, sides, crowded, rules), refused)
-    sure = pairs.filter(pl.col("rank") == RANK_PROOF)
+    sure = _own_alone(pairs.filter(pl.col("rank") == RANK_PROOF), sides)
     held = pl.concat([named["row"], payouts["row"], sure["e"], sure["i"]]).unique().sort()
     reasons = _reasons(held, pairs, payouts, crowded, sides, rules)
     return OwnMoney(held, proved_where_strict(pairs, strict_lines(sides, rules)), reasons)
+
+
+def _own_alone(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return the pairs of which neither end can be a payment of somebody whom the other does not name."""
+    by_id = (pl.col("reference_level") == 0) & (pl.col("account_level") == 0)
+    names = beside(pairs, sides.incoming, ["name_key"])
+    alike = names.select(pl.col("e_name_key").eq_missing(pl.col("i_name_key"))).to_series()
+    return pairs.filter(~by_id | alike)
 
 
 def arrivals(sides: Sides, taken: pl.Series, rules: MatchingRules) -> pl.DataFrame:
@@ -237,7 +250,9 @@ def _judged(found: pl.DataFrame, sides: Sides, crowded: pl.Series, rules: Matchi
             same_id=((ids == pl.col("i_end_to_end_key")) & ((ids & 1) == 1)).fill_null(value=False),
             payout=_names("e", "i") | _names("i", "e"),
             apart=own[0].ne_missing(own[1]),
+            other_name=(pl.col("e_name_key") != pl.col("i_name_key")).fill_null(value=False),
         )
+        .with_columns(doubtful=pl.col("other_name") & ~pl.col("payout") & ~pl.col("named"))
         .filter(
             (pl.col("e_currency") == pl.col("i_currency"))
             & (pl.col("e_amount_minor") == pl.col("i_amount_minor"))
@@ -260,10 +275,15 @@ def _judged(found: pl.DataFrame, sides: Sides, crowded: pl.Series, rules: Matchi
             amount_level=pl.lit(AmountLevel.EQUAL.value),
             date_level=date_level(),
             account_level=pl.when("named").then(PartyLevel.EQUAL.value).otherwise(0),
+            name_level=pl.when("doubtful").then(NameLevel.DIFFERENT.value).otherwise(0),
             line_level=line_level(),
-            rank=pl.when(pl.col("payout") | pl.col("same_id")).then(RANK_PROOF).otherwise(RANK_NAMED),
+            rank=pl.when("doubtful")
+            .then(0)
+            .when(pl.col("payout") | pl.col("same_id"))
+            .then(RANK_PROOF)
+            .otherwise(RANK_NAMED),
             pending=pl.col("e_pending") | pl.col("i_pending"),
-            safe=pl.lit(value=True),
+            safe=~pl.col("doubtful"),
             unbounded=unsure,
         ),
         rules,

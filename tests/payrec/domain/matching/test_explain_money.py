@@ -117,6 +117,11 @@ NOBODY = EndFacts(amount_minor=10_000, settled_minor=10_000, currency="KWD")
         ({"line": 1}, replace(NOBODY, group_key="PO-7"), "nothing names payout PO-7 but its amount"),
         ({"reference": 4}, NOBODY, "both name the payout by its id"),
         ({"end_to_end": 2}, NOBODY, "both have the end-to-end id of the other"),
+        (
+            {"end_to_end": 2, "name": 1},
+            NOBODY,
+            "both have the end-to-end id of the other, the names of their counterparties differ",
+        ),
         ({"line": 2}, NOBODY, "nothing names payout of that amount but its amount, not booked yet"),
     ],
 )

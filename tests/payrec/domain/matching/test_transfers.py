@@ -16,6 +16,7 @@ from payrec.domain.matching.rules import (
     LineLevel,
     MatchingRules,
     MatchKind,
+    NameLevel,
     PartyLevel,
     Reason,
     ReferenceLevel,
@@ -378,3 +379,24 @@ def test_an_end_that_a_crowd_may_have_is_not_sure_though_an_id_names_it() -> Non
         match = only(run([], [*proof, *many], AUTO_HIGH))
         assert match.legs == (("in", "out", 10_000),)
         assert sure(match) == (Confidence.MEDIUM, Uniqueness.UNBOUNDED, False)
+
+
+def test_an_id_that_a_customer_and_a_supplier_use_makes_no_transfer_of_them() -> None:
+    invoice = Item("e", reference="INV-2026-6001", name="Ada Lovelace")
+    paid = Line("in", account="SAVINGS", end_to_end_id="2026-03", name="Ada Lovelace", text="INV-2026-6001")
+    for out in (replace(BY_ID[0], end_to_end_id="2026-03", name=name) for name in ("Bolt Works", None)):
+        outcome = run([invoice], [out, paid], AUTO_HIGH)
+        assert sure(outcome.pairs["e", "in"]) == (Confidence.EXACT, Uniqueness.UNIQUE, True)
+        assert list(outcome.lines) == ["out"]
+    # Where no item fits, two names are for a person.
+    names = [replace(line, name=name) for line, name in zip(BY_ID, ("Bolt Works", "Ada Lovelace"), strict=True)]
+    match = only(run([], names, AUTO_HIGH))
+    assert (match.kind, match.confidence, match.auto) == (MatchKind.TRANSFER, Confidence.MEDIUM, False)
+    assert dict(match.levels)["name"] == NameLevel.DIFFERENT
+    assert only(run([], [replace(line, name="Our Company") for line in BY_ID], AUTO_HIGH)).auto
+
+
+def test_what_both_ends_name_alike_or_nobody_stays_own_money() -> None:
+    for name in ("Our Company", None):
+        lines = [replace(line, name=name, text="INV-2026-6001") for line in BY_ID]
+        assert only(run([Item("e", reference="INV-2026-6001")], lines, AUTO_HIGH)).kind is MatchKind.TRANSFER
