@@ -70,6 +70,9 @@ _STRENGTHS: Final = tuple(
 )
 """exp(score) as integers, "no match" being 1,000. A million of the greatest still fit 64 bits."""
 
+_NEARLY: Final = [AmountLevel.TOLERANCE.value, AmountLevel.BAND.value]
+"""Amounts that are taken for equal, and are not."""
+
 _CLASSES: Final = tuple((rank, payer) for rank in range(RANK_PROOF + 1) for payer in (0, 1))
 
 
@@ -87,6 +90,13 @@ def probability() -> pl.Expr:
     return share.cast(pl.Int32)
 
 
+@cache
+def _just() -> pl.Expr:
+    """Tell of pairs whether counterparty and amount agree to the minor unit, and nothing else says so."""
+    equal = pl.col("amount_level") == AmountLevel.EQUAL.value
+    return equal & pl.col("payer") & (pl.col("rank") < RANK_PROOF)
+
+
 def _class_columns(end: str) -> list[str]:
     return [f"{end}_class_{at}" for at in range(len(_CLASSES))]
 
@@ -101,6 +111,7 @@ def _tallies(pairs: pl.DataFrame, end: str) -> pl.DataFrame:
         pl.len().cast(pl.Int32).alias(f"{end}_pairs"),
         pl.col("strength").sum().alias(f"{end}_strength"),
         (pl.col("shared") & counts).sum().cast(pl.Int32).alias(f"{end}_shared"),
+        (_just() & counts).sum().cast(pl.Int32).alias(f"{end}_just"),
         *(
             ((pl.col("class") == at) & counts).sum().cast(pl.Int32).alias(name)
             for at, name in enumerate(_class_columns(end))
@@ -145,7 +156,12 @@ def _with_rivals(pairs: pl.DataFrame) -> pl.DataFrame:
     rivals = _among_rivals(pairs.filter(~pl.col("alone")))
     zero = pl.lit(0, dtype=pl.Int32)
     lone = pairs.filter("alone").with_columns(
-        total=pl.col("strength"), rivals_expected=zero, rivals_incoming=zero, text_rivals=zero, proof_rivals=zero
+        total=pl.col("strength"),
+        rivals_expected=zero,
+        rivals_incoming=zero,
+        text_rivals=zero,
+        proof_rivals=zero,
+        just_rivals=zero,
     )
     return pl.concat([lone, rivals.select(lone.columns)]).with_columns(probability_ppm=probability())
 
@@ -162,6 +178,7 @@ def _among_rivals(contested: pl.DataFrame) -> pl.DataFrame:
             rivals_incoming=pl.col("e_pairs") - 1,
             text_rivals=_undominated("e") + _undominated("i"),
             proof_rivals=_proofs("e") + _proofs("i"),
+            just_rivals=pl.col("e_just") + pl.col("i_just"),
         )
     )
 
@@ -286,9 +303,11 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     again = ~proof & pl.col("e").is_in(found.repeated.implode()) & ~_told_apart(found)
     # Who quotes what is somebody else's, and has such an item of his own, may have mistaken the number.
     mistaken = contradicted() & (pl.col("text_rivals") > 0)
+    # So may who quotes one of his items, which is near, and pays to the minor unit what another one of his asks for.
+    nearly = pl.col("amount_level").is_in(_NEARLY) & (pl.col("just_rivals") > 0)
     other = again | pl.col("elsewhere") | pl.col("shared")
     unique = (
-        pl.when(proof).then((pl.col("proof_rivals") == 0) & ~mistaken).otherwise(pl.col("text_rivals") == 0)
+        pl.when(proof).then((pl.col("proof_rivals") == 0) & ~mistaken & ~nearly).otherwise(pl.col("text_rivals") == 0)
     ) & ~other
     sure = pl.col("equal") & unique & ~pl.col("unbounded")
     safe = acceptable(sure)

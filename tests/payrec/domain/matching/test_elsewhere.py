@@ -125,6 +125,33 @@ def test_of_those_that_have_one_reference_each_is_paid_by_its_own_counterparty(s
     assert [match.auto for match in run(items[1:], [again], RULES).matches] == [False]
 
 
+@pytest.mark.parametrize(
+    ("quoted", "rules"),
+    [
+        (replace(MINE, amount=5_003), replace(RULES, amount_tolerance_minor=5)),
+        (replace(MINE, amount=5_003), replace(RULES, fee_tolerance_minor=500)),
+        (replace(MINE, amount=5_500, band=(5_000, 6_000)), RULES),
+    ],
+)
+def test_who_pays_nearly_what_he_quotes_and_just_what_another_one_asks_for_may_have_mistaken_it(
+    quoted: Item, rules: MatchingRules
+) -> None:
+    line = replace(QUOTES, text=quoted.reference)
+    other = replace(MINE, id="other", reference="INV-2026-0071")
+    assert [match.auto for match in run([quoted], [line], rules).matches] == [True]
+    [match] = run([quoted, other], [line], rules).matches
+    assert (match.item, match.confidence, match.status, match.auto) == (
+        "mine",
+        Confidence.MEDIUM,
+        Uniqueness.CONTESTED,
+        False,
+    )
+    # Of another amount it says nothing, nor does one whose number is quoted to the minor unit.
+    assert run([quoted, replace(other, amount=5_001)], [line], rules).matches[0].auto
+    assert run([quoted, replace(other, name="Ada Lovelace", iban=BETA)], [line], rules).matches[0].auto
+    assert run([replace(quoted, amount=5_000, band=(None, None)), other], [line], rules).matches[0].auto
+
+
 PAID = Item("paid", 5_000, reference="INV-2026-0052", name="Bolt Works", iban=ALPHA)
 
 
