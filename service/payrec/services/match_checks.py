@@ -203,7 +203,7 @@ def confidence(row: Row, levels: Mapping[str, Level]) -> Check:
     threshold = row["threshold_milli"]
     certified = threshold is not None and row["score"] >= threshold
     pair = group is GroupLevel.UNKNOWN
-    least, most = _of_pair(levels, status, certified=certified) if pair else _of_group(group, status, row)
+    least, most = _of_pair(levels, status, certified=certified) if pair else _of_group(group, status, row, levels)
     faults = []
     if not least <= stored <= most:
         told = most.name.lower() if least is most else f"at most {most.name.lower()}"
@@ -240,7 +240,9 @@ _EQUAL: Final = frozenset({AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel
 _SEARCHED: Final = frozenset({GroupLevel.BY_SOME_REFERENCES, GroupLevel.BY_SOME_INSTALMENTS, GroupLevel.BY_QUOTES})
 
 
-def _of_group(level: GroupLevel, status: Uniqueness, row: Row) -> tuple[Confidence, Confidence]:
+def _of_group(
+    level: GroupLevel, status: Uniqueness, row: Row, levels: Mapping[str, Level]
+) -> tuple[Confidence, Confidence]:
     """Return the least and the greatest confidence of a group."""
     if status is Uniqueness.AMBIGUOUS:
         return Confidence.LOW, Confidence.LOW
@@ -250,7 +252,7 @@ def _of_group(level: GroupLevel, status: Uniqueness, row: Row) -> tuple[Confiden
     if not level.proves and level not in _SEARCHED:
         # Nobody named the set: whatever else is known of it, it is never more than this.
         return Confidence.LOW, Confidence.MEDIUM
-    if status is not Uniqueness.UNIQUE:
+    if status is not Uniqueness.UNIQUE or levels["amount"] not in _EQUAL:
         return Confidence.MEDIUM, Confidence.MEDIUM
     found = Confidence.EXACT if level.proves else Confidence.HIGH
     return found, found

@@ -166,9 +166,9 @@ def again(row: Row, level: GroupLevel, beside: Beside) -> Check:
 
 
 def _kept(row: Row, level: GroupLevel) -> list[int]:
-    """Return what the members are settled by without money: what a payment service has kept, or terms have let off."""
+    """Return what members are settled by without money: what was kept, rounded, or let off by terms."""
     less = level in {GroupLevel.BY_KEY_NET, GroupLevel.BY_REFERENCES}
-    return [its["minor"] for its in row["adjustments"] or []] if less else []
+    return [its["minor"] for its in row["adjustments"] or [] if its["side"] == "expected"] if less else []
 
 
 def _only(row: Row, members: set[UUID], target: int, beside: Beside) -> tuple[list[str], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -55,7 +55,10 @@ def _rendered(row: dict[str, Any]) -> MatchPublic:
             "legs": [_leg(x) for x in row["legs"]],
             "adjustments": [_adjustment(x) for x in row["adjustments"] or ()],
             "returned_amount_minor": row["returned_minor"],
-            "evidence": [evidence_of(e, row["legs"]) for e in explain.evidence(levels, row["corrections"])],
+            "evidence": [
+                evidence_of(e, row["legs"], row["adjustments"] or ())
+                for e in explain.evidence(levels, row["corrections"])
+            ],
             "explanation": _explanation(levels, row) + _by_rules(row),
             "uniqueness": UniquenessPublic(
                 status=row["uniqueness"],
@@ -106,9 +109,11 @@ def _adjustment(stored: dict[str, Any]) -> AdjustmentPublic:
     )
 
 
-def evidence_of(found: explain.Evidence, legs: list[dict[str, Any]]) -> EvidencePublic:
+def evidence_of(
+    found: explain.Evidence, legs: list[dict[str, Any]], adjustments: Sequence[dict[str, Any]] = ()
+) -> EvidencePublic:
     """Return what a level says, with the texts of both sides."""
-    expected, incoming = _sides(found, legs)
+    expected, incoming = _sides(found, legs, adjustments)
     return EvidencePublic(
         feature=found["feature"],
         level=found["level"],
@@ -122,7 +127,9 @@ _NAMED_BESIDE: Final = {"ultimate": "incoming_ultimate_name", "text": "remittanc
 """Where a line has the item's name, by the level of it, if not in its own."""
 
 
-def _sides(found: explain.Evidence, legs: list[dict[str, Any]]) -> tuple[str | None, str | None]:
+def _sides(
+    found: explain.Evidence, legs: list[dict[str, Any]], adjustments: Sequence[dict[str, Any]]
+) -> tuple[str | None, str | None]:
     """Return what either side says about a feature."""
     match feature := found["feature"]:
         case "reference":
@@ -130,7 +137,7 @@ def _sides(found: explain.Evidence, legs: list[dict[str, Any]]) -> tuple[str | N
         case "end_to_end":
             return _both("end_to_end_id", legs)
         case "amount":
-            return _amount("expected", legs), _amount("incoming", legs)
+            return _amount("expected", legs, adjustments), _amount("incoming", legs, adjustments)
         case "date":
             due = (leg["due_on"] or leg["expected_to_on"] or leg["expected_from_on"] for leg in legs)
             return _told(str(day) if day else None for day in due), _told(str(leg["booking_on"]) for leg in legs)
@@ -163,12 +170,13 @@ def _quotes(leg: dict[str, Any]) -> str | None:
     return text
 
 
-def _amount(side: str, legs: list[dict[str, Any]]) -> str:
-    """Return the amount of a side's transaction, or the sum of what the legs join of several."""
+def _amount(side: str, legs: list[dict[str, Any]], adjustments: Sequence[dict[str, Any]]) -> str:
+    """Return the amount of a side's transaction, or the sum of what is matched of several."""
     if len(legs) == 1:
         minor = legs[0][f"{side}_minor"]
     else:
         minor = sum(leg["settled_minor" if side == "expected" else "amount_minor"] for leg in legs)
+        minor += sum(its["minor"] for its in adjustments if its["side"] == side)
     return format_minor(minor, legs[0][f"{side}_currency"])
 
 
@@ -267,8 +275,10 @@ def _group(row: dict[str, Any], level: rules.GroupLevel) -> explain_groups.Group
     else:
         name = legs[0]["expected_group_key"]
         members = [leg["reference"] or leg["expected_end_to_end_id"] or leg["external_id"] for leg in legs]
+    # What was too much counts on the payment, and is no part of its legs.
+    beyond = sum(its["minor"] for its in row["adjustments"] or () if its["side"] == "incoming")
     return explain_groups.GroupFacts(
-        amount_minor=row["amount_minor"],
+        amount_minor=row["amount_minor"] + beyond,
         currency=row["currency"],
         members=members,
         named=row["proof"]["named"],

@@ -318,3 +318,28 @@ async def test_what_a_service_kept_of_a_payout_is_a_fee_and_all_of_it_is_settled
     assert (await world.tenant.post(f"/matches/{match['id']}/reverse", {"reason": "wrong"})).status_code == 200
     assert [(await world.expected(name))["openAmountMinor"] for name in items] == [6_000, 4_500]
     assert (await world.bystander.get(f"/matches/{match['id']}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("paid", "difference", "told"),
+    [
+        ("218.00", ("fee", 200), "are paid with its 218.00 EUR, 2.00 EUR less than asked, taken as a fee"),
+        ("220.03", ("rounding", 3), "are paid with its 220.03 EUR, 0.03 EUR more than asked, taken as a rounding"),
+        ("225.00", ("over_payment", 500), "are paid with its 225.00 EUR, 5.00 EUR more than asked, taken as an over"),
+    ],
+)
+async def test_several_items_are_paid_nearly(world: World, paid: str, difference: tuple[str, int], told: str) -> None:
+    items = [await world.expect(amount, reference=f"INV-2026-05{amount[:2]}") for amount in ("100.00", "120.00")]
+    line = await world.receive(paid, remittance="INV-2026-0510 INV-2026-0512")
+    await world.run()
+    [match] = await world.matches()
+    [adjustment] = match["adjustments"]
+    assert (adjustment["type"], adjustment["amountMinor"]) == difference
+    assert told in match["explanation"]
+    [amounts] = [e for e in match["evidence"] if e["feature"] == "amount"]
+    assert (amounts["expected"], amounts["incoming"]) == ("220.00", paid)
+    assert not await broken(world, match)
+    assert (await world.accept(match)).status_code == 200
+    assert not await broken(world, match)
+    rows = [*[await world.expected(item) for item in items], await world.incoming(line)]
+    assert [(row["status"], row["openAmountMinor"]) for row in rows] == [("matched", 0)] * 3

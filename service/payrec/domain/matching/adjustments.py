@@ -35,12 +35,12 @@ OVER_PAYMENT_SHARE_MAX: Final = 5
 
 SETTLED_SCHEMA: Final = {
     "level": pl.Int8(),  # the GroupLevel of the groups that it belongs to
-    "e": pl.UInt32(),
+    "e": pl.UInt32(),  # null of what is settled on the line
     "i": pl.UInt32(),
     "type": pl.Int8(),
     "amount_minor": pl.Int64(),
 }
-"""What groups settle of an item without money; ``i`` is their line."""
+"""What groups settle of an item without money, or of their line, which is ``i``."""
 
 _ADJUSTED: Final = {
     "proposal": pl.UInt32(),
@@ -122,6 +122,11 @@ def _of_differing(pairs: pl.DataFrame, taken: pl.Series, sides: Sides, rules: Ma
     return found.drop_nulls("type").sort("proposal").select("proposal", "type", "e", "i", "amount_minor", "rate")
 
 
+def difference_type(rules: MatchingRules) -> pl.Expr:
+    """Return the type of the difference of sums that a line and items are (Int8), null where nothing settles it."""
+    return pl.when(_SHORT > 0).then(_short(rules)).otherwise(_beyond()).cast(pl.Int8)
+
+
 def _short(rules: MatchingRules) -> pl.Expr:
     """Return the type of what is short of an item, null for a part.
 
@@ -196,7 +201,7 @@ def adjustments_of(proposals: pl.DataFrame, legs: pl.DataFrame, settled: pl.Data
         .join(of_lines, on="proposal")
         .join(settled, on=["level", "i"])
         .sort("proposal", "e")
-        .with_columns(i=pl.lit(None, dtype=pl.UInt32), rate=pl.lit(None, dtype=pl.String))
+        .with_columns(i=pl.when(pl.col("e").is_null()).then("i"), rate=pl.lit(None, dtype=pl.String))
         .select(list(_ADJUSTED))
     )
 

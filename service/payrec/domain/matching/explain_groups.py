@@ -33,7 +33,7 @@ class GroupFacts:
     """What the explanation says about a group: one transaction in the middle, and the members around it."""
 
     amount_minor: int
-    """The sum of the members less the credit notes, which is what was open in the middle."""
+    """What was open in the middle: the sum of the members less the credit notes, and less what differs."""
     currency: str
     members: Sequence[str | None]
     """What names each member: the references of items, the amounts of lines."""
@@ -89,8 +89,8 @@ def _less(level: GroupLevel, group: GroupFacts) -> str:
 _PARTLY: Final = {GroupLevel.BY_QUOTES: ", not all in full,", GroupLevel.BY_REFERENCES_AND_ONE: ", all but one,"}
 
 
-def _sum(level: GroupLevel, group: GroupFacts) -> str:
-    """Say what sums up to what."""
+def _sum(level: GroupLevel, group: GroupFacts, *, differs: bool) -> str:
+    """Say what sums up to what, or what is paid with a sum that ``differs``."""
     count, members = len(group.members), _names(group.members)
     listed = f" {members}" if members else ""
     name = quoted(group.name, "of the item")
@@ -102,7 +102,8 @@ def _sum(level: GroupLevel, group: GroupFacts) -> str:
             return f"the {count} invoices{listed} of group {name} sum to the payment's {paid}"
         case GroupLevel.BY_REFERENCES | GroupLevel.BY_QUOTES | GroupLevel.BY_REFERENCES_AND_ONE:
             partly = _PARTLY.get(level, "")
-            return f"the {count} invoices{listed} that the payment quotes{partly} sum to its {paid}"
+            sums = "are paid with" if differs else "sum to"
+            return f"the {count} invoices{listed} that the payment quotes{partly} {sums} its {paid}"
         case GroupLevel.BY_SOME_REFERENCES:
             only = members or str(count)
             return f"of the {group.named} invoices that the payment quotes, only {only} sum to its {paid}"
@@ -173,8 +174,12 @@ def group_explanation(
         DateLevel.WITHIN: "booked within the date window",
     }
     differences = [phrase for adjustment in adjustments for phrase in adjusted(adjustment, incoming)]
-    told_as = _less if level.less_credits else _sum
-    held_together = _listed(group) if level is GroupLevel.BY_ADVICE else told_as(level, group)
+    if level is GroupLevel.BY_ADVICE:
+        held_together = _listed(group)
+    elif level.less_credits:
+        held_together = _less(level, group)
+    else:
+        held_together = _sum(level, group, differs=any(one.amount_minor for one in adjustments))
     phrases = [held_together, *differences, *parties(levels, expected, incoming)]
     date_level = DateLevel(levels.get("date", 0))
     if date_level in by_date:

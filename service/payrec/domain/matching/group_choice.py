@@ -23,6 +23,7 @@ from payrec.domain.matching.group_rivals import beside, best_rivals, counted, ri
 from payrec.domain.matching.groups import Groups, by_key, by_quotes, by_short_quotes, no_groups
 from payrec.domain.matching.less_credits import joined, less_credits, told_as
 from payrec.domain.matching.less_terms import less_terms
+from payrec.domain.matching.near_sums import near_sums
 from payrec.domain.matching.one_more import paid_just, paying_more, with_one_more
 from payrec.domain.matching.proofs import Proofs, proofs_of
 from payrec.domain.matching.reasons import finding, no_findings
@@ -53,6 +54,7 @@ _NOT_ALL_SAID: Final = [
     )
 ]
 """Nobody has named the credit notes of these, said what was kept, or named those that are the rest."""
+_DIFFERING: Final = [AmountLevel.SMALLER.value, AmountLevel.LARGER.value]
 _PROVING: Final = [level.value for level in GroupLevel if level.proves]
 MATCH_COLUMNS: Final = (
     "g", "e", "i", "kind", "size", "amount_minor", "score_milli", "probability_ppm", "confidence", "status", "auto",
@@ -245,7 +247,7 @@ def _decided(groups: pl.DataFrame, claims: pl.DataFrame, tied: pl.Series) -> pl.
     )
     rivalry = pl.col("rivals_expected") + pl.col("rivals_incoming")
     unique = rivalry == 0
-    sure = unique & ~pl.col("unbounded")
+    sure = unique & ~pl.col("unbounded") & ~pl.col("amount_level").is_in(_DIFFERING)
     status = standing(pl.col("tied"), unique=unique)
     confidence = (
         pl.when("tied")
@@ -357,11 +359,14 @@ def choose(
     in_terms = less_terms(proofs, sides, rules)
     short = by_short_quotes(proofs, quoted[0], rules)
     more = _more(sides, pairs, proofs, refused, rules)
-    together = _together([listed.groups, keyed, *quoted, in_terms.groups, short, *more, *less.groups])
+    exact = [listed.groups, keyed, *quoted, in_terms.groups, short, *more, *less.groups]
+    near = near_sums(sides, pairs, proofs, pl.concat([way.legs["i"] for way in exact]), rules)
+    together = _together([*exact, *near.groups])
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)
-    groups = told_by_legs(together.groups, legs, sides, less.beside(found), rules).sort(
+    told = near.told(told_by_legs(together.groups, legs, sides, less.beside(found), rules))
+    groups = told.with_columns(score_milli=score_milli(rules)).sort(
         ["proving", "score_milli", "e", "i", "group_level"], descending=[True, True, False, False, False]
     )
     groups = groups.with_row_index("place")
@@ -374,5 +379,5 @@ def choose(
     groups = groups.with_columns(auto=pl.col("auto") & ~held_back)
     findings = pl.concat([together.findings, given_up(groups, legs, lost)])
     matches = groups.filter(~pl.col("g").is_in(lost.implode()))
-    settled = pl.concat([listed.settled, batches.settled, in_terms.settled])
+    settled = pl.concat([listed.settled, batches.settled, in_terms.settled, near.settled])
     return replace(chosen(matches, legs, rivals, findings), doubtful=doubtful, settled=settled)

@@ -159,13 +159,22 @@ def _end_to_end() -> pl.Expr:
     )
 
 
-def _amount(rules: MatchingRules) -> pl.Expr:
-    """Compare what is open on both sides. The share is taken in two steps, so that no product leaves 64 bits."""
+def tolerated(rules: MatchingRules) -> pl.Expr:
+    """Tell whether the difference of amounts is within the tolerance of amounts.
+
+    The share is taken in two steps, so that no product leaves 64 bits.
+    """
     open_minor = pl.col("e_amount_minor")
-    difference = pl.col("difference_minor")
     points = bound(rules, lambda bounds: bounds.amount_tolerance_basis_points)
     share = (open_minor // BASIS_POINTS) * points + (open_minor % BASIS_POINTS) * points // BASIS_POINTS
     tolerance = pl.max_horizontal(share, bound(rules, lambda bounds: bounds.amount_tolerance_minor))
+    return pl.col("difference_minor").abs() <= tolerance
+
+
+def _amount(rules: MatchingRules) -> pl.Expr:
+    """Compare what is open on both sides."""
+    open_minor = pl.col("e_amount_minor")
+    difference = pl.col("difference_minor")
     # The band is about paying the whole item by the whole line.
     untouched = (open_minor == pl.col("e_total_minor")) & (pl.col("i_amount_minor") == pl.col("i_total_minor"))
     has_band = pl.col("e_min_minor").is_not_null() | pl.col("e_max_minor").is_not_null()
@@ -184,7 +193,7 @@ def _amount(rules: MatchingRules) -> pl.Expr:
         .then(AmountLevel.EQUAL.value)
         .when(untouched & pl.col("in_terms"))
         .then(AmountLevel.TERM.value)
-        .when((difference.abs() <= tolerance) | fee)
+        .when(tolerated(rules) | fee)
         .then(AmountLevel.TOLERANCE.value)
         .when(in_band)
         .then(AmountLevel.BAND.value)
