@@ -9,6 +9,7 @@ import polars as pl
 from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.groups import KEY_SCORE
+from payrec.domain.matching.one_more import paid_just
 from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, GroupLevel, MatchKind, Side
 from payrec.domain.matching.score import RANK_PROOF, contradicted
@@ -23,6 +24,7 @@ RIVAL_SCHEMA: Final = {
 _BESIDE: Final = [
     level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET, GroupLevel.BY_ADVICE)
 ]
+_BY_ID: Final = [level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS)]
 CLAIMS_SCHEMA: Final = {"g": pl.UInt32(), "side": pl.Int8(), "claims": pl.Int32()}
 """How many rivals of a group stand on a side."""
 
@@ -54,10 +56,10 @@ def beside(groups: pl.DataFrame, legs: pl.DataFrame, pairs: pl.DataFrame, proofs
 
     Who quotes the number of an item of another counterparty, and has one of the very amount himself, may have mistaken
     it. Who quotes another item of his by too little beside a set may mean that as well. Of money that goes out, an item
-    of another name and account is told as its own rival.
+    of another name and account is told as its own rival. So it is of a group id all of whose items are of one other.
     """
     quoted = legs.join(groups.filter(~_named_beside()).select("g", "group_level"), on="g")
-    told = [_mistaken(quoted, pairs, sides), _left_out(quoted, proofs)]
+    told = [_mistaken(quoted, pairs, sides), _left_out(quoted, proofs), _other_batch(groups, legs, pairs, sides)]
     return pl.concat([shaped(some.with_columns(side=pl.lit(Side.EXPECTED.value)), RIVAL_SCHEMA) for some in told])
 
 
@@ -82,6 +84,27 @@ def _mistaken(legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataF
             own = lines.join(some, on=party).join(legs, on=["g", "e"], how="anti")
             found.append(own.select("g", "e", "i", "score_milli"))
     return pl.concat(found).unique(["g", "e", "i"], keep="any")
+
+
+def _other_batch(groups: pl.DataFrame, legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return what may be meant instead of a group id.
+
+    Who pays what he has collected owes nothing of that amount himself. What goes out to several in one sum is an order
+    for all of them, whatever the bank calls it; what is for one is paid to that one.
+    """
+    batches = groups.filter(pl.col("group_level").is_in(_BY_ID), "foreign").select(
+        "g", "i", "score_milli", "other_account", "other_name", first="e"
+    )
+    if batches.is_empty():
+        return pl.DataFrame(schema=RIVAL_SCHEMA)
+    own = batches.join(paid_just(pairs).select("i", "e"), on="i")
+    paid_out = sides.incoming.filter(pl.col("direction") < 0).select(i="row")
+    others = batches.filter("other_account", "other_name").join(paid_out, on="i", how="semi")
+    parties = legs.join(others, on="g", how="semi").join(sides.expected.select("account_key", e="row"), on="e")
+    of_one = parties.group_by("g").agg(n=pl.col("account_key").n_unique()).filter(pl.col("n") == 1)
+    others = others.join(of_one, on="g", how="semi")
+    found = [own.select("g", "e", "i", "score_milli"), others.select("g", "i", "score_milli", e="first")]
+    return pl.concat(found, how="diagonal").with_columns(side=pl.lit(Side.EXPECTED.value))
 
 
 def _left_out(legs: pl.DataFrame, proofs: Proofs) -> pl.DataFrame:

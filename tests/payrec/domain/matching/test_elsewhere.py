@@ -125,6 +125,32 @@ def test_of_those_that_have_one_reference_each_is_paid_by_its_own_counterparty(s
     assert [match.auto for match in run(items[1:], [again], RULES).matches] == [False]
 
 
+def test_a_group_id_of_somebody_elses_items_is_for_a_person_where_the_payer_owes_just_that() -> None:
+    orders = [replace(ADAS, id=f"a{at}", amount=minor, group="ORD-10023") for at, minor in enumerate((3_000, 2_000))]
+    line = replace(BY_BOLT, text="ORD-10023")
+    for items in (orders, [replace(ADAS, group="ORD-10023")]):
+        assert [match.auto for match in run(items, [line], RULES).matches] == [True]
+        [match] = run([*items, BOLTS], [line], RULES).matches
+        ids = frozenset(it.id for it in items)
+        assert (match.ends[0], match.status, match.auto) == (ids, Uniqueness.CONTESTED, False)
+        # What he owes besides is of another amount.
+        assert run([*items, replace(BOLTS, amount=5_001)], [line], RULES).matches[0].auto
+
+
+def test_what_goes_out_by_a_group_id_to_another_one_than_its_bills_are_of_is_for_a_person() -> None:
+    bills = [
+        Item(f"b{at}", minor, direction=-1, reference=f"RE-700{at}", group="ORD-10023", name="Ada Lovelace", iban=ALPHA)
+        for at, minor in enumerate((3_000, 2_000))
+    ]
+    line = Line("x", 5_000, direction=-1, text="ORD-10023", name="Bolt Works", iban=BETA)
+    [match] = run(bills, [line], RULES).matches
+    assert (match.confidence, match.status, match.auto) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    # By what the bank does not say, and by an order for several, whatever the bank calls it, nothing is contradicted.
+    others = [bills[0], replace(bills[1], name="Charles Babbage", iban="DE02100500000054540402")]
+    for items, paid in ((bills, replace(line, iban=None)), (others, line), (bills, replace(line, iban=ALPHA))):
+        assert [match.auto for match in run(items, [paid], RULES).matches] == [True]
+
+
 @pytest.mark.parametrize(
     ("quoted", "rules"),
     [
