@@ -1,27 +1,33 @@
 """Lines that quote in full what they cannot pay: of another currency or direction, too far away, rejected, or closed.
 
 They name something of their counterparty's, and it is not what has their amount. So whatever else fits them is for a
-person to look at. The number of somebody else's item, which is quoted by mistake, says nothing.
+person to look at, and so is what they quote beside it and pay nearly: a credit note that they take off is no fee. The
+number of somebody else's item, which is quoted by mistake, says nothing.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import polars as pl
 
 from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS, Candidates, in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import once
-from payrec.domain.matching.rules import LineLevel
+from payrec.domain.matching.rules import AmountLevel, LineLevel
 from payrec.domain.matching.score import RANK_PROOF, contradicted, said_of_line
+
+_AS_ASKED: Final = [AmountLevel.EQUAL.value, AmountLevel.TERM.value]
+"""Amounts of which nothing is left to explain."""
 
 
 def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return the scored pairs, of which those that no reference proves are ``elsewhere`` if their line quotes another.
+    """Return the scored pairs; without a proof, or of another amount, they are ``elsewhere`` if their line quotes more.
 
     The ``line_level`` says so where nothing else is said there but that it is booked.
     ``refused`` are the codes of rejected pairs, which are among those that were ``found`` and not among the scored.
     """
-    unproved = pl.col("rank") < RANK_PROOF
+    unproved = (pl.col("rank") < RANK_PROOF) | ~pl.col("amount_level").is_in(_AS_ASKED)
     lines = pairs.filter(unproved, pl.col("fault") == 0, ~pl.col("elsewhere"))["i"].unique()
     if lines.is_empty():
         return pairs

@@ -20,7 +20,7 @@ from payrec.domain.matching.less_credits import groups_of, sums_of
 from payrec.domain.matching.one_more import paid_just
 from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.ruled import columns
-from payrec.domain.matching.rules import AdjustmentType, AmountLevel, GroupLevel, MatchingRules
+from payrec.domain.matching.rules import AdjustmentType, AmountLevel, GroupLevel, LineLevel, MatchingRules
 from payrec.domain.matching.score import tolerated
 
 _APART: Final = 2
@@ -53,12 +53,14 @@ def no_near_sums() -> NearSums:
 def near_sums(sides: Sides, pairs: pl.DataFrame, proofs: Proofs, taken: pl.Series, rules: MatchingRules) -> NearSums:
     """Return the lines that are nearly all items which they quote, none of them among the ``taken`` ones.
 
-    ``pairs`` are scored. What a line hints at beside, and what of its counterparty has just its amount, may be meant.
+    ``pairs`` are scored. What a line hints at beside, or quotes and cannot pay, and what of its counterparty has just
+    its amount, may be meant.
     """
     if proofs.fitting.height == proofs.settled.height:
         return no_near_sums()
-    unclear = pl.concat([taken, proofs.settled["i"], proofs.short["i"], paid_just(pairs)["i"]]).unique().to_frame()
-    quoted = proofs.fitting.join(unclear, on="i", how="anti")
+    other = pairs.filter(pl.col("line_level") == LineLevel.QUOTES_OTHER.value)["i"]
+    unclear = [taken, other, proofs.settled["i"], proofs.short["i"], paid_just(pairs)["i"]]
+    quoted = proofs.fitting.join(pl.concat(unclear).unique().to_frame(), on="i", how="anti")
     # What is as much as the line or more belongs to no set with others.
     quoted = quoted.filter((pl.col("e_amount_minor") < pl.col("i_amount_minor")).all().over("i"))
     lines = sums_of(quoted, proofs).filter(

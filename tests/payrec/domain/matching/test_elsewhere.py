@@ -198,6 +198,39 @@ def test_who_quotes_what_he_has_paid_may_have_paid_it_twice(closed: Item, line: 
     assert (before.auto, before.score) == (line.iban is not None, match.score)
 
 
+NOTE = Item("note", 100, direction=-1, reference="CN-2026-0003", name="Bolt Works", iban=ALPHA)
+LESS = Line("x", 4_850, text="INV-2026-0099 less CN-2026-0003", name="Bolt Works", iban=ALPHA)
+
+
+@pytest.mark.parametrize(
+    ("items", "closed", "doubtful"),
+    [
+        pytest.param([], [NOTE], True, id="a credit note that was used already"),
+        pytest.param([NOTE], [], True, id="one of another amount"),
+        pytest.param([replace(NOTE, currency="USD", direction=1)], [], True, id="an invoice in USD"),
+        pytest.param([], [replace(NOTE, name="Ada Lovelace", iban=BETA)], False, id="somebody else's"),
+        pytest.param([], [], False, id="what nobody knows"),
+    ],
+)
+def test_what_is_quoted_beside_a_near_amount_may_be_the_difference(
+    items: list[Item], closed: list[Item], *, doubtful: bool
+) -> None:
+    rules = replace(RULES, fee_tolerance_minor=500)
+    [match] = run([MINE, *items], [LESS], rules, closed=closed).matches
+    told = (dict(match.levels)["line"], match.status, match.auto)
+    assert told == (
+        (LineLevel.QUOTES_OTHER, Uniqueness.CONTESTED, False)
+        if doubtful
+        else (LineLevel.BOOKED, Uniqueness.UNIQUE, True)
+    )
+    # What pays its item to the minor unit pays nothing else.
+    assert run([MINE, *items], [replace(LESS, amount=5_000)], rules, closed=closed).matches[0].auto
+    # Nor is the sum of several that it pays nearly a fee less.
+    more = replace(MINE, id="more", reference="INV-2026-0098")
+    both = replace(LESS, amount=9_850, text=f"INV-2026-0098 {LESS.text}")
+    assert [match.auto for match in run([MINE, more, *items], [both], rules, closed=closed).matches] == [not doubtful]
+
+
 @pytest.mark.parametrize(
     ("items", "line", "closed"),
     [
