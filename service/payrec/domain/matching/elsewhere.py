@@ -3,6 +3,9 @@
 They name something of their counterparty's, and it is not what has their amount. So whatever else fits them is for a
 person to look at, and so is what they quote beside it and pay nearly: a credit note that they take off is no fee. The
 number of somebody else's item, which is quoted by mistake, says nothing.
+
+So it is where a difference that counts as none is just what something else of the counterparty is: it may have been
+settled by that, and not by a fee that somebody kept.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS, Candidates, in_full, with_code
+from payrec.domain.matching.columns import PARTY_KEYS as PARTIES
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.rules import AmountLevel, LineLevel
 from payrec.domain.matching.score import RANK_PROOF, contradicted, said_of_line
 
+_NEARLY: Final = [AmountLevel.TOLERANCE.value, AmountLevel.BAND.value]
 _AS_ASKED: Final = [AmountLevel.EQUAL.value, AmountLevel.TERM.value]
 """Amounts of which nothing is left to explain."""
 
@@ -27,6 +32,7 @@ def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame
     The ``line_level`` says so where nothing else is said there but that it is booked.
     ``refused`` are the codes of rejected pairs, which are among those that were ``found`` and not among the scored.
     """
+    pairs = _with_rest(pairs, sides)
     unproved = (pl.col("rank") < RANK_PROOF) | ~pl.col("amount_level").is_in(_AS_ASKED)
     lines = pairs.filter(unproved, pl.col("fault") == 0, ~pl.col("elsewhere"))["i"].unique()
     if lines.is_empty():
@@ -40,6 +46,35 @@ def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame
     return pairs.with_columns(
         elsewhere=pl.col("elsewhere") | other, line_level=said_of_line(other, LineLevel.QUOTES_OTHER)
     )
+
+
+def _with_rest(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return the pairs; those taken for equal whose difference is something else's are ``elsewhere``."""
+    near = pairs.filter(pl.col("amount_level").is_in(_NEARLY), pl.col("fault") == 0)
+    if near.is_empty() or (rest := differing_by_another(near, sides)).is_empty():
+        return pairs
+    other = with_code(pairs)["code"].is_in(with_code(rest)["code"].implode())
+    return pairs.with_columns(elsewhere=pl.col("elsewhere") | other)
+
+
+def differing_by_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return those of the rows ``e, i`` whose ``difference_minor``, the line less the items, is just something else.
+
+    What is too much may be of another item of the counterparty or have been given back, what is missing a credit note
+    of its own, or the part that another line pays.
+    """
+    sign = pl.col("difference_minor").sign()
+    gaps = rows.select("e", "i", "difference_minor", amount_minor=pl.col("difference_minor").abs())
+    found = []
+    for frame, end, way in ((sides.expected, "e", sign), (sides.incoming, "i", -sign)):
+        said = frame.select("currency", "direction", *PARTIES, own="amount_minor", **{end: "row"})
+        asked = gaps.join(said, on=end).with_columns(direction=(pl.col("direction") * way).cast(pl.Int8))
+        # It is not itself the rest.
+        asked = asked.filter(pl.col("amount_minor") != pl.col("own"))
+        for name in PARTIES:
+            own = asked.drop_nulls(name)
+            found.append(own.join(frame, on=["currency", "direction", name, "amount_minor"], how="semi"))
+    return pl.concat(found).select("e", "i").unique()
 
 
 def _rejected(found: Candidates, refused: pl.DataFrame) -> pl.Series:

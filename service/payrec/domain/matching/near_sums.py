@@ -14,13 +14,14 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.adjustments import SETTLED_SCHEMA, difference_type, no_settled, tolerated_fee, units
-from payrec.domain.matching.columns import PARTY_KEYS, Sides, shaped
+from payrec.domain.matching.columns import Sides, shaped
+from payrec.domain.matching.elsewhere import differing_by_another
 from payrec.domain.matching.groups import Groups
 from payrec.domain.matching.less_credits import groups_of, sums_of
 from payrec.domain.matching.one_more import paid_just
 from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.ruled import columns
-from payrec.domain.matching.rules import AdjustmentType, AmountLevel, GroupLevel, LineLevel, MatchingRules
+from payrec.domain.matching.rules import AmountLevel, GroupLevel, LineLevel, MatchingRules
 from payrec.domain.matching.score import tolerated
 
 _APART: Final = 2
@@ -72,7 +73,8 @@ def near_sums(sides: Sides, pairs: pl.DataFrame, proofs: Proofs, taken: pl.Serie
         return no_near_sums()
     members = quoted.join(lines, on="i", how="semi").select("e", "i", leg_minor="e_amount_minor")
     near = _typed(lines, members, sides, rules)
-    near = near.join(_asked_for(near, members, sides), on="i", how="anti")
+    gaps = members.join(near.select("i", difference_minor=-pl.col("gap")), on="i")
+    near = near.join(differing_by_another(gaps, sides), on="i", how="anti")
     if near.is_empty():
         return no_near_sums()
     members = members.join(near, on="i").sort(["i", "leg_minor", "e"], descending=[False, True, False])
@@ -120,20 +122,3 @@ def _typed(lines: pl.DataFrame, members: pl.DataFrame, sides: Sides, rules: Matc
         .drop_nulls("type")
         .select("i", "n", "amount_level", "type", gap=-pl.col("difference_minor"))
     )
-
-
-def _asked_for(near: pl.DataFrame, members: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return ``i`` of the lines of which another item of their items' counterparties is the very difference.
-
-    Neither is an over-payment what such an item asks for, nor did a bank keep what a credit note of theirs lets off.
-    """
-    gaps = near.select("i", "type", amount_minor=pl.col("gap").abs(), sign=pl.col("gap").sign())
-    gaps = gaps.filter(pl.col("type") != AdjustmentType.ROUNDING.value)
-    said = sides.expected.select("currency", "direction", *PARTY_KEYS, e="row")
-    asked = members.select("e", "i").join(gaps, on="i").join(said, on="e")
-    asked = asked.with_columns(direction=(-pl.col("direction") * pl.col("sign")).cast(pl.Int8))
-    found = []
-    for name in PARTY_KEYS:
-        own = asked.drop_nulls(name)
-        found.append(own.join(sides.expected, on=["currency", "direction", name, "amount_minor"], how="semi")["i"])
-    return pl.concat(found).unique().to_frame()

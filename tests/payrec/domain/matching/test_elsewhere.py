@@ -198,6 +198,32 @@ def test_who_quotes_what_he_has_paid_may_have_paid_it_twice(closed: Item, line: 
     assert (before.auto, before.score) == (line.iban is not None, match.score)
 
 
+@pytest.mark.parametrize(
+    ("paid", "items", "lines"),
+    [
+        pytest.param(4_850, [Item("note", 150, direction=-1, iban=ALPHA)], [], id="a credit note lets it off"),
+        pytest.param(4_850, [], [Line("rest", 150, text="rest", iban=ALPHA, day=DAY + 4)], id="the rest is paid, too"),
+        pytest.param(5_150, [Item("more", 150, iban=ALPHA)], [], id="another item asks for it"),
+        pytest.param(5_150, [], [Line("back", 150, direction=-1, iban=ALPHA)], id="it was given back"),
+    ],
+)
+@pytest.mark.parametrize("text", ["INV-2026-0099", "thanks"])
+def test_a_tolerated_difference_that_is_something_else_is_for_a_person(
+    paid: int, items: list[Item], lines: list[Line], text: str
+) -> None:
+    rules = replace(RULES, amount_tolerance_minor=200)
+    line = replace(QUOTES, amount=paid, text=text)
+    # Two of them, so that no single one of them is what the payment is meant for beside.
+    others = [replace(item, id=f"{item.id}{at}", tie=str(at)) for at in range(2) for item in items]
+    # Of another counterparty's, and of another amount, it says nothing.
+    beside = [*(replace(item, iban=BETA) for item in others), *(replace(item, amount=151) for item in others)]
+    aside = [*(replace(it, iban=BETA) for it in lines), *(replace(it, id=f"{it.id}151", amount=151) for it in lines)]
+    for more, said, accepted in ((others, lines, False), (beside, aside, True)):
+        named = [replace(item, id=f"{at}", tie=f"{at}") for at, item in enumerate(more)]
+        found = run([MINE, *named], [line, *said], rules).matches
+        assert [match.auto for match in found if match.ends == (frozenset({"mine"}), frozenset({"x"}))] == [accepted]
+
+
 NOTE = Item("note", 100, direction=-1, reference="CN-2026-0003", name="Bolt Works", iban=ALPHA)
 LESS = Line("x", 4_850, text="INV-2026-0099 less CN-2026-0003", name="Bolt Works", iban=ALPHA)
 
