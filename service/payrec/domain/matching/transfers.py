@@ -8,7 +8,8 @@ explains may be it. That is proposed, and never accepted without a person.
 
 An end-to-end id alone says of two lines that they are one payment, where they name nobody, or the same. Ids such as
 that of a month are used by many: where one of the two alone says whom it is from, it pays an item if one fits, and two
-that name two parties are for a person to look at.
+that name two parties are for a person to look at. So are a line that names an own account and one on it that says
+nothing but that it is from somebody else than that line is to: a customer may have paid there.
 """
 
 from __future__ import annotations
@@ -241,6 +242,8 @@ def _judged(found: pl.DataFrame, sides: Sides, crowded: pl.Series, rules: Matchi
     ]
     own = pl.col("e_own_account_key"), pl.col("i_own_account_key")
     ids = pl.col("e_end_to_end_key")
+    # Each of them names an account, or they are one payment.
+    certain = pl.all_horizontal(pl.col("e_account_key", "i_account_key").is_not_null()) | pl.col("same_id")
     frame = (
         beside(found, sides.incoming, (*_SAID, *columns(rules)))
         .with_columns(
@@ -252,7 +255,7 @@ def _judged(found: pl.DataFrame, sides: Sides, crowded: pl.Series, rules: Matchi
             apart=own[0].ne_missing(own[1]),
             other_name=(pl.col("e_name_key") != pl.col("i_name_key")).fill_null(value=False),
         )
-        .with_columns(doubtful=pl.col("other_name") & ~pl.col("payout") & ~pl.col("named"))
+        .with_columns(doubtful=pl.col("other_name") & ~pl.col("payout") & ~(pl.col("named") & certain))
         .filter(
             (pl.col("e_currency") == pl.col("i_currency"))
             & (pl.col("e_amount_minor") == pl.col("i_amount_minor"))
