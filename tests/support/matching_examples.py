@@ -168,24 +168,6 @@ EXAMPLES = (
         incoming=({"amount": "1010.00", "remittance": "INV-2026-0513"},),
     ),
     Example(
-        key="near_sum",
-        expected=tuple(
-            {"amount": amount, "reference": reference, "counterpartyName": "Bolt GmbH"}
-            for amount, reference in (
-                ("100.00", "INV-2026-0515"),
-                ("120.00", "INV-2026-0516"),
-                ("80.00", "INV-2026-0517"),
-            )
-        ),
-        incoming=(
-            {
-                "amount": "285.00",
-                "remittance": "INV-2026-0515 INV-2026-0516 INV-2026-0517",
-                "counterpartyName": "Bolt GmbH",
-            },
-        ),
-    ),
-    Example(
         key="another_currency",
         expected=({"amount": "100.00", "reference": "INV-2026-0514"},),
         incoming=({"amount": "108.56", "currency": "USD", "remittance": "INV-2026-0514"},),

@@ -1,10 +1,28 @@
-"""Worked examples of the tenant's own money, of what is given back, and of credit notes."""
+"""Worked examples of sums nearly paid, of the tenant's own money, of what is given back, and of credit notes."""
 
 from __future__ import annotations
 
 from support.matching_example import BOLT, Example
 
 MONEY = (
+    Example(
+        key="near_sum",
+        expected=tuple(
+            {"amount": amount, "reference": reference, "counterpartyName": "Bolt GmbH"}
+            for amount, reference in (
+                ("100.00", "INV-2026-0515"),
+                ("120.00", "INV-2026-0516"),
+                ("80.00", "INV-2026-0517"),
+            )
+        ),
+        incoming=(
+            {
+                "amount": "285.00",
+                "remittance": "INV-2026-0515 INV-2026-0516 INV-2026-0517",
+                "counterpartyName": "Bolt GmbH",
+            },
+        ),
+    ),
     Example(
         key="transfer",
         expected=(),
