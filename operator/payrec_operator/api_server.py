@@ -1,15 +1,17 @@
 """Requests to the API server, as plain objects, with the credentials that kopf finds.
 
 The official client is left out: it takes tens of megabytes, and decoding into its classes costs a hundred times as
-much as reading JSON. The API server's texts are never passed on, because a refusal may quote what a Secret holds.
+much as reading JSON. The API server's texts are never passed on, because a refusal may quote what a Secret holds: of
+them, only the name of the quota, policy or webhook that refused is told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -37,6 +39,13 @@ PAGE_SIZE: Final = 500
 
 TOKEN_SECONDS: Final = 60.0
 """After which the token is read again."""
+
+_REFUSERS: Final = (
+    ("the quota", re.compile(r"exceeded quota: ([a-z0-9][-a-z0-9.]{0,252})(?=,|$)")),
+    ("the admission policy", re.compile(r"ValidatingAdmissionPolicy '([a-z0-9][-a-z0-9.]{0,252})'")),
+    ("the admission webhook", re.compile(r'admission webhook "([a-z0-9][-a-z0-9.]{0,252})" denied')),
+)
+"""What refuses besides rights, and where the API server's text names it."""
 
 
 def credentials() -> kopf.ConnectionInfo:
@@ -122,7 +131,7 @@ class ApiServer:
             ) from None
         found = _object(content)
         if status >= 400:
-            raise _refusal(what, status, found)
+            raise _refusal(what, method, status, found)
         return found
 
     async def find(self, what: str, path: str) -> dict[str, Any] | None:
@@ -181,18 +190,43 @@ def _object(content: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _refusal(what: str, status: int, answer: Mapping[str, Any]) -> OperatorError:
+def _refusal(what: str, method: str, status: int, answer: Mapping[str, Any]) -> OperatorError:
     details = answer.get("details")
     details = details if isinstance(details, Mapping) else {}
-    reasons = {cause.get("reason") for cause in details.get("causes") or () if isinstance(cause, Mapping)}
+    causes = [cause for cause in details.get("causes") or () if isinstance(cause, Mapping)]
+    reasons = {cause.get("reason") for cause in causes}
     if status == 403 and "NamespaceTerminating" in reasons:
         return NamespaceTerminatingError(f"{what}: the namespace is being deleted")
     if status == 404 and details.get("kind") == "namespaces":
         return NamespaceTerminatingError(f"{what}: the namespace is gone")
+    refuser = _refuser(answer)
+    if refuser is not None and 400 <= status < 500:
+        return SecretForbiddenError(f"{what}: {refuser} refuses it")
     if status == 403:
         return SecretForbiddenError(f"{what}: the operator's account has no right to")
     if status == 404:
         return NotThereError(f"{what}: it is not there")
-    if status in {409, 422}:
+    if status == 422 and method == "PUT" and _is_immutable(causes):
+        return SecretForbiddenError(f"{what}: it is immutable; delete it, and another is made")
+    # Of a patch, 422 says that what it tests for is not so.
+    if status == 409 or (status == 422 and method == "PATCH"):
         return SecretConflictError(f"{what}: it has changed meanwhile, or is somebody else's")
+    if status == 422:
+        return SecretForbiddenError(f"{what}: the API server takes it for invalid")
     return SecretsUnavailableError(f"{what}: the API server answers {status}")
+
+
+def _refuser(answer: Mapping[str, Any]) -> str | None:
+    """Return what refuses by itself, whatever the rights are: a quota, a policy or a webhook of somebody."""
+    message = answer.get("message")
+    for kind, pattern in _REFUSERS:
+        if isinstance(message, str) and (found := pattern.search(message)) is not None:
+            return f"{kind} {found[1]}"
+    return None
+
+
+def _is_immutable(causes: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether what was to be written is an object whose data may not change any more."""
+    return any(
+        cause.get("reason") == "FieldValueForbidden" and "immutable" in str(cause.get("message")) for cause in causes
+    )

@@ -36,4 +36,4 @@ class SecretConflictError(OperatorError):
 
 
 class SecretForbiddenError(OperatorError):
-    """The operator's account may not write Secrets in the Tenant's namespace."""
+    """Secrets may not be written in the Tenant's namespace: a right is missing, or a quota or policy is against it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ async def test_a_token_that_is_replaced_in_its_file_is_used_soon(answering: Answ
         (404, {}, NotThereError),
         (404, {"details": {"kind": "namespaces"}}, NamespaceTerminatingError),
         (409, {}, SecretConflictError),
-        (422, {}, SecretConflictError),
+        (422, {}, SecretForbiddenError),
         (401, {}, SecretsUnavailableError),
         (429, {}, SecretsUnavailableError),
         (500, {"details": "x"}, SecretsUnavailableError),
@@ -132,6 +132,49 @@ async def test_a_refusal_is_told_without_its_text(
     assert type(refused.value) is kind
     assert str(refused.value).startswith("create Secret a: ")
     assert HIDDEN not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "text", "causes", "told"),
+    [
+        ("POST", 403, "exceeded quota: team-a, requested: secrets=1", (), "the quota team-a refuses it"),
+        ("POST", 422, "ValidatingAdmissionPolicy 'need-owner' with binding 'b' denied request: no", (), "need-owner"),
+        ("PUT", 400, 'admission webhook "validate.kyverno.svc-fail" denied the request: no', (), "validate.kyverno."),
+        (
+            "PUT",
+            422,
+            "data: Forbidden: field is immutable when `immutable` is set",
+            [{"reason": "FieldValueForbidden", "message": "Forbidden: field is immutable", "field": "data"}],
+            "it is immutable; delete it, and another is made",
+        ),
+    ],
+)
+async def test_what_refuses_a_secret_for_good_is_named(
+    answering: Answering,
+    configuration: Path,
+    method: str,
+    status: int,
+    text: str,
+    causes: Sequence[Mapping[str, str]],
+    told: str,
+) -> None:
+    _configure(configuration, server=answering.url, token="t")
+    answering.status = status
+    answer: dict[str, Any] = {"message": f"{text} {HIDDEN}", "details": {"causes": list(causes)}}
+    answering.answer = answer
+    async with api_server() as api:
+        with pytest.raises(SecretForbiddenError) as refused:
+            await api.ask("write Secret a", method, "/x", {})
+    assert told in str(refused.value)
+    assert HIDDEN not in str(refused.value)
+
+
+async def test_a_patch_whose_test_fails_is_a_conflict(answering: Answering, configuration: Path) -> None:
+    _configure(configuration, server=answering.url, token="t")
+    answering.status, answering.answer = 422, {"message": HIDDEN}
+    async with api_server() as api:
+        with pytest.raises(SecretConflictError):
+            await api.ask("let Tenant a go", "PATCH", "/x", [])
 
 
 async def test_an_api_server_that_is_away_is_unavailable(configuration: Path) -> None:

@@ -126,6 +126,16 @@ def test_a_secret_of_somebody_else_that_goes_makes_room(api: Api, tenants: Tenan
     assert ask(tenants.wait_secret("ledger-key")).status_code == 200
 
 
+def test_a_secret_that_was_made_immutable_is_named_as_that(api: Api, tenants: Tenants) -> None:
+    tenants.create("immutable", apiKeys=[key()])
+    tenants.wait_for("immutable", "Reconciled")
+    api.merge(_path(tenants, "ledger-key"), {"immutable": True})
+    tenants.annotate("immutable", rotate="1")
+    failed = tenants.wait_for("immutable", "RotationFailed", "Rotating")
+    assert "Secret ledger-key: it is immutable; delete it" in message_of(failed, "Rotating")
+    assert ask(tenants.wait_secret("ledger-key")).status_code == 200
+
+
 def test_a_secret_that_lost_its_labels_or_its_owner_is_not_forgotten(api: Api, tenants: Tenants) -> None:
     tenants.create("unlabelled", apiKeys=[key()])
     tenants.wait_for("unlabelled", "Reconciled")
