@@ -166,13 +166,17 @@ def _decision(state: Pass, key: ApiKeySpec, secret: KeySecret | None, held: Stor
     expected = None
     if held is not None and data is not None:
         expected = state.data(key, key_id=held.key_id, text=data[API_KEY])
+    memory = state.memories.get(key.name, KeyMemory())
+    if state.resource.status.get("observedGeneration") != state.resource.generation:
+        # The resource has been corrected since it failed, so the next try is now.
+        memory = replace(memory, last_failure_at=None)
     return decide(
         key,
         held=held,
         data=data,
         expected=expected,
         keys=[k for k in state.observation.keys if k.name == key.name],
-        memory=state.memories.get(key.name, KeyMemory()),
+        memory=memory,
         requests=state.resource.rotation_requests(key.name),
         uid=state.resource.owner.uid,
         now=state.now,

@@ -36,6 +36,8 @@ class KeyMemory:
     failed_attempts: int = 0
     last_failure_at: datetime | None = None
     message: str | None = None
+    worked: bool = False
+    """Whether the Secret held a working key at the end of the last pass."""
 
     @classmethod
     def parse(cls, entry: Mapping[str, Any]) -> KeyMemory:
@@ -46,7 +48,17 @@ class KeyMemory:
             failed_attempts=max(0, failed) if isinstance(failed, int) else 0,
             last_failure_at=instant_of(entry.get("lastFailureTime")),
             message=message if isinstance(message, str) else None,
+            worked=isinstance(entry.get("currentKeyId"), str),
         )
+
+    def tried_again_at(self, *, healthy: bool) -> datetime | None:
+        """Return until when a key that failed waits.
+
+        A rotation that failed holds up no key whose Secret has been lost since: nobody has that key any more.
+        """
+        if not self.failed_attempts or self.last_failure_at is None or (self.worked and not healthy):
+            return None
+        return self.last_failure_at + backoff(self.failed_attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +169,9 @@ def decide(
     overlaps = [k.expires_at for k in live if k.state == "retiring" and k.expires_at is not None]
     if healthy and overlaps:
         return replace(decision, deferred_until=max(overlaps))
-    if memory.failed_attempts and memory.last_failure_at is not None:
-        until = memory.last_failure_at + backoff(memory.failed_attempts)
-        if now < until:
-            return replace(decision, failed_until=until)
+    again = memory.tried_again_at(healthy=healthy)
+    if again is not None and now < again:
+        return replace(decision, failed_until=again)
     crowded = _crowded_until(key, live)
     if crowded is not None and now < crowded:
         return replace(decision, crowded_until=crowded)

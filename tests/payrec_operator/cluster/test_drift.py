@@ -126,14 +126,19 @@ def test_a_secret_of_somebody_else_that_goes_makes_room(api: Api, tenants: Tenan
     assert ask(tenants.wait_secret("ledger-key")).status_code == 200
 
 
-def test_a_secret_that_was_made_immutable_is_named_as_that(api: Api, tenants: Tenants) -> None:
+def test_a_secret_that_was_made_immutable_is_named_as_that_and_made_anew_when_it_goes(
+    api: Api, tenants: Tenants
+) -> None:
     tenants.create("immutable", apiKeys=[key()])
     tenants.wait_for("immutable", "Reconciled")
     api.merge(_path(tenants, "ledger-key"), {"immutable": True})
     tenants.annotate("immutable", rotate="1")
     failed = tenants.wait_for("immutable", "RotationFailed", "Rotating")
     assert "Secret ledger-key: it is immutable; delete it" in message_of(failed, "Rotating")
-    assert ask(tenants.wait_secret("ledger-key")).status_code == 200
+    before = tenants.wait_secret("ledger-key")
+    assert ask(before).status_code == 200
+    api.delete(_path(tenants, "ledger-key"))
+    assert ask(tenants.wait_secret("ledger-key", other_than=before["api-key"], seconds=20.0)).status_code == 200
 
 
 def test_a_secret_that_lost_its_labels_or_its_owner_is_not_forgotten(api: Api, tenants: Tenants) -> None:
