@@ -13,11 +13,6 @@ from support.operator_world import OperatorWorld, make_spec
 LEDGER = ("shop", "ledger-key")
 
 
-@pytest.fixture
-def world() -> OperatorWorld:
-    return OperatorWorld()
-
-
 def gone(world: OperatorWorld, policy: str, **annotations: str) -> tuple[Place, str]:
     """Return a Tenant that is being deleted, and the key that its Secret holds."""
     place = world.create(make_spec(deletionPolicy=policy), **annotations)

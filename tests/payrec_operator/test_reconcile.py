@@ -12,11 +12,6 @@ from support.operator_registry import HEAD, NEWER, OLDER, Schema
 from support.operator_world import OperatorWorld, make_key, make_spec
 
 
-@pytest.fixture
-def world() -> OperatorWorld:
-    return OperatorWorld()
-
-
 def test_everything_is_made_in_one_pass_and_then_nothing_costs_anything(world: OperatorWorld) -> None:
     place = world.create(make_spec(users=[{"username": "ada", "roles": ["admin"]}], displayName="Acme"))
     outcome = world.passes(place)

@@ -15,18 +15,6 @@ LEDGER = ("shop", "ledger-key")
 ROTATION = {"interval": "720h", "overlap": "24h"}
 
 
-@pytest.fixture
-def world() -> OperatorWorld:
-    return OperatorWorld()
-
-
-@pytest.fixture
-def place(world: OperatorWorld) -> Place:
-    made = world.create(make_spec())
-    world.passes(made)
-    return made
-
-
 def states(world: OperatorWorld) -> dict[str, str]:
     return {text: key.state for text, key in world.registry.keys.items()}
 

@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from support.operator_secrets import Place
 from support.operator_world import OperatorWorld, make_key, make_spec
 
 LEDGER = ("shop", "ledger-key")
-
-
-@pytest.fixture
-def world() -> OperatorWorld:
-    return OperatorWorld()
-
-
-@pytest.fixture
-def place(world: OperatorWorld) -> Place:
-    made = world.create(make_spec())
-    world.passes(made)
-    return made
 
 
 def test_who_corrects_the_resource_does_not_wait_for_the_next_try(world: OperatorWorld) -> None:

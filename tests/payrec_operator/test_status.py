@@ -14,11 +14,6 @@ from payrec_operator.stops import stopped
 from support.operator_world import OperatorWorld, make_spec
 
 
-@pytest.fixture
-def world() -> OperatorWorld:
-    return OperatorWorld()
-
-
 def test_a_database_that_does_not_answer_takes_nothing_back(world: OperatorWorld) -> None:
     place = world.create(make_spec())
     world.passes(place)
