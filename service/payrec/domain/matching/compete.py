@@ -29,7 +29,7 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
     Uniqueness,
 )
-from payrec.domain.matching.score import RANK_HINT, RANK_PROOF, contradicted, resembles
+from payrec.domain.matching.score import NEARLY, RANK_HINT, RANK_PROOF, contradicted, resembles
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,6 @@ _STRENGTHS: Final = tuple(
     for milli in range(-_STRENGTH_CLIP, _STRENGTH_CLIP + 1, _STRENGTH_STEP)
 )
 """exp(score) as integers, "no match" being 1,000. A million of the greatest still fit 64 bits."""
-
-_NEARLY: Final = [AmountLevel.TOLERANCE.value, AmountLevel.BAND.value]
-"""Amounts that are taken for equal, and are not."""
 
 _CLASSES: Final = tuple((rank, payer) for rank in range(RANK_PROOF + 1) for payer in (0, 1))
 
@@ -304,7 +301,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     # Who quotes what is somebody else's, and has such an item of his own, may have mistaken the number.
     mistaken = contradicted() & (pl.col("text_rivals") > 0)
     # So may who quotes one of his items, which is near, and pays to the minor unit what another one of his asks for.
-    nearly = pl.col("amount_level").is_in(_NEARLY) & (pl.col("just_rivals") > 0)
+    nearly = pl.col("amount_level").is_in(NEARLY) & (pl.col("just_rivals") > 0)
     other = again | pl.col("elsewhere") | pl.col("shared")
     unique = (
         pl.when(proof).then((pl.col("proof_rivals") == 0) & ~mistaken & ~nearly).otherwise(pl.col("text_rivals") == 0)

@@ -10,20 +10,14 @@ settled by that, and not by a fee that somebody kept.
 
 from __future__ import annotations
 
-from typing import Final
-
 import polars as pl
 
 from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS, Candidates, in_full, with_code
 from payrec.domain.matching.columns import PARTY_KEYS as PARTIES
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import once
-from payrec.domain.matching.rules import AmountLevel, LineLevel
-from payrec.domain.matching.score import RANK_PROOF, contradicted, said_of_line
-
-_NEARLY: Final = [AmountLevel.TOLERANCE.value, AmountLevel.BAND.value]
-_AS_ASKED: Final = [AmountLevel.EQUAL.value, AmountLevel.TERM.value]
-"""Amounts of which nothing is left to explain."""
+from payrec.domain.matching.rules import LineLevel
+from payrec.domain.matching.score import AS_ASKED, NEARLY, RANK_PROOF, contradicted, said_of_line
 
 
 def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame, sides: Sides) -> pl.DataFrame:
@@ -33,7 +27,7 @@ def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame
     ``refused`` are the codes of rejected pairs, which are among those that were ``found`` and not among the scored.
     """
     pairs = _with_rest(pairs, sides)
-    unproved = (pl.col("rank") < RANK_PROOF) | ~pl.col("amount_level").is_in(_AS_ASKED)
+    unproved = (pl.col("rank") < RANK_PROOF) | ~pl.col("amount_level").is_in(AS_ASKED)
     lines = pairs.filter(unproved, pl.col("fault") == 0, ~pl.col("elsewhere"))["i"].unique()
     if lines.is_empty():
         return pairs
@@ -50,7 +44,7 @@ def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame
 
 def _with_rest(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     """Return the pairs; those taken for equal whose difference is something else's are ``elsewhere``."""
-    near = pairs.filter(pl.col("amount_level").is_in(_NEARLY), pl.col("fault") == 0)
+    near = pairs.filter(pl.col("amount_level").is_in(NEARLY), pl.col("fault") == 0)
     if near.is_empty() or (rest := differing_by_another(near, sides)).is_empty():
         return pairs
     other = with_code(pairs)["code"].is_in(with_code(rest)["code"].implode())

@@ -367,8 +367,8 @@ def choose(
     if together.groups.is_empty():
         return replace(nothing(together.findings), doubtful=doubtful)
     legs = _standing(together.legs, proofs)
-    told = near.told(told_by_legs(together.groups, legs, sides, less.beside(found), rules))
-    groups = told.with_columns(score_milli=score_milli(rules)).sort(
+    told = told_by_legs(together.groups, legs, sides, less.beside(found), rules)
+    groups = near.told(told, rules).sort(
         ["proving", "score_milli", "e", "i", "group_level"], descending=[True, True, False, False, False]
     )
     groups = groups.with_row_index("place")

@@ -22,7 +22,7 @@ from payrec.domain.matching.one_more import paid_just
 from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.ruled import columns
 from payrec.domain.matching.rules import AmountLevel, GroupLevel, LineLevel, MatchingRules
-from payrec.domain.matching.score import tolerated
+from payrec.domain.matching.score import score_milli, tolerated
 
 _APART: Final = 2
 """A difference is at most the least of the items divided by this: then any set without one of them is further away."""
@@ -38,11 +38,18 @@ class NearSums:
     levels: pl.DataFrame
     """``i`` and ``near_level``, the AmountLevel of its group."""
 
-    def told(self, groups: pl.DataFrame) -> pl.DataFrame:
-        """Return the groups with the level of their amount; a line is in one of those that it quotes in full alone."""
+    def told(self, groups: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
+        """Return the groups with the level and the score of their amount.
+
+        A line is in one of those that it quotes in full alone.
+        """
+        if self.levels.is_empty():
+            return groups
         near = self.levels.with_columns(group_level=pl.lit(GroupLevel.BY_REFERENCES.value, dtype=pl.Int8))
-        return groups.join(near, on=["i", "group_level"], how="left").with_columns(
-            amount_level=pl.coalesce("near_level", "amount_level")
+        return (
+            groups.join(near, on=["i", "group_level"], how="left")
+            .with_columns(amount_level=pl.coalesce("near_level", "amount_level"))
+            .with_columns(score_milli=score_milli(rules))
         )
 
 

@@ -34,8 +34,11 @@ from payrec.domain.matching.weights import PRIOR_WEIGHT, weights_of
 LEVELS: Final = tuple(f"{feature}_level" for feature in FEATURES)
 """The level columns of a scored pair, in the order of the features."""
 
-_WHOLE: Final = (AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND, AmountLevel.TERM)
-"""Amounts that agree within what the rules or the item allow."""
+AS_ASKED: Final = [AmountLevel.EQUAL.value, AmountLevel.TERM.value]
+"""Amounts of which nothing is left to explain."""
+
+NEARLY: Final = [AmountLevel.TOLERANCE.value, AmountLevel.BAND.value]
+"""Amounts that are taken for equal, and are not: they agree within what the rules or the item allow."""
 
 RANK_PROOF: Final = 2
 """A reference quoted in full, or an equal end-to-end id."""
@@ -350,7 +353,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
             payer=(pl.col("account_level") == PartyLevel.EQUAL.value)
             | pl.col("name_level").is_in([NameLevel.EQUAL.value, NameLevel.ULTIMATE.value]),
-            equal=pl.col("amount_level").is_in(_WHOLE),
+            equal=pl.col("amount_level").is_in(AS_ASKED + NEARLY),
         )
         .with_columns(fault=_fault(rules).cast(pl.Int8), elsewhere=_of_another())
         .with_columns(line_level=said_of_line(pl.col("elsewhere"), LineLevel.OF_ANOTHER))
