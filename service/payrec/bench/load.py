@@ -184,7 +184,7 @@ def _expected_rows(row: tuple[Any, ...], made: UUID, stamp: Stamp, left_out: Cou
             account,
             batch_id,
             _metadata(metadata),
-            quoted_key(reference),
+            quoted_key(keys.reference_key),
         ),
     )
     days: tuple[date | None, ...] = (due, from_on, to_on)

@@ -7,12 +7,11 @@ from datetime import date
 from typing import Any
 
 from payrec.domain.incoming_transactions import day_number
-from payrec.domain.matching.keys import expected_keys, is_proving, reference_key, tie_key
+from payrec.domain.matching.keys import expected_keys, is_proving, tie_key
 
 
-def quoted_key(reference: str | None) -> int | None:
-    """Return what a line quotes that quotes the reference in full; None where it proves nothing by itself."""
-    key = reference_key(reference)
+def quoted_key(key: int | None) -> int | None:
+    """Return the key of a reference, by which it is known for good; None where it proves nothing by itself."""
     return key if key is not None and is_proving(key) else None
 
 

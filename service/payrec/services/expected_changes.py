@@ -13,6 +13,7 @@ from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.expected_states import EXPECTED_STATES
 from payrec.domain.expected_transactions import open_row, quoted_key
+from payrec.domain.matching.keys import reference_key
 from payrec.domain.money import MoneyError, parse_decimal
 from payrec.domain.scope import today
 from payrec.domain.settings import merged
@@ -131,7 +132,7 @@ class ExpectedChangeService:
             if existing:
                 raise DuplicateExternalIdError(existingId=str(existing[external_id]["id"]))
         if "reference" in columns:
-            kept = {"reference_issued": False, "reference_key": quoted_key(columns["reference"])}
+            kept = {"reference_issued": False, "reference_key": quoted_key(reference_key(columns["reference"]))}
             columns = {**columns, **kept}
         is_matched_on = not UNMATCHED_ON.issuperset(columns)
         after = await store.change(row["id"], columns, is_matched_on=is_matched_on)

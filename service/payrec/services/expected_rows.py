@@ -110,8 +110,10 @@ def stored_terms(given: Sequence[PaymentTerm] | None) -> list[dict[str, Any]] | 
     return sorted(terms, key=lambda term: (term["until"], term["amountMinor"])) or None
 
 
-def stored_row(found: Stated, *, transaction_id: UUID, at: datetime, change_id: UUID) -> dict[str, Any]:
-    """Return the row of ``expected_transaction``, with the reference that is issued if one is asked for."""
+def stored_rows(
+    found: Stated, *, transaction_id: UUID, at: datetime, change_id: UUID
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the row of ``expected_transaction``, with the reference that is issued if asked for, and its open row."""
     given = found.given
     row: dict[str, Any] = {
         "id": transaction_id,
@@ -128,19 +130,20 @@ def stored_row(found: Stated, *, transaction_id: UUID, at: datetime, change_id: 
     row["terms"] = None if terms is None else tuple(terms)
     if given.issue_reference is not None:
         row["reference"] = issued_reference(given.issue_reference, transaction_id)
-    row["reference_key"] = quoted_key(row["reference"])
-    return row
+    opened = open_row(row)
+    row["reference_key"] = quoted_key(opened["reference_key"])
+    return row, opened
 
 
 def rows_of(
     items: Sequence[Stated], *, first_id: int, at: datetime, change_id: UUID
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows of items that are numbered one after the other, and their open rows."""
-    rows = [
-        stored_row(item, transaction_id=UUID(int=first_id + place), at=at, change_id=change_id)
+    both = [
+        stored_rows(item, transaction_id=UUID(int=first_id + place), at=at, change_id=change_id)
         for place, item in enumerate(items)
     ]
-    return rows, [open_row(row) for row in rows]
+    return [row for row, _ in both], [opened for _, opened in both]
 
 
 def creation(row: dict[str, Any]) -> Record:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Final
 
 from payrec.domain.caller import Caller
-from payrec.domain.expected_transactions import open_row
 from payrec.domain.money import format_minor
 from payrec.domain.scope import TenantScope, end_of, today
 from payrec.errors import NotFoundError, ReferenceTakenError
@@ -18,7 +17,7 @@ from payrec.models.expected_transactions import (
     ExpectedTransactionQuery,
 )
 from payrec.services.auto_runs import match_soon
-from payrec.services.expected_rows import Stated, created, creation, public_of, stated, stored_row
+from payrec.services.expected_rows import Stated, created, creation, public_of, stated, stored_rows
 from payrec.services.paging import Pager
 from payrec.services.validation import check_amount_filters, identifier
 from payrec.services.work import Work
@@ -53,8 +52,8 @@ class ExpectedTransactionService:
 
     async def _create(self, caller: Caller, found: Stated) -> ExpectedTransactionPublic:
         async with self._work.tenant(caller) as unit:
-            row = stored_row(found, transaction_id=self._work.ids.new(), at=unit.now, change_id=unit.change_id)
-            await ExpectedTransactionStore(unit.connection).add(row, open_row(row))
+            row, opened = stored_rows(found, transaction_id=self._work.ids.new(), at=unit.now, change_id=unit.change_id)
+            await ExpectedTransactionStore(unit.connection).add(row, opened)
             public = created(row, today(caller.tenant, unit.now))
             unit.record(creation(row))
             unit.answer(201, public, public.headers)
