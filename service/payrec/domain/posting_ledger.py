@@ -27,10 +27,15 @@ from payrec.domain.postings import (
     lines_of_classification,
     lines_of_match,
     netted,
+    share_of,
+    taken_of,
 )
 
 _BESIDE: Final = "over_payment"
 """The type of adjustment of what a match takes of a line beside its legs, where it names none."""
+
+_REVERSALS: Final = frozenset({"match_reversal", "classification_reversal"})
+"""The kinds of postings that counter all that is left of another one."""
 
 _ELSEWHERE: Final = 0
 """The sequence of what the books have from elsewhere."""
@@ -50,6 +55,9 @@ class Posted:
     reverses_sequence: int | None = None
     reverses_id: UUID | None = None
     """The match that it takes back, where that was decided elsewhere and has no posting."""
+    charged: Mapping[UUID, int] = field(default_factory=dict)
+    """What it says that providers have kept, by the ids of lines: of all of which they have kept something. Nothing is
+    said by a posting of a time when this was not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,26 +106,41 @@ class Ledger:
     _sources: dict[UUID, Posted] = field(default_factory=dict)
     _counters: dict[int | UUID, list[Posted]] = field(default_factory=lambda: defaultdict(list))
     """By the sequence of what they take back, or by its match where it has none."""
+    _of_line: dict[UUID, list[Posted]] = field(default_factory=lambda: defaultdict(list))
+    """What has taken of a line, whether it stands or not: matches and classifications; or its parts as a return."""
 
     def __post_init__(self) -> None:
         for posted in sorted(self.stored, key=lambda posted: posted.sequence):
             self._keep(posted)
 
     def accept(
-        self, match_id: UUID, settlements: Sequence[Settlement], adjustments: Iterable[Adjusted], on: date
+        self, match_id: UUID, settlements: Sequence[Settlement], adjustments: Sequence[Adjusted], on: date
     ) -> None:
         """Post what a match takes."""
-        lines = lines_of_match(settlements, adjustments, self.codes[self.version])
-        self._post("match", match_id, lines, on)
+        charged = {
+            end.id: self._share(end, minor) for end, minor in taken_of(settlements, adjustments) if _is_kept(end)
+        }
+        lines = lines_of_match(settlements, adjustments, self.codes[self.version], charged)
+        self._post("match", match_id, lines, on, charged=charged)
 
     def know(
-        self, match_id: UUID, settlements: Sequence[Settlement], adjustments: Iterable[Adjusted], on: date
+        self, match_id: UUID, settlements: Sequence[Settlement], adjustments: Sequence[Adjusted], on: date
     ) -> None:
         """Take a match for one that the books have from elsewhere: by the codes by which it was first taken back."""
         version = next((counter.codes_version for counter in self._counters[match_id]), self.version)
-        lines = lines_of_match(settlements, adjustments, self.codes[version])
-        self._sources[match_id] = Posted(
-            sequence=_ELSEWHERE, kind="match", source_id=match_id, lines=lines, codes_version=version, effective_on=on
+        # Nobody knows in which order they were decided there: what is kept of each amount by itself.
+        ends = taken_of(settlements, adjustments)
+        charged = {end.id: share_of(end, minor) for end, minor in ends if _is_kept(end)}
+        self._keep(
+            Posted(
+                sequence=_ELSEWHERE,
+                kind="match",
+                source_id=match_id,
+                lines=lines_of_match(settlements, adjustments, self.codes[version], charged),
+                codes_version=version,
+                effective_on=on,
+                charged=charged,
+            )
         )
 
     def reverse(self, match_id: UUID, on: date) -> None:
@@ -134,23 +157,52 @@ class Ledger:
             return
         codes = self.codes[original.codes_version]
         lines = netted(*(countered(_lines_of(part, codes)) for part in returned.parts))
-        if returned.back is not None:
+        charged: dict[UUID, int] = {}
+        if returned.back is not None and _is_kept(returned.back):
             # What was charged for the payment is not given back by that.
-            lines = netted(lines, charges_of(returned.back, returned.taken_minor, codes))
+            charged[returned.return_id] = self._share(returned.back, returned.taken_minor)
+            lines = netted(lines, charges_of(returned.back, charged[returned.return_id], codes))
         self._post(
-            "return", returned.return_id, lines, returned.effective_on, original=original, change_id=returned.change_id
+            "return",
+            returned.return_id,
+            lines,
+            returned.effective_on,
+            original=original,
+            change_id=returned.change_id,
+            charged=charged,
         )
 
     def classify(
         self, line: End, minor: int, *, category: str | None, code: str | None, change_id: UUID | None, on: date
     ) -> None:
         """Post what a line is that nobody expected."""
-        lines = lines_of_classification(line, minor, category, code, self.codes[self.version])
-        self._post("classification", line.id, lines, on, change_id=change_id)
+        share = self._share(line, minor)
+        lines = lines_of_classification(line, minor, category, code, self.codes[self.version], share)
+        charged = {line.id: share} if _is_kept(line) else {}
+        self._post("classification", line.id, lines, on, change_id=change_id, charged=charged)
 
     def restore(self, line_id: UUID, on: date) -> None:
         """Post the counter of what a line was classified as, if it was at last."""
         self._take_back("classification_reversal", line_id, on)
+
+    def _share(self, line: End, minor: int) -> int:
+        """Return what is kept of an amount of a line: what makes it right for all that was taken of it until then.
+
+        So the shares of its parts come to the whole, whatever they are rounded to.
+        """
+        taken = charged = 0
+        if minor != line.whole_minor and _is_kept(line):
+            for posted in self._of_line[line.id]:
+                if not self._is_taken_back(posted):
+                    part = _taken(posted, line)
+                    taken += part
+                    charged += posted.charged.get(line.id, share_of(line, part))
+        return share_of(line, taken + minor) - charged
+
+    def _is_taken_back(self, posted: Posted) -> bool:
+        """Tell whether all that was left of a posting was taken back, or of that of which it took a part back."""
+        of = posted.reverses_sequence or posted.reverses_id or _key(posted)
+        return any(counter.kind in _REVERSALS for counter in self._counters[of])
 
     def _take_back(self, kind: str, source_id: UUID, on: date) -> None:
         original = self._sources.get(source_id)
@@ -170,6 +222,7 @@ class Ledger:
         *,
         original: Posted | None = None,
         change_id: UUID | None = None,
+        charged: Mapping[UUID, int] | None = None,
     ) -> None:
         """Give a posting its number; what moves nothing is none."""
         if not lines:
@@ -187,6 +240,7 @@ class Ledger:
             change_id=change_id,
             reverses_sequence=None if original is None else original.sequence or None,
             reverses_id=None if original is None or original.sequence else original.source_id,
+            charged=charged or {},
         )
         self._keep(posted)
         self.new.append(posted)
@@ -197,14 +251,38 @@ class Ledger:
             self._sources[posted.source_id] = posted
         else:
             self._counters[of].append(posted)
+        for line_id in _lines_taken(posted):
+            self._of_line[line_id].append(posted)
 
 
 def _key(original: Posted) -> int | UUID:
     return original.sequence or original.source_id
 
 
+def _lines_taken(posted: Posted) -> set[UUID]:
+    """Return the lines of which a posting takes something: none of those that it gives something back of."""
+    if posted.kind in _REVERSALS:
+        return set()
+    if posted.kind == "return":
+        return {posted.source_id}
+    return {line.incoming_id for line in posted.lines if line.incoming_id is not None}
+
+
+def _taken(posted: Posted, line: End) -> int:
+    """Return what a posting takes of a line. A return takes what it gives back, from lines on its other side."""
+    of_return = posted.kind == "return"
+    own = (one.minor for one in posted.lines if one.incoming_id == line.id or (of_return and one.incoming_id))
+    return line.sign * sum(own)
+
+
+def _is_kept(line: End) -> bool:
+    """Tell whether a provider has kept something of a line."""
+    return line.beside_minor != 0
+
+
 def _lines_of(part: Part, codes: Codes) -> tuple[Line, ...]:
     """Return the lines by which a match has taken what a return takes back."""
     if part.settled is None:
         return lines_beside(part.taken, part.taken_minor, part.beside, codes)
-    return lines_of_match([Settlement(part.taken, part.settled, part.taken_minor, part.settled_minor)], (), codes)
+    settlement = Settlement(part.taken, part.settled, part.taken_minor, part.settled_minor)
+    return lines_of_match([settlement], (), codes, {})

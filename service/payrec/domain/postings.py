@@ -101,33 +101,49 @@ def sign_of(direction: str, *, is_line: bool) -> int:
     return 1 if (direction == "credit") == is_line else -1
 
 
-def lines_of_match(
-    settlements: Sequence[Settlement], adjustments: Iterable[Adjusted], codes: Codes
-) -> tuple[Line, ...]:
-    """Return the lines of what a match takes: of each transaction one, then adjustments and exchanges by their codes.
-
-    An adjustment is of a transaction of a leg.
-    """
+def taken_of(settlements: Sequence[Settlement], adjustments: Iterable[Adjusted]) -> list[tuple[End, int]]:
+    """Return what a match takes of each transaction, adjustments included. These are of transactions of its legs."""
     minors: dict[tuple[UUID, bool], int] = defaultdict(int)
     ends: dict[tuple[UUID, bool], End] = {}
     of_id: dict[UUID, End] = {}
-    against: list[Line] = []
     for taken, settled, taken_minor, settled_minor in settlements:
         for end, minor in ((taken, taken_minor), (settled, settled_minor)):
             key = (end.id, end.is_line)
             of_id[end.id] = ends.setdefault(key, end)
             minors[key] += minor
+    for adjusted in adjustments:
+        end = of_id[adjusted.id]
+        minors[end.id, end.is_line] += adjusted.minor
+    return [(end, minors[key]) for key, end in ends.items()]
+
+
+def share_of(line: End, minor: int) -> int:
+    """Return what of all that a provider has kept of a line is kept of an amount of it, towards zero."""
+    share = abs(line.beside_minor) * minor // line.whole_minor
+    return share if line.beside_minor > 0 else -share
+
+
+def lines_of_match(
+    settlements: Sequence[Settlement], adjustments: Sequence[Adjusted], codes: Codes, charged: Mapping[UUID, int]
+) -> tuple[Line, ...]:
+    """Return the lines of what a match takes: of each transaction one, then adjustments and exchanges by their codes.
+
+    ``charged`` says what is kept of lines by their ids.
+    """
+    ends = taken_of(settlements, adjustments)
+    of_id = {end.id: end for end, _ in ends}
+    against: list[Line] = []
+    for taken, settled, taken_minor, settled_minor in settlements:
         if taken.currency != settled.currency or taken_minor != settled_minor:
             code = codes.of_adjustment(EXCHANGE)
             against.append(Line(code, -taken.sign * taken_minor, taken.currency))
             against.append(Line(code, -settled.sign * settled_minor, settled.currency))
     for adjusted in adjustments:
         end = of_id[adjusted.id]
-        minors[end.id, end.is_line] += adjusted.minor
         against.append(Line(codes.of_adjustment(adjusted.type), -end.sign * adjusted.minor, end.currency))
-    for key, end in ends.items():
-        against += _charged(end, minors[key], codes)
-    own = [_of_end(end, minors[key], codes) for key, end in ends.items()]
+    for end, _ in ends:
+        against += charges_of(end, charged.get(end.id, 0), codes)
+    own = [_of_end(end, minor, codes) for end, minor in ends]
     return (*(line for line in own if line.minor), *_summed(against))
 
 
@@ -138,16 +154,17 @@ def lines_beside(taken: End, minor: int, kind: str, codes: Codes) -> tuple[Line,
 
 
 def lines_of_classification(
-    line: End, minor: int, category: str | None, given: str | None, codes: Codes
+    line: End, minor: int, category: str | None, given: str | None, codes: Codes, charged_minor: int
 ) -> tuple[Line, ...]:
-    """Return the lines of what a line is that nobody expected."""
+    """Return the lines of what a line is that nobody expected, and of what is kept of it."""
     against = Line(codes.of_category(category, given), -line.sign * minor, line.currency)
-    return (_of_end(line, minor, codes), against, *charges_of(line, minor, codes)) if minor else ()
+    return (_of_end(line, minor, codes), against, *charges_of(line, charged_minor, codes)) if minor else ()
 
 
-def charges_of(line: End, minor: int, codes: Codes) -> tuple[Line, ...]:
-    """Return the lines of what a provider has charged for an amount of a line, in the proportion of its amount."""
-    return _summed(_charged(line, minor, codes))
+def charges_of(line: End, charged_minor: int, codes: Codes) -> tuple[Line, ...]:
+    """Return the lines of what a provider has kept of a line: a negative amount, debited to its account."""
+    own = Line(codes.of_account(line.name), charged_minor, line.currency)
+    return _summed([own, Line(codes.of_adjustment(CHARGE), -charged_minor, line.currency)])
 
 
 def countered(lines: Iterable[Line]) -> tuple[Line, ...]:
@@ -193,15 +210,6 @@ def read(stored: Mapping[str, Any]) -> Line:
         stored.get("expectedExternalId"),
         None if incoming_id is None else UUID(incoming_id),
     )
-
-
-def _charged(end: End, minor: int, codes: Codes) -> list[Line]:
-    if not end.beside_minor:
-        return []
-    # Towards zero, each amount by itself.
-    share = abs(end.beside_minor) * minor // end.whole_minor * (1 if end.beside_minor > 0 else -1)
-    own = Line(codes.of_account(end.name), share, end.currency)
-    return [own, Line(codes.of_adjustment(CHARGE), -share, end.currency)]
 
 
 def _of_end(end: End, minor: int, codes: Codes) -> Line:

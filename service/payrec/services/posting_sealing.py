@@ -19,7 +19,7 @@ from payrec.constants.match_imports import CREATED_BY_IMPORT
 from payrec.constants.postings import POSTING_LEGS_AT_ONCE, POSTING_PLACES_AT_ONCE, POSTING_STEPS_PER_TURN
 from payrec.domain.period_locks import OpenDays
 from payrec.domain.posting_ledger import Ledger, Part, Posted, Returned
-from payrec.domain.postings import Adjusted, Codes, End, Settlement, read, sign_of, told
+from payrec.domain.postings import Adjusted, Codes, End, Settlement, read, sign_of, taken_of, told
 from payrec.domain.references import account_identifier
 from payrec.domain.scope import TenantScope, today
 from payrec.models.tenants import PostingSettings
@@ -150,6 +150,12 @@ class _Step:
         elsewhere |= {row["match_id"] for row in links if _is_elsewhere(row)}
         lines = await self._store.lines([d for d in decisions if d.type in {CLASSIFIED, RESTORED}])
         sources = {*ids[REVERSED], *ids[RESTORED], *(row["match_id"] for row in links)}
+        of_links = await self._returned(links)
+        if parts := _in_parts(legs, lines.values(), of_links):
+            # What is kept of a part of a line is told by what was kept of its other parts.
+            takers = await self._store.takers(parts)
+            elsewhere |= {row["id"] for row in takers if _is_elsewhere(row)}
+            sources |= {*parts, *(row["id"] for row in takers)}
         stored = await self._store.posted(list(sources))
         codes = await self._codes({row["codes_version"] for row in stored}, settings)
         ledger = Ledger(codes=codes, version=max(codes), sequence=sequence, stored=[_stored(row) for row in stored])
@@ -159,7 +165,6 @@ class _Step:
                 match = matches[match_id]
                 adjustments = _adjusted(match["adjustments"])
                 ledger.know(match_id, [_settlement(leg) for leg in known], adjustments, match["effective_on"])
-        of_links = await self._returned(links)
         facts = _Facts(scope=self._scope, matches=matches, legs=legs, lines=lines, returned=of_links)
         await asyncio.to_thread(facts.post, decisions, ledger)
         return ledger.new
@@ -324,8 +329,19 @@ def _adjusted(adjustments: Iterable[Mapping[str, Any]] | None) -> list[Adjusted]
     return [Adjusted(given["type"], UUID(given["id"]), given["minor"]) for given in adjustments or ()]
 
 
+def _in_parts(
+    legs: Mapping[UUID, Iterable[Sequence[Any]]], lines: Iterable[Mapping[str, Any]], returned: Iterable[Returned]
+) -> list[UUID]:
+    """Return the lines of which a provider has kept something, and something here takes a part."""
+    # Adjustments left out: what takes all with them is seldom, and is read for nothing.
+    taken = [end for of_match in legs.values() for end in taken_of([_settlement(leg) for leg in of_match], ())]
+    taken += [(_line_end(*(line[name] for name in _LINE_COLUMNS)), line["amount_minor"]) for line in lines]
+    taken += [(one.back, one.taken_minor) for one in returned if one.back is not None]
+    return [end.id for end, minor in taken if end.beside_minor and minor != end.whole_minor]
+
+
 def _part(row: Mapping[str, Any]) -> Part:
-    taken = _line_end(*(row[name] for name in _LINE_COLUMNS))._replace(beside_minor=0)
+    taken = _line_end(*(row[name] for name in _LINE_COLUMNS))
     if row["expected_id"] is None:
         of_line = [a for a in row["adjustments"] or () if UUID(a["id"]) == row["id"]]
         kind = of_line[0]["type"] if of_line else _BESIDE
@@ -343,7 +359,8 @@ def _day_of_return(rows: Sequence[Mapping[str, Any]], open_days: OpenDays) -> da
 
 
 def _stored(row: Mapping[str, Any]) -> Posted:
-    return Posted(**{**row, "lines": tuple(read(line) for line in row["lines"])})
+    charged = {UUID(line_id): minor for line_id, minor in (row["charged"] or {}).items()}
+    return Posted(**{**row, "lines": tuple(read(line) for line in row["lines"]), "charged": charged})
 
 
 def _row(posted: Posted) -> dict[str, Any]:
@@ -357,4 +374,5 @@ def _row(posted: Posted) -> dict[str, Any]:
         "codes_version": posted.codes_version,
         "kind": posted.kind,
         "lines": [told(line) for line in posted.lines],
+        "charged": {str(line_id): minor for line_id, minor in posted.charged.items()} or None,
     }

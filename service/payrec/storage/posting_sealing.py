@@ -88,9 +88,18 @@ _LINKS: Final = f"""
     LEFT JOIN expected_transaction e ON e.id = r.expected_id
     WHERE {{which}} ORDER BY r.change_id, r.reversal_id, r.match_id, r.ordinal
 """  # noqa: S608 - our own text
+_TAKERS: Final = """
+    SELECT m.id, m.created_by FROM match m WHERE m.id IN (
+        SELECT l.match_id FROM leg l WHERE l.incoming_id = ANY(%(ids)s) AND l.valid_from IS NOT NULL
+        UNION
+        SELECT l.match_id FROM leg l WHERE l.contra_incoming_id = ANY(%(ids)s) AND l.valid_from IS NOT NULL
+        UNION
+        SELECT r.match_id FROM reversal_link r WHERE r.reversal_id = ANY(%(ids)s)
+    )
+"""
 _POSTED_COLUMNS: Final = """
     p.sequence, p.kind, p.source_id, p.change_id, p.reverses_sequence, p.reverses_id, p.effective_on, p.codes_version,
-    p.lines
+    p.lines, p.charged
 """
 _POSTED: Final = f"""
     WITH original AS (
@@ -108,11 +117,11 @@ _CODES: Final = """
 """
 _ADD: Final = """
     INSERT INTO posting (sequence, source_id, change_id, reverses_sequence, reverses_id, effective_on, line_count,
-        codes_version, kind, lines)
+        codes_version, kind, lines, charged)
     SELECT sequence, source_id, change_id, reverses_sequence, reverses_id, effective_on, jsonb_array_length(lines),
-        codes_version, kind, lines
+        codes_version, kind, lines, charged
     FROM jsonb_to_recordset(%s) AS p (sequence bigint, source_id uuid, change_id uuid, reverses_sequence bigint,
-        reverses_id uuid, effective_on date, codes_version integer, kind text, lines jsonb)
+        reverses_id uuid, effective_on date, codes_version integer, kind text, lines jsonb, charged jsonb)
 """
 _MOVE: Final = """
     INSERT INTO posting_feed AS f (id, sequence, position) VALUES (1, %(sequence)s, %(position)s)
@@ -190,6 +199,10 @@ class PostingSealingStore:
             parameters = {"lines": array_text(line_ids), "matches": array_text(match_ids)}
             rows += await fetch_all(self._connection, of_matches, parameters)
         return rows
+
+    async def takers(self, line_ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return who made the matches that have taken of lines, and those that these have taken back of as returns."""
+        return await fetch_all(self._connection, _TAKERS, {"ids": array_text(line_ids)})
 
     async def posted(self, source_ids: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return postings of these matches and classified lines, and those that have taken back of them."""

@@ -61,6 +61,8 @@ class Posting(TenantTable, table=True):
     """As the interface tells them."""
     reverses_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
     """The match that it takes back, where that was decided elsewhere and has no posting."""
+    charged: dict[str, int] | None = Field(sa_column=column(dict, nullable=True))
+    """What it says that providers have kept of lines, by their ids."""
 
 
 class PostingCodes(TenantTable, table=True):

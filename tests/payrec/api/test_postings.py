@@ -197,14 +197,13 @@ async def test_the_account_of_a_provider_has_what_it_moved(world: World) -> None
     ordered = [*(posting for posting in found if posting["kind"] == "match"), back_of]
     assert [entries(posting) for posting in (*ordered[:2], back_of)] == [
         [("1210", -119, "EUR"), ("1210", 4_000, "EUR"), ("1400", -4_000, "EUR"), ("4970", 119, "EUR")],
-        [("1210", -179, "EUR"), ("1210", 6_000, "EUR"), ("1400", -6_000, "EUR"), ("4970", 179, "EUR")],
+        [("1210", -180, "EUR"), ("1210", 6_000, "EUR"), ("1400", -6_000, "EUR"), ("4970", 180, "EUR")],
         [("1210", -4_000, "EUR"), ("1210", -50, "EUR"), ("1400", 4_000, "EUR"), ("4970", 50, "EUR")],
     ]
     assert back_of["reversesSequence"] == 1
     of_line, _, of_code = played(found)
     assert of_line[line] == 6_000
-    # Each share was rounded by itself.
-    assert of_code["1210", "EUR"] == 1
+    assert of_code["1210", "EUR"] == 0
     assert made["id"] == found[0]["sourceId"]
 
 
@@ -348,3 +347,26 @@ async def test_what_was_decided_elsewhere_is_not_posted_but_taken_back(world: Wo
     assert not any("reversesSequence" in posting for posting in (one, other, rest))
     again = await match(world, leg(first["legs"][0]["expectedTransactionId"], lines[0], 7_000))
     assert [(p["kind"], p["sourceId"]) for p in await posted(world, 3)] == [("match", again["id"])]
+
+
+async def test_what_is_kept_of_a_payment_in_parts_comes_to_the_whole_beside_what_was_decided_elsewhere(
+    world: World,
+) -> None:
+    items = [await world.expect(externalId=f"E{n}") for n in range(4)]
+    lines = [await world.receive(externalId=f"L{n}", account="STRIPE") for n in range(2)]
+    await world.sql("UPDATE incoming_transaction SET net_minor = 9701, net_currency = 'EUR'")
+    said = {"decidedAt": "2026-03-12T08:00:00Z", "decidedBy": "ada", "reviewed": True, "amountMinor": 4_000}
+    given = json.dumps({"expectedExternalId": "E0", "incomingExternalId": "L0", **said})
+    assert (await world.tenant.post("/matches/import", files={"file": ("past", given.encode())})).status_code == 201
+    both = await match(world, leg(items[0], lines[0], 100), leg(items[1], lines[1], 4_100))
+    await match(world, leg(items[2], lines[0], 2_900), leg(items[2], lines[1], 5_900))
+    # What is left of the first comes to the last cent, though what was kept of its other parts was rounded.
+    await match(world, leg(items[3], lines[0], 3_000))
+    kept = [sum(minor for code, minor, _ in entries(p) if code == "4970") for p in await posted(world)]
+    # Of the first 119 were kept already, of 40.00: 122 - 119, 209 - 122, 299 - 209. Of the second 122, 299 - 122.
+    assert kept == [3 + 122, 87 + 177, 90]
+    await decide(world, f"{MATCHES}/{both['id']}/reverse", {"reason": "not this one"})
+    await match(world, leg(items[0], lines[0], 60), leg(items[1], lines[1], 4_100))
+    await match(world, leg(items[0], lines[0], 40))
+    kept = [sum(minor for code, minor, _ in entries(p) if code == "4970") for p in await posted(world)]
+    assert sum(kept) == 2 * 299 - 119

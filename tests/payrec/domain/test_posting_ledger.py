@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
+from itertools import count
 from uuid import UUID
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from payrec.domain.posting_ledger import Ledger, Part, Posted, Returned
-from payrec.domain.postings import Adjusted, End, Line, Settlement, countered, netted
+from payrec.domain.postings import Adjusted, End, Line, Settlement, countered, netted, share_of
 from support.posted_match import BOOKS, ITEM, LATER, LINE, PAYMENT
 
 DAY = date(2026, 3, 12)
@@ -54,6 +58,7 @@ def test_a_match_its_return_and_its_reversal_are_posted_each_by_its_day_and_all_
             effective_on=day(1),
             change_id=UUID(int=1),
             reverses_sequence=42,
+            charged={RETURN: -2},
         ),
         Posted(
             sequence=52,
@@ -160,3 +165,73 @@ def test_what_a_match_took_of_a_payment_beside_its_legs_comes_back_by_its_adjust
     # Nothing is left that a reversal could counter.
     ledger.reverse(MATCH, DAY)
     assert len(ledger.new) == 2
+
+
+def charged(ledger: Ledger) -> int:
+    """Return what all postings say that a provider has kept."""
+    return sum(line.minor for one in [*ledger.stored, *ledger.new] for line in one.lines if line.code == "F")
+
+
+@given(
+    beside=st.integers(-500, 500).filter(bool),
+    amounts=st.lists(st.integers(1, 97), min_size=2, max_size=5),
+    data=st.data(),
+)
+def test_what_is_kept_of_a_line_in_parts_comes_to_the_whole_whatever_was_taken_back_between(
+    beside: int, amounts: list[int], data: st.DataObject
+) -> None:
+    payment = PAYMENT._replace(whole_minor=sum(amounts), beside_minor=beside)
+    ledger = Ledger(codes={1: BOOKS}, version=1, sequence=0)
+    standing: dict[UUID, int] = {}
+    numbers = count(20)
+    elsewhere = UUID(int=9)
+    taken = 0
+    if data.draw(st.booleans(), label="a part is in the books already"):
+        taken = amounts.pop()
+        ledger.know(elsewhere, [Settlement(payment, ITEM, taken, taken)], [], DAY)
+    while amounts:
+        if standing and data.draw(st.booleans(), label="take one back"):
+            match_id = data.draw(st.sampled_from(sorted(standing)))
+            amounts.append(standing.pop(match_id))
+            ledger.reverse(match_id, DAY)
+        elif len(amounts) == 1 and data.draw(st.booleans(), label="classify the rest"):
+            ledger.classify(payment, amounts[0], category="rent", code=None, change_id=UUID(int=next(numbers)), on=DAY)
+            amounts.clear()
+        else:
+            match_id = UUID(int=next(numbers))
+            standing[match_id] = amounts.pop(data.draw(st.integers(0, len(amounts) - 1)))
+            ledger.accept(match_id, [Settlement(payment, ITEM, *[standing[match_id]] * 2)], [], DAY)
+        if data.draw(st.booleans(), label="read again"):
+            ledger = Ledger(codes={1: BOOKS}, version=1, sequence=ledger.sequence, stored=[*ledger.stored, *ledger.new])
+            if taken:
+                ledger.know(elsewhere, [Settlement(payment, ITEM, taken, taken)], [], DAY)
+        assume(next(numbers) < 60)
+    assert charged(ledger) == -(beside - share_of(payment, taken))
+
+
+def test_what_is_kept_of_parts_that_were_posted_before_it_was_said_is_what_each_had_by_itself() -> None:
+    payment = PAYMENT._replace(beside_minor=-15)
+    ledger = Ledger(codes={1: BOOKS}, version=1, sequence=0)
+    ledger.accept(MATCH, [Settlement(payment, ITEM, 100, 100)], [], DAY)
+    [first] = ledger.new
+    assert first.charged == {LINE: -7}
+    ledger = Ledger(codes={1: BOOKS}, version=1, sequence=1, stored=[replace(first, charged={})])
+    ledger.accept(RETURN, [Settlement(payment, ITEM, 100, 100)], [], DAY)
+    assert ledger.new[0].charged == {LINE: -8}
+    assert charged(ledger) == 15
+
+
+def test_what_is_charged_for_a_return_of_two_payments_comes_to_the_whole() -> None:
+    back = End(id=RETURN, is_line=True, sign=-1, currency="EUR", name="A", whole_minor=100, beside_minor=-5)
+    other = UUID(int=12)
+    ledger = Ledger(codes={1: BOOKS}, version=1, sequence=0)
+    for match_id in (MATCH, other):
+        ledger.accept(match_id, [Settlement(PAYMENT, ITEM, 50, 50)], [], DAY)
+    part = Part(taken=PAYMENT, taken_minor=50, settled=ITEM, settled_minor=50)
+    one = return_of(1, part, back=back)
+    ledger.give_back(one)
+    ledger.give_back(replace(one, match_id=other))
+    assert [posted.charged for posted in ledger.new if posted.kind == "return"] == [{RETURN: -2}, {RETURN: -3}]
+    # What is taken back takes its own share along, and the next one has what is missing then.
+    ledger.reverse(other, DAY)
+    assert charged(ledger) == 2

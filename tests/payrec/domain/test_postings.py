@@ -23,7 +23,9 @@ from payrec.domain.postings import (
     lines_of_match,
     netted,
     read,
+    share_of,
     sign_of,
+    taken_of,
     told,
 )
 from support.posted_match import BOOKS, ITEM, LINE, PAYMENT
@@ -77,12 +79,17 @@ def matches(draw: Any) -> tuple[list[Settlement], list[Adjusted]]:
     return legs, draw(st.lists(adjustments, max_size=3))
 
 
+def charges(legs: list[Settlement], adjustments: list[Adjusted]) -> dict[UUID, int]:
+    """Return what is kept of lines of which nothing else was taken."""
+    return {end.id: share_of(end, minor) for end, minor in taken_of(legs, adjustments) if end.beside_minor}
+
+
 @given(match=matches(), codes=ALL_CODES)
 def test_a_match_is_balanced_and_each_transaction_has_what_is_taken_of_it(
     match: tuple[list[Settlement], list[Adjusted]], codes: Codes
 ) -> None:
     legs, adjustments = match
-    lines = lines_of_match(legs, adjustments, codes)
+    lines = lines_of_match(legs, adjustments, codes, charges(legs, adjustments))
     assert is_balanced(lines)
     assert all(line.minor and isinstance(line.minor, int) for line in lines)
     assert [read(told(line)) for line in lines] == list(lines)
@@ -101,7 +108,7 @@ def test_what_was_taken_back_comes_to_nothing_whatever_the_codes_are_by_then(
 ) -> None:
     legs, adjustments = match
     # What takes nothing of anything is no match.
-    assume(lines_of_match(legs, adjustments, codes))
+    assume(lines_of_match(legs, adjustments, codes, charges(legs, adjustments)))
     ledger = Ledger(codes={1: codes}, version=1, sequence=41)
     # What came back before it was approved is posted only with it.
     back = [leg for leg in legs if leg.taken.is_line and data.draw(st.booleans())]
@@ -109,8 +116,7 @@ def test_what_was_taken_back_comes_to_nothing_whatever_the_codes_are_by_then(
     for leg in back:
         minor = data.draw(st.integers(1, leg.taken_minor))
         settled = leg.settled_minor * minor // leg.taken_minor
-        taken = leg.taken._replace(beside_minor=0)
-        parts.append(Part(taken=taken, taken_minor=minor, settled=leg.settled, settled_minor=settled))
+        parts.append(Part(taken=leg.taken, taken_minor=minor, settled=leg.settled, settled_minor=settled))
     charged = End(RETURN, is_line=True, sign=-1, currency="EUR", name="A", whole_minor=7, beside_minor=-3)
     returned = [
         Returned(return_id=RETURN, change_id=UUID(int=n), match_id=MATCH, effective_on=DAY, parts=(part,), back=charged)
@@ -143,8 +149,8 @@ def test_what_the_books_have_from_elsewhere_is_taken_back_whole(
 ) -> None:
     legs, adjustments = match
     taken, settled, *_ = legs[0]
-    assume(lines_of_match(legs, adjustments, codes))
-    parts = (Part(taken=taken._replace(beside_minor=0), taken_minor=minor, settled=settled, settled_minor=minor),)
+    assume(lines_of_match(legs, adjustments, codes, charges(legs, adjustments)))
+    parts = (Part(taken=taken, taken_minor=minor, settled=settled, settled_minor=minor),)
     one = Returned(return_id=RETURN, change_id=UUID(int=5), match_id=MATCH, effective_on=DAY, parts=parts)
     ledger = Ledger(codes={1: codes}, version=1, sequence=0)
     ledger.know(MATCH, legs, adjustments, DAY)
@@ -159,7 +165,8 @@ def test_what_the_books_have_from_elsewhere_is_taken_back_whole(
     whole = [*ledger.stored, *ledger.new]
     assert {posting.reverses_id for posting in whole} == {MATCH}
     assert {posting.reverses_sequence for posting in whole} == {None}
-    assert netted(lines_of_match(legs, adjustments, codes), *(posting.lines for posting in whole)) == ()
+    lines = lines_of_match(legs, adjustments, codes, charges(legs, adjustments))
+    assert netted(lines, *(posting.lines for posting in whole)) == ()
     assert [posting.sequence for posting in whole] == list(range(1, len(whole) + 1))
 
 
@@ -212,9 +219,9 @@ def test_what_has_no_code_of_its_own_is_in_suspense() -> None:
 
 def test_a_match_moves_what_it_takes_of_a_payment_to_the_code_of_what_it_settles() -> None:
     taken = Line("B", 100, "EUR", None, LINE)
-    assert lines_of_match([Settlement(PAYMENT, ITEM, 100, 100)], [], BOOKS) == (taken, Line("R", -100, "EUR", "E1"))
+    assert lines_of_match([Settlement(PAYMENT, ITEM, 100, 100)], [], BOOKS, {}) == (taken, Line("R", -100, "EUR", "E1"))
     paid_out = Settlement(PAYMENT._replace(sign=-1), ITEM._replace(sign=1), 100, 100)
-    assert lines_of_match([paid_out], [], BOOKS) == (taken._replace(minor=-100), Line("P", 100, "EUR", "E1"))
+    assert lines_of_match([paid_out], [], BOOKS, {}) == (taken._replace(minor=-100), Line("P", 100, "EUR", "E1"))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +238,7 @@ def test_what_a_leg_takes_and_does_not_settle_alike_goes_by_the_code_of_exchange
 ) -> None:
     item = ITEM._replace(currency=currency)
     taken, settled = Line("B", 100, "EUR", None, LINE), Line("R", -settled_minor, currency, "E1")
-    assert lines_of_match([Settlement(PAYMENT, item, 100, settled_minor)], [], BOOKS) == (taken, settled, *against)
+    assert lines_of_match([Settlement(PAYMENT, item, 100, settled_minor)], [], BOOKS, {}) == (taken, settled, *against)
 
 
 @pytest.mark.parametrize(
@@ -242,18 +249,19 @@ def test_what_a_provider_has_kept_goes_by_the_code_of_fees_in_proportion(
     beside_minor: int, minor: int, share: int
 ) -> None:
     payment = PAYMENT._replace(beside_minor=beside_minor)
-    charges = (Line("B", share, "EUR"), Line("F", -share, "EUR")) if share else ()
+    assert share_of(payment, minor) == share
+    kept = (Line("B", share, "EUR"), Line("F", -share, "EUR")) if share else ()
     own, item = Line("B", minor, "EUR", None, LINE), Line("R", -minor, "EUR", "E1")
-    assert lines_of_match([Settlement(payment, ITEM, minor, minor)], [], BOOKS) == (own, item, *charges)
+    assert lines_of_match([Settlement(payment, ITEM, minor, minor)], [], BOOKS, {LINE: share}) == (own, item, *kept)
     against = Line("C", -minor, "EUR")
-    assert lines_of_classification(payment, minor, "rent", None, BOOKS) == (own, against, *charges)
+    assert lines_of_classification(payment, minor, "rent", None, BOOKS, share) == (own, against, *kept)
 
 
 def test_a_classification_moves_an_amount_to_its_code_and_nothing_without_one() -> None:
     own = Line("B", 40, "EUR", None, LINE)
-    assert lines_of_classification(PAYMENT, 40, "tax", None, BOOKS) == (own, Line("S", -40, "EUR"))
-    assert lines_of_classification(PAYMENT, 40, "rent", "G", BOOKS) == (own, Line("G", -40, "EUR"))
-    assert lines_of_classification(PAYMENT, 0, "rent", None, BOOKS) == ()
+    assert lines_of_classification(PAYMENT, 40, "tax", None, BOOKS, 0) == (own, Line("S", -40, "EUR"))
+    assert lines_of_classification(PAYMENT, 40, "rent", "G", BOOKS, 0) == (own, Line("G", -40, "EUR"))
+    assert lines_of_classification(PAYMENT, 0, "rent", None, BOOKS, 0) == ()
 
 
 def test_a_line_is_told_by_its_side_and_an_amount_without_sign() -> None:
