@@ -190,8 +190,8 @@ def test_what_is_kept_of_a_line_in_parts_comes_to_the_whole_whatever_was_taken_b
         taken = amounts.pop()
         ledger.know(elsewhere, [Settlement(payment, ITEM, taken, taken)], [], DAY)
     while amounts:
-        if standing and data.draw(st.booleans(), label="take one back"):
-            match_id = data.draw(st.sampled_from(sorted(standing)))
+        if len(standing) > 0 and data.draw(st.booleans(), label="take one back"):
+            match_id: UUID = data.draw(st.sampled_from(sorted(standing)))
             amounts.append(standing.pop(match_id))
             ledger.reverse(match_id, DAY)
         elif len(amounts) == 1 and data.draw(st.booleans(), label="classify the rest"):
