@@ -53,7 +53,7 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
             return _days_beside(leg.leg) <= (NEAR_DAYS if level is DateLevel.NEAR else CLOSE_DAYS)
         case "account" | "name" | "own_account", _:
             return _says_who(feature, level, leg)
-        case "line", LineLevel.BOOKED | LineLevel.QUOTES_OTHER | LineLevel.OF_ANOTHER:
+        case "line", LineLevel.BOOKED | LineLevel.QUOTES_OTHER | LineLevel.OF_ANOTHER | LineLevel.DIFFERS_BY_OTHER:
             return not leg.leg["pending"]
         case "line", LineLevel.PENDING:
             return grouped or leg.leg["pending"]

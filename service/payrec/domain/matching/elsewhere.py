@@ -48,7 +48,9 @@ def _with_rest(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     if near.is_empty() or (rest := differing_by_another(near, sides)).is_empty():
         return pairs
     other = with_code(pairs)["code"].is_in(with_code(rest)["code"].implode())
-    return pairs.with_columns(elsewhere=pl.col("elsewhere") | other)
+    return pairs.with_columns(
+        elsewhere=pl.col("elsewhere") | other, line_level=said_of_line(pl.lit(other), LineLevel.DIFFERS_BY_OTHER)
+    )
 
 
 def differing_by_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:

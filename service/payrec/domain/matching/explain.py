@@ -254,6 +254,7 @@ def alone(status: Uniqueness, rivals: int) -> str:
 _OTHERWISE: Final = {
     LineLevel.QUOTES_OTHER: "it quotes something else of its counterparty that it cannot pay",
     LineLevel.OF_ANOTHER: "it says that it is somebody else's",
+    LineLevel.DIFFERS_BY_OTHER: "the difference is just something else of its counterparty",
 }
 """What says that a payment is of something else than its amount and its payer do."""
 

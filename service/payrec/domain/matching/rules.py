@@ -2,9 +2,8 @@
 
 A feature of a pair (its reference, its amount, ...) takes one of a few *levels*; each level has a weight in
 thousandths of log-odds, and a pair's score is ``PRIOR_WEIGHT`` plus the weights of its levels. The levels are what is
-stored, so the explanation of a match is read from them, not reconstructed.
-
-Numbers of the enumerations are stored: one may be added, none may change its meaning.
+stored, so the explanation of a match is read from them, not reconstructed. Numbers of the enumerations are stored: one
+may be added, none may change its meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "16"
+ENGINE_VERSION: Final = "17"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -95,8 +94,7 @@ BLIND_CLAIMS_MAX: Final = 12
 """Sets that one row may be part of; with more of them, all are alike and none is proposed."""
 
 BLIND_COINCIDENCES_PPM_MAX: Final = 50_000
-"""Sets, in millionths, of at most the complexity of the found one that were to be expected to have the line's amount by
-chance. Beyond it, the sum says too little to be proposed."""
+"""Sets as simple as the found one, in millionths, that would sum up by chance; beyond it, a sum says too little."""
 
 
 class Level(IntEnum):
@@ -192,6 +190,8 @@ class LineLevel(Level):
     """Booked, and it quotes in full not the item, but something of its counterparty that it cannot pay."""
     OF_ANOTHER = 5
     """Booked, and it says that it is somebody else's: by its account, or by on whose behalf it is paid."""
+    DIFFERS_BY_OTHER = 6
+    """Booked, and what it differs by, which is tolerated, is just something else of its counterparty."""
 
 
 class GroupLevel(Level):

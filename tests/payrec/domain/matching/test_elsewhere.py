@@ -221,7 +221,11 @@ def test_a_tolerated_difference_that_is_something_else_is_for_a_person(
     for more, said, accepted in ((others, lines, False), (beside, aside, True)):
         named = [replace(item, id=f"{at}", tie=f"{at}") for at, item in enumerate(more)]
         found = run([MINE, *named], [line, *said], rules).matches
-        assert [match.auto for match in found if match.ends == (frozenset({"mine"}), frozenset({"x"}))] == [accepted]
+        [mine] = [match for match in found if match.ends == (frozenset({"mine"}), frozenset({"x"}))]
+        assert (mine.auto, dict(mine.levels)["line"]) == (
+            accepted,
+            LineLevel.BOOKED if accepted else LineLevel.DIFFERS_BY_OTHER,
+        )
 
 
 NOTE = Item("note", 100, direction=-1, reference="CN-2026-0003", name="Bolt Works", iban=ALPHA)
