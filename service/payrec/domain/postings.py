@@ -118,9 +118,13 @@ def taken_of(settlements: Sequence[Settlement], adjustments: Iterable[Adjusted])
 
 
 def share_of(line: End, minor: int) -> int:
-    """Return what of all that a provider has kept of a line is kept of an amount of it, towards zero."""
-    share = abs(line.beside_minor) * minor // line.whole_minor
-    return share if line.beside_minor > 0 else -share
+    """Return what of all that a provider has kept of a line is kept of an amount of it.
+
+    What the account moved is rounded towards zero, as it is in the reconciliation statement.
+    """
+    net_minor = line.sign * line.whole_minor + line.beside_minor
+    moved_minor = abs(net_minor) * minor // line.whole_minor
+    return (moved_minor if net_minor > 0 else -moved_minor) - line.sign * minor
 
 
 def lines_of_match(

@@ -179,6 +179,10 @@ async def test_the_account_of_a_provider_has_what_it_moved(world: World) -> None
     item, line = await world.expect(externalId="E1"), await world.receive(account="STRIPE")
     await world.sql(keeps, 9_701, line)
     made = await match(world, leg(item, line, 4_000))
+    # As the reconciliation statement of the account has it, which cannot tell a part of a cent either.
+    [account] = (await world.tenant.get("/accounts", params={"identifier": "STRIPE"})).json()["data"]
+    stated = await world.tenant.get(f"/accounts/{account['id']}/reconciliation", params={"cutOff": "2026-03-31"})
+    assert stated.json()["allocated"]["sumMinor"] == played(await posted(world))[2]["1210", "EUR"] == 3_880
     await match(world, leg(item, line, 6_000))
     back = await world.receive("40.00", direction="debit", account="STRIPE", bankTransactionCode="refund")
     await world.sql(keeps, -4_050, back)
@@ -196,8 +200,8 @@ async def test_the_account_of_a_provider_has_what_it_moved(world: World) -> None
     back_of = next(posting for posting in found if posting["kind"] == "return")
     ordered = [*(posting for posting in found if posting["kind"] == "match"), back_of]
     assert [entries(posting) for posting in (*ordered[:2], back_of)] == [
-        [("1210", -119, "EUR"), ("1210", 4_000, "EUR"), ("1400", -4_000, "EUR"), ("4970", 119, "EUR")],
-        [("1210", -180, "EUR"), ("1210", 6_000, "EUR"), ("1400", -6_000, "EUR"), ("4970", 180, "EUR")],
+        [("1210", -120, "EUR"), ("1210", 4_000, "EUR"), ("1400", -4_000, "EUR"), ("4970", 120, "EUR")],
+        [("1210", -179, "EUR"), ("1210", 6_000, "EUR"), ("1400", -6_000, "EUR"), ("4970", 179, "EUR")],
         [("1210", -4_000, "EUR"), ("1210", -50, "EUR"), ("1400", 4_000, "EUR"), ("4970", 50, "EUR")],
     ]
     assert back_of["reversesSequence"] == 1
@@ -363,10 +367,10 @@ async def test_what_is_kept_of_a_payment_in_parts_comes_to_the_whole_beside_what
     # What is left of the first comes to the last cent, though what was kept of its other parts was rounded.
     await match(world, leg(items[3], lines[0], 3_000))
     kept = [sum(minor for code, minor, _ in entries(p) if code == "4970") for p in await posted(world)]
-    # Of the first 119 were kept already, of 40.00: 122 - 119, 209 - 122, 299 - 209. Of the second 122, 299 - 122.
-    assert kept == [3 + 122, 87 + 177, 90]
+    # Of the first 120 were kept already, of 40.00: 123 - 120, 210 - 123, 299 - 210. Of the second 123, 299 - 123.
+    assert kept == [3 + 123, 87 + 176, 89]
     await decide(world, f"{MATCHES}/{both['id']}/reverse", {"reason": "not this one"})
     await match(world, leg(items[0], lines[0], 60), leg(items[1], lines[1], 4_100))
     await match(world, leg(items[0], lines[0], 40))
     kept = [sum(minor for code, minor, _ in entries(p) if code == "4970") for p in await posted(world)]
-    assert sum(kept) == 2 * 299 - 119
+    assert sum(kept) == 2 * 299 - 120

@@ -214,10 +214,10 @@ def test_what_is_kept_of_parts_that_were_posted_before_it_was_said_is_what_each_
     ledger = Ledger(codes={1: BOOKS}, version=1, sequence=0)
     ledger.accept(MATCH, [Settlement(payment, ITEM, 100, 100)], [], DAY)
     [first] = ledger.new
-    assert first.charged == {LINE: -7}
+    assert first.charged == {LINE: -8}
     ledger = Ledger(codes={1: BOOKS}, version=1, sequence=1, stored=[replace(first, charged={})])
     ledger.accept(RETURN, [Settlement(payment, ITEM, 100, 100)], [], DAY)
-    assert ledger.new[0].charged == {LINE: -8}
+    assert ledger.new[0].charged == {LINE: -7}
     assert charged(ledger) == 15
 
 

@@ -243,7 +243,17 @@ def test_what_a_leg_takes_and_does_not_settle_alike_goes_by_the_code_of_exchange
 
 @pytest.mark.parametrize(
     ("beside_minor", "minor", "share"),
-    [(-15, 200, -15), (-15, 100, -7), (15, 100, 7), (1, 200, 1), (-1, 200, -1), (-1, 199, 0), (0, 200, 0)],
+    [
+        (-15, 200, -15),
+        (-15, 100, -8),
+        (15, 100, 7),
+        (1, 200, 1),
+        (-1, 200, -1),
+        (-1, 199, -1),
+        (0, 200, 0),
+        (-205, 200, -205),
+        (-205, 100, -102),
+    ],
 )
 def test_what_a_provider_has_kept_goes_by_the_code_of_fees_in_proportion(
     beside_minor: int, minor: int, share: int
