@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from support.charts import ROOT, documents, refusal
-from support.monitoring import ALERTS, mutants, promtool, rules, rules_of, write_rules, wrong
+from support.monitoring import ALERTS, NAMESPACE, SERIES, mutants, promtool, rules, rules_of, write_rules, wrong
 
 CASES = Path(__file__).parent / "alerts"
 RUNBOOKS = ROOT / "deploy" / "runbooks"
@@ -58,7 +58,7 @@ def test_an_alert_says_what_it_is_and_what_to_do(alert: str, tmp_path: Path) -> 
         assert annotations["description"].endswith(".")
         # Two releases of one cluster must not be one alert, nor see each other.
         assert "by (namespace" in rule["expr"] or "absent" in rule["expr"]
-        assert len(re.findall(r"\bpayrec_", rule["expr"])) == rule["expr"].count('{namespace="payrec"')
+        assert len(re.findall(r"\bpayrec_", rule["expr"])) == rule["expr"].count("{" + SERIES)
     checked = promtool("check", "rules", str(write_rules(tmp_path, rules_of(alert))))
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
@@ -68,7 +68,8 @@ def test_a_page_begins_with_the_expression_that_raises_its_alert(alert: str) -> 
     page = (RUNBOOKS / f"{alert}.md").read_text(encoding="utf-8")
     block = re.search(r"```promql\n(.*?)```", page, re.DOTALL)
     assert block is not None
-    assert " ".join(block[1].split()) == " ".join(rules_of(alert)[0]["expr"].split())
+    expression = rules_of(alert)[0]["expr"].replace(SERIES, f'namespace="{NAMESPACE}"')
+    assert " ".join(block[1].split()) == " ".join(expression.split())
 
 
 def test_the_expressions_are_those_of_the_releases_namespace() -> None:
@@ -79,13 +80,33 @@ def test_the_expressions_are_those_of_the_releases_namespace() -> None:
             assert 'namespace="payrec"' not in rule["expr"]
 
 
+def test_two_releases_of_one_namespace_neither_see_each_other_nor_are_one_alert(tmp_path: Path) -> None:
+    # Their pods are told apart also where the name of one begins with that of the other.
+    [rule] = rules_of("OperatorAbsent")
+    series = 'payrec_operator_build_info{namespace="payrec", pod="%s"}'
+    quiet, raised = [], [{"severity": "critical", "namespace": "payrec"}]
+    for pod, expected in (
+        ("payrec-operator-7d9f5b8c6d-x2x4z", quiet),
+        # As a Deployment names its pods where the name of the release is as long as can be.
+        ("payrec-operator-7d9f5b8cx2x4z", quiet),
+        ("payrec-b-operator-7d9f5b8c6d-x2x4z", raised),
+        ("b-payrec-operator-7d9f5b8c6d-x2x4z", raised),
+        ("payrec-operator-operator-7d9f5b8c6d-x2x4z", raised),
+    ):
+        case = {"name": pod, "series": {series % pod: "1x60"}, "alerts": {"30m": expected}}
+        found = wrong(tmp_path, {"OperatorAbsent": [rule]}, [case])
+        assert not found, found
+    of_other = rules("--set", "fullnameOverride=other")
+    assert 'pod=~"other-(api|' in of_other["OperatorAbsent"][0]["expr"]
+
+
 def test_alerts_are_left_out_by_name_and_labelled() -> None:
     found = rules("--set", "metrics.rules.excludeRules={UnmatchedAging,OperatorAbsent}")
     assert set(NAMES) - set(found) == {"UnmatchedAging", "OperatorAbsent"}
     found = rules("--set", "metrics.rules.alertLabels.team=payments,metrics.rules.alertLabels.severity=info")
-    assert {(rule["labels"]["team"], rule["labels"]["severity"]) for given in found.values() for rule in given} == {
-        ("payments", "info")
-    }
+    assert [rule["labels"] for given in found.values() for rule in given] == (
+        [{"team": "payments", "severity": "info", "release": "payrec"}] * sum(map(len, found.values()))
+    )
     assert "there is no alert Unmatched" in refusal(
         "--set", "metrics.rules.enabled=true,metrics.rules.excludeRules={Unmatched}"
     )

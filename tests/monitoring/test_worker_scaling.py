@@ -116,8 +116,8 @@ CASES: list[tuple[str, dict[str, int], float | None]] = [
         "what waits is shown by everybody alike, and counts once",
         {
             **IDLE,
-            **{WAITS % (pod, "match"): 3 for pod in ("api-0", "worker-0")},
-            **{WAITS % (pod, "import"): 2 for pod in ("api-0", "worker-0")},
+            **{WAITS % (pod, "match"): 3 for pod in ("payrec-api-0", "payrec-worker-0")},
+            **{WAITS % (pod, "import"): 2 for pod in ("payrec-api-0", "payrec-worker-0")},
         },
         5,
     ),
@@ -126,9 +126,18 @@ CASES: list[tuple[str, dict[str, int], float | None]] = [
         {WORKER % (0, "match", "running"): 2, WORKER % (1, "match", "running"): 1, WORKER % (1, "import", "held"): 7},
         3,
     ),
-    ("both", {WORKER % (0, "match", "running"): 2, WAITS % ("worker-0", "match"): 4}, 6),
+    ("both", {WORKER % (0, "match", "running"): 2, WAITS % ("payrec-worker-0", "match"): 4}, 6),
     ("another release has another namespace", {**IDLE, 'payrec_queue_wakeups{namespace="b", kind="match"}': 9}, 0),
-    ("of workers that are not seen nothing is said", {WAITS % ("api-0", "match"): 4}, None),
+    (
+        "nor does one in this namespace count",
+        {
+            **IDLE,
+            (WORKER % (0, "match", "running")).replace("payrec-worker", "b-payrec-worker"): 3,
+            WAITS % ("payrec-b-api-0", "match"): 9,
+        },
+        0,
+    ),
+    ("of workers that are not seen nothing is said", {WAITS % ("payrec-api-0", "match"): 4}, None),
 ]
 
 

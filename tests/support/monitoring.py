@@ -25,6 +25,9 @@ ALERTS: Final = {path.stem: path for path in sorted((CHART / "alerts").glob("*/*
 NAMESPACE: Final = "payrec"
 """The namespace that the alerts' files and the runbooks speak of."""
 
+SERIES: Final = f'namespace="{NAMESPACE}", pod=~"payrec-(api|worker|operator)-[a-z0-9]+(-[a-z0-9]+)?"'
+"""How the rules of a release in that namespace name its own series; the runbooks leave the pods out."""
+
 METRIC: Final = re.compile(r"\bpayrec_[a-z0-9_]+\b")
 
 
@@ -97,8 +100,8 @@ def wrong(folder: Path, variants: Mapping[str, list[dict[str, Any]]], cases: lis
     """Play cases to the variants of an alert; return what promtool finds wrong, by the variant's name.
 
     A case has a ``name``, ``series`` as promtool writes them, the ``interval`` of their samples (1m unless told
-    otherwise), and ``alerts``: at an instant, the labels of all that are raised. Annotations are left out, and what
-    is expected of a severity that a variant has no rule of.
+    otherwise), and ``alerts``: at an instant, the labels of all that are raised, besides the release's name.
+    Annotations are left out, and what is expected of a severity that a variant has no rule of.
     """
     bare = [
         {**{key: value for key, value in rule.items() if key != "annotations"}, "alert": name}
@@ -115,7 +118,11 @@ def wrong(folder: Path, variants: Mapping[str, list[dict[str, Any]]], cases: lis
                 {
                     "eval_time": at,
                     "alertname": name,
-                    "exp_alerts": [{"exp_labels": labels} for labels in expected if labels["severity"] in of],
+                    "exp_alerts": [
+                        {"exp_labels": {"release": "payrec", **labels}}
+                        for labels in expected
+                        if labels["severity"] in of
+                    ],
                 }
                 for at, expected in case["alerts"].items()
                 for name, of in severities.items()
@@ -158,8 +165,8 @@ def mutants(rule: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         for factor in (2, 0.5):
             if float(match[0]):
                 yield f"{match[0]} times {factor} at {match.start()}", changed(match, f"{float(match[0]) * factor:g}")
-    # That every selector is of the namespace is looked at by itself.
-    for match in re.finditer(r'(?<=[{ ])(?!namespace=)\w+=~?"[^"]*"(, )?', expression):
+    # That every selector is of the release is looked at by itself.
+    for match in re.finditer(r'(?<=[{ ])(?!namespace=|pod=~)\w+=~?"[^"]*"(, )?', expression):
         yield f"without {match[0]} at {match.start()}", changed(match, "")
     for match in re.finditer(r"^(and|unless)$", expression, re.MULTILINE):
         yield f"{match[0]} turned at {match.start()}", changed(match, "unless" if match[0] == "and" else "and")

@@ -21,6 +21,12 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* The release's own series: the monitors, and any Prometheus that finds pods by itself, say of each its namespace and
+its pod. By the namespace alone, two releases in one would count and alarm for each other. Takes the root. */}}
+{{- define "payrec.series" -}}
+namespace={{ .Release.Namespace | quote }}, pod=~"{{ include "payrec.fullname" . }}-(api|worker|operator)-[a-z0-9]+(-[a-z0-9]+)?"
+{{- end }}
+
 {{/* All labels of an object. Takes the same. */}}
 {{- define "payrec.labels" -}}
 {{ include "payrec.selectorLabels" . }}
