@@ -21,7 +21,7 @@ from payrec_operator.ports import KeySecret
 from payrec_operator.problems import CREDENTIALS_REASONS, Problem
 from payrec_operator.reasons import Reason
 from payrec_operator.resources import ApiKeySpec
-from payrec_operator.rotation import Decision, KeyMemory, decide, is_healthy
+from payrec_operator.rotation import Decision, KeyMemory, decide, is_healthy, is_requested
 
 
 async def settle_keys(state: Pass) -> frozenset[str]:
@@ -167,8 +167,10 @@ def _decision(state: Pass, key: ApiKeySpec, secret: KeySecret | None, held: Stor
     if held is not None and data is not None:
         expected = state.data(key, key_id=held.key_id, text=data[API_KEY])
     memory = state.memories.get(key.name, KeyMemory())
-    if state.resource.status.get("observedGeneration") != state.resource.generation:
-        # The resource has been corrected since it failed, so the next try is now.
+    requests = state.resource.rotation_requests(key.name)
+    is_asked_anew = all(is_requested(requests, known) for known in (memory.rotation_request, memory.failed_request))
+    if is_asked_anew or state.resource.status.get("observedGeneration") != state.resource.generation:
+        # The resource has been corrected since it failed, or asks again, so the next try is now.
         memory = replace(memory, last_failure_at=None)
     return decide(
         key,
@@ -177,7 +179,7 @@ def _decision(state: Pass, key: ApiKeySpec, secret: KeySecret | None, held: Stor
         expected=expected,
         keys=[k for k in state.observation.keys if k.name == key.name],
         memory=memory,
-        requests=state.resource.rotation_requests(key.name),
+        requests=requests,
         uid=state.resource.owner.uid,
         now=state.now,
     )

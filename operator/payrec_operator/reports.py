@@ -55,7 +55,7 @@ def report_unseen(state: Pass, *, attempt: int, jitter: float) -> Outcome:
         entry = before.get(key.name, {"name": key.name})
         finding = state.finding(key.name)
         if finding.rotated or finding.attempted:
-            forgotten = ("rotationRequest", "failedAttempts", "lastFailureTime", "message")
+            forgotten = ("rotationRequest", "failedAttempts", "lastFailureTime", "failedRequest", "message")
             kept = {k: v for k, v in entry.items() if k not in forgotten}
             entry = kept | remembered(state, key, finding, KeyMemory.parse(entry))
         keys.append(entry)

@@ -34,6 +34,9 @@ from payrec_operator.errors import InvalidSpecError
 PREFIX: Final = "payrec.dev/"
 """Of the annotations that are verbs."""
 
+VERBS: Final = ("rotate", "paused", "adopt", "abandon")
+"""What may follow; and, after the first and a dot, the name of a key."""
+
 
 def _slug(value: Any) -> Any:
     problem = slug_problem(value) if isinstance(value, str) else None
@@ -248,6 +251,22 @@ class TenantResource:
         """Return the values of the annotations that ask for a new key: for all keys, and for this one."""
         values = (self.annotations.get(f"{PREFIX}rotate"), self.annotations.get(f"{PREFIX}rotate.{key}"))
         return tuple(value[:REQUEST_LENGTH_MAX] for value in values if value)
+
+    def with_unheard(self, message: str) -> str:
+        """Return a message, and after it what our annotations ask of nobody: nothing else would tell of a typo."""
+        keys, told = by_name(self.raw_spec.get("apiKeys")), [message]
+        for annotation, value in sorted(self.annotations.items()):
+            verb, _, key = annotation.removeprefix(PREFIX).partition(".")
+            if not annotation.startswith(PREFIX):
+                continue
+            if verb == "rotate":
+                if key not in keys and annotation != f"{PREFIX}rotate":
+                    told.append(f"annotation {annotation} names no key of spec.apiKeys")
+            elif key or verb not in VERBS:
+                told.append(f"annotation {annotation} is none of {', '.join(VERBS)}, rotate.<key>")
+            elif verb in ("adopt", "abandon") and value not in ("true", "false"):
+                told.append(f'annotation {annotation} counts as "true" alone')
+        return "; ".join(told)
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class KeyMemory:
     rotation_request: str | None = None
     failed_attempts: int = 0
     last_failure_at: datetime | None = None
+    failed_request: str | None = None
+    """What the annotations said when the last try failed."""
     message: str | None = None
     worked: bool = False
     """Whether the Secret held a working key at the end of the last pass."""
@@ -43,10 +45,12 @@ class KeyMemory:
     def parse(cls, entry: Mapping[str, Any]) -> KeyMemory:
         """Return what an entry of ``status.apiKeys`` says; what is not as we write it counts as not there."""
         request, failed, message = entry.get("rotationRequest"), entry.get("failedAttempts"), entry.get("message")
+        failed_request = entry.get("failedRequest")
         return cls(
             rotation_request=request if isinstance(request, str) else None,
             failed_attempts=max(0, failed) if isinstance(failed, int) else 0,
             last_failure_at=instant_of(entry.get("lastFailureTime")),
+            failed_request=failed_request if isinstance(failed_request, str) else None,
             message=message if isinstance(message, str) else None,
             worked=isinstance(entry.get("currentKeyId"), str),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -43,7 +44,8 @@ def conditions_of(state: Pass, environments: list[dict[str, Any]]) -> list[Condi
     credentials = _credentials(state)
     users = _users(state)
     parts = [c for c in (schemas, migrations, credentials, users, _rotating(state)) if c is not None]
-    return [_ready(state, environments, parts), *parts]
+    ready = _ready(state, environments, parts)
+    return [replace(ready, message=state.resource.with_unheard(ready.message)), *parts]
 
 
 def is_working(state: Pass, key: ApiKeySpec) -> bool:
@@ -130,9 +132,13 @@ def remembered(state: Pass, key: ApiKeySpec, finding: KeyFinding, memory: KeyMem
     if finding.attempted:
         kept["failedAttempts"] = memory.failed_attempts + 1
         kept["lastFailureTime"] = instant(state.now)
+        if requests:
+            kept["failedRequest"] = request_text(requests)
     elif finding.waiting_until is not None and memory.failed_attempts and memory.last_failure_at is not None:
         kept["failedAttempts"] = memory.failed_attempts
         kept["lastFailureTime"] = instant(memory.last_failure_at)
+        if memory.failed_request is not None:
+            kept["failedRequest"] = memory.failed_request
     if finding.problem is not None:
         kept["message"] = shortened(finding.problem.message)
     elif finding.deferred_until is not None:

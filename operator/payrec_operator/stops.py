@@ -52,7 +52,8 @@ def stopped(
     reason = Reason.SCHEMAS_NOT_READY if problem.reason in _OF_SCHEMAS else problem.reason
     if reason is Reason.PROGRESSING and not resource.status.get("tenantId"):
         reason = Reason.PENDING
-    conditions = [Condition(type="Ready", status=_truth(reason), reason=reason, message=problem.message)]
+    message = resource.with_unheard(problem.message)
+    conditions = [Condition(type="Ready", status=_truth(reason), reason=reason, message=message)]
     if problem.reason in (*_OF_SCHEMAS, Reason.DATABASE_UNAVAILABLE):
         conditions.append(
             Condition(

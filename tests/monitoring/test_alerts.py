@@ -84,7 +84,8 @@ def test_two_releases_of_one_namespace_neither_see_each_other_nor_are_one_alert(
     # Their pods are told apart also where the name of one begins with that of the other.
     [rule] = rules_of("OperatorAbsent")
     series = 'payrec_operator_build_info{namespace="payrec", pod="%s"}'
-    quiet, raised = [], [{"severity": "critical", "namespace": "payrec"}]
+    quiet: list[dict[str, str]] = []
+    raised = [{"severity": "critical", "namespace": "payrec"}]
     for pod, expected in (
         ("payrec-operator-7d9f5b8c6d-x2x4z", quiet),
         # As a Deployment names its pods where the name of the release is as long as can be.

@@ -11,6 +11,7 @@ from payrec_operator.problems import Problem
 from payrec_operator.reasons import Reason
 from payrec_operator.resources import TenantResource
 from payrec_operator.stops import stopped
+from support.operator_secrets import Place
 from support.operator_world import OperatorWorld, make_spec
 
 
@@ -94,6 +95,30 @@ def test_conditions_keep_their_time_and_others_conditions_stay(world: OperatorWo
     world.passes(place)
     conditions = {c["type"]: c for c in world.status(place)["conditions"]}
     assert conditions["Ready"]["lastTransitionTime"] == "2026-03-01T13:00:00Z"
+
+
+def test_an_annotation_that_asks_for_nothing_is_told_of(world: OperatorWorld, place: Place) -> None:
+    for verb, value, said in (
+        ("rotate.ledgr", "1", "annotation payrec.dev/rotate.ledgr names no key of spec.apiKeys"),
+        ("rotate.", "1", "annotation payrec.dev/rotate. names no key of spec.apiKeys"),
+        ("rotat", "1", "annotation payrec.dev/rotat is none of rotate, paused, adopt, abandon, rotate.<key>"),
+        ("adopt", "yes", 'annotation payrec.dev/adopt counts as "true" alone'),
+        ("rotate.ledger", "1", None),
+        ("paused", "false", None),
+        ("adopt", "true", None),
+    ):
+        world.annotate(place, verb, value)
+        world.passes(place)
+        [ready] = [c for c in world.status(place)["conditions"] if c["type"] == "Ready"]
+        whole = "everything that the resource asks for is there"
+        assert (ready["status"], ready["message"]) == ("True", f"{whole}; {said}" if said else whole)
+        world.annotate(place, verb, None)
+    # Where it would be looked for first: the resource could not become the tenant's.
+    other = world.create(make_spec(), name="restored", adopt="True")
+    world.passes(other)
+    [ready] = [c for c in world.status(other)["conditions"] if c["type"] == "Ready"]
+    assert ready["reason"] == "SlugConflict"
+    assert ready["message"].endswith('; annotation payrec.dev/adopt counts as "true" alone')
 
 
 def test_a_namespace_that_is_going_stops_the_pass(world: OperatorWorld) -> None:
