@@ -79,6 +79,28 @@ CONTRADICTIONS = [
     ("networkPolicy.database.ports={}", "ports"),
     ("ingress.hosts={not a name}", "hosts"),
     ("trial.postgres.storage=much", "storage"),
+    ("api.trustedProxies={10.0.0.1/33}", "trustedProxies"),
+    ("api.trustedProxies={300.1.1.1}", "trustedProxies"),
+    ("webhooks.allowedCidrs={::1/129}", "allowedCidrs"),
+    ("image.tag=registry:1", "tag"),
+    ("operator.resyncInterval=0h0s", "resyncInterval"),
+    ("api.podDisruptionBudget.maxUnavailable=200%", "maxUnavailable"),
+    ("api.podDisruptionBudget.maxUnavailable=0%", "maxUnavailable"),
+    ("ingress.hosts={10.1.2.3}", "ingress.hosts and httpRoute.hostnames are names, and 10.1.2.3 is an address"),
+    ("extraVolumes[0].name=tmp", "extraVolumes must not have tmp: the chart's pods have a volume of that name"),
+    *(
+        (
+            f"{of}.podLabels.app\\.kubernetes\\.io/{label}=x",
+            f"{of}.podLabels must not have app.kubernetes.io/{label}: by it the chart's objects find the pods",
+        )
+        for of, label in [
+            ("api", "component"),
+            ("worker", "name"),
+            ("operator", "instance"),
+            ("migrate", "managed-by"),
+            ("trial.postgres", "version"),
+        ]
+    ),
 ]
 
 
@@ -120,6 +142,10 @@ def test_nothing_leads_into_a_trial(entry: str) -> None:
         "tenantProvisioner=kubernetes,operator.watchNamespaces={team-a,payrec-system}",
         "metrics.podMonitor.enabled=true",
         "api.service.type=LoadBalancer",
+        "api.trustedProxies={10.0.0.1,10.0.0.0/8,::1,fd00::/8,::ffff:10.0.0.1/128}",
+        "webhooks.allowedCidrs={0.0.0.0/0,10.200.30.255/32,::/0,fd00::1/128}",
+        "operator.resyncInterval=0h05m",
+        "api.podDisruptionBudget.maxUnavailable=100%",
     ],
 )
 def test_what_contradicts_nothing_is_taken(settings: str) -> None:

@@ -74,7 +74,7 @@ def test_the_uninstallation_may_do_this_and_nothing_else(values: Any) -> None:
         "/pods": ["list"],
     }
     if values is None:
-        roles = [one(objects, "ClusterRole", "payrec-system-payrec-uninstall")]
+        roles = [one(objects, "ClusterRole", "payrec-system:payrec-uninstall")]
     else:
         roles = [o for o in objects if o["kind"] == "Role" and o["metadata"]["name"] == "payrec-uninstall-tenants"]
         assert [role["metadata"]["namespace"] for role in roles] == ["team-a", "team-b"]

@@ -127,6 +127,21 @@ def test_the_way_in_leads_to_the_api_and_never_to_the_internal_port(settings: st
     assert "9090" not in str(entry)
 
 
+@pytest.mark.parametrize("url", ["https://10.1.2.3", "https://[fd00::1]:8443"])
+def test_whoever_asks_by_an_address_is_led_in_by_every_name(url: str) -> None:
+    # Neither an Ingress nor a route takes an address for a name.
+    more = "ingress.enabled=true,httpRoute.enabled=true,httpRoute.parentRefs[0].name=gw"
+    objects = rendered("--set", more, "--set", f"api.publicUrl={url}")
+    [rule] = one(objects, "Ingress")["spec"]["rules"]
+    assert rule.keys() == {"http"}
+    assert "hostnames" not in one(objects, "HTTPRoute")["spec"]
+
+
+def test_a_public_name_is_written_small() -> None:
+    objects = rendered("--set", "ingress.enabled=true,api.publicUrl=https://Payrec.Example.com")
+    assert one(objects, "Ingress")["spec"]["rules"][0]["host"] == "payrec.example.com"
+
+
 def test_an_ingress_is_for_the_public_name_unless_others_are_given() -> None:
     made = one(rendered("--set", "ingress.enabled=true"), "Ingress")
     kubernetes_validate.validate(made, "1.36", strict=True)

@@ -84,6 +84,31 @@ def test_a_release_of_the_charts_name_does_not_double_it() -> None:
     assert names(release="books") == {"books-payrec-api", "books-payrec-worker", "books-payrec-operator"}
 
 
+@pytest.mark.parametrize("release", ["2026", "books.eu", "1e3"])
+def test_whatever_name_helm_takes_is_one_that_kubernetes_takes(release: str) -> None:
+    # A name of digits alone is a text all the same, and a Service has no dots in its name.
+    objects = rendered("--namespace", "2026", "--set-string", "operator.watchNamespaces={2026}", release=release)
+    for rendered_object in objects:
+        if rendered_object["kind"] not in ELSEWHERE:
+            kubernetes_validate.validate(rendered_object, "1.36", strict=True)
+        assert rendered_object["metadata"]["labels"]["app.kubernetes.io/instance"] == release
+        assert rendered_object["metadata"].get("namespace", "2026") == "2026"
+    name = f"{release.replace('.', '-')}-payrec-api"
+    assert one(objects, "Service")["metadata"]["name"] == name
+    assert one(rendered("--set", "fullnameOverride=books.eu"), "Service")["metadata"]["name"] == "books-eu-api"
+
+
+def test_no_two_releases_have_an_object_of_the_same_name() -> None:
+    def names(namespace: str, release: str) -> set[tuple[str, str, str]]:
+        objects = rendered("--namespace", namespace, "--set", "crds.enabled=false", release=release)
+        return {(o["kind"], o["metadata"].get("namespace", ""), o["metadata"]["name"]) for o in objects}
+
+    long = "payments-of-the-european-subsidiaries-in-region"
+    assert not names("a", f"{long}-1") & names("a", f"{long}-2")
+    # Those of a whole cluster have the namespace in their names.
+    assert not names("team", "a-payrec") & names("team-a", "payrec")
+
+
 @pytest.mark.parametrize("values", VALUES, ids=NAMES)
 def test_selectors_find_the_pods_of_their_own_component_alone(values: Path) -> None:
     objects = rendered(values=values)
@@ -160,7 +185,7 @@ def test_all_namespaces_take_a_cluster_role_and_named_ones_a_role_in_each() -> N
     command = one(named, "Deployment")["spec"]["template"]["spec"]["containers"][0]["command"]
     assert [part for part in command if "namespace" in part] == ["--namespace=team-a", "--namespace=team-b"]
     roles = [o["rules"] for o in named if o["kind"] == "Role"]
-    assert roles == [one(everywhere, "ClusterRole", "payrec-system-payrec-operator")["rules"]] * 2
+    assert roles == [one(everywhere, "ClusterRole", "payrec-system:payrec-operator")["rules"]] * 2
 
 
 def _allowed(rules: list[dict[str, Any]]) -> dict[str, list[str]]:
@@ -173,7 +198,7 @@ def _allowed(rules: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 def test_the_operator_may_do_this_and_nothing_else() -> None:
-    assert _allowed(one(rendered(), "ClusterRole", "payrec-system-payrec-operator")["rules"]) == {
+    assert _allowed(one(rendered(), "ClusterRole", "payrec-system:payrec-operator")["rules"]) == {
         "payrec.dev/tenants": ["get", "list", "watch", "patch"],
         "payrec.dev/tenants/status": ["patch"],
         "/secrets": ["get", "list", "watch", "create", "update", "delete"],
@@ -195,13 +220,13 @@ def test_the_api_may_make_tenants_beside_the_release_when_it_has_to_and_do_nothi
 def test_people_who_may_view_or_edit_a_namespace_may_do_so_with_its_tenants() -> None:
     objects = rendered()
     aggregated = "rbac.authorization.k8s.io/aggregate-to-"
-    view = one(objects, "ClusterRole", "payrec-system-payrec-tenants-view")
+    view = one(objects, "ClusterRole", "payrec-system:payrec-tenants-view")
     assert {k.removeprefix(aggregated) for k in view["metadata"]["labels"] if aggregated in k} == {
         "view",
         "edit",
         "admin",
     }
-    edit = one(objects, "ClusterRole", "payrec-system-payrec-tenants-edit")
+    edit = one(objects, "ClusterRole", "payrec-system:payrec-tenants-edit")
     assert {k.removeprefix(aggregated) for k in edit["metadata"]["labels"] if aggregated in k} == {"edit", "admin"}
     assert edit["rules"][0]["resources"] == ["tenants"], "the status is the operator's"
 

@@ -3,21 +3,26 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* What names begin with: a release that is called like the chart does not double it. 40 characters leave room. */}}
+{{/* What names begin with: a release that is called like the chart does not double it. 40 characters leave room; of a
+longer one a hash stays, so that two that begin alike have different names. A Service's name has no dots. */}}
 {{- define "payrec.fullname" -}}
+{{- $full := printf "%s-%s" .Release.Name (include "payrec.name" .) }}
 {{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- $full = .Values.fullnameOverride }}
 {{- else if contains (include "payrec.name" .) .Release.Name }}
-{{- .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name (include "payrec.name" .) | trunc 40 | trimSuffix "-" }}
+{{- $full = .Release.Name }}
 {{- end }}
+{{- $name := replace "." "-" $full }}
+{{- if gt (len $name) 40 }}
+{{- $name = printf "%s-%s" ($name | trunc 31 | trimSuffix "-") (sha256sum $full | trunc 8) }}
+{{- end }}
+{{- $name }}
 {{- end }}
 
 {{/* Labels that never change, for selectors. Takes (dict "root" $ "component" "operator"). */}}
 {{- define "payrec.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "payrec.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "payrec.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 

@@ -14,7 +14,7 @@ from support.charts import CHART, rendered
 from support.control_plane import Api, ApiError, wait_until
 from support.operator_process import ACCOUNT, SYSTEM, Operators, Tenants, ask, install, key
 
-ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/payrec-system-payrec-operator"
+ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/payrec-system:payrec-operator"
 
 
 @pytest.fixture

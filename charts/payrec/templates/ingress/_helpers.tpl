@@ -1,4 +1,8 @@
-{{/* The name by which clients ask, where an Ingress or HTTPRoute lists none. */}}
+{{/* The name by which clients ask, where an Ingress or HTTPRoute lists none. Empty where they ask by an address, which
+neither takes: then every name leads to the API. */}}
 {{- define "payrec.publicHost" -}}
-{{- (urlParse (include "payrec.publicUrl" .)).hostname }}
+{{- $host := (urlParse (include "payrec.publicUrl" .)).hostname | lower }}
+{{- if not (regexMatch "^[0-9.]+$|:" $host) }}
+{{- $host }}
+{{- end }}
 {{- end }}
