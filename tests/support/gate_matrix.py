@@ -157,6 +157,7 @@ public      POST    /console/authorise
 public      GET     /console/callback
 public      GET     /console/signed-in
 public      GET     /console/static/{version}/{file}
+session     GET     /console/{environment}                       read
 session     GET     /console/{environment}/overview              read
 session     GET     /console/{environment}/overview/figures      read
 session     GET     /console/{environment}/overview/activity     read

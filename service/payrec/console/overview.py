@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from payrec.console.charts import ageing_chart, reasons_chart, weekly_chart
 from payrec.console.imports import import_row
-from payrec.console.rendering import page
+from payrec.console.rendering import page, page_url, redirect
 from payrec.handlers.context import Context, RequestContext
 from payrec.models.imports import ImportQuery
 from payrec.models.jobs import JobQuery
@@ -28,6 +28,12 @@ JOBS_SHOWN: Final = 8
 """The last jobs that are listed where none is under way."""
 
 router = APIRouter(prefix="/console/{environment}", include_in_schema=False)
+
+
+@router.get("")
+async def environment(context: Context) -> Response:
+    """Go to the overview, which is what an environment's address without a page is for."""
+    return redirect(page_url(context.caller.tenant.environment, "overview"))
 
 
 @router.get("/overview")

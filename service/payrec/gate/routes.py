@@ -326,6 +326,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     _route("GET", "/console/signed-in", access=Access.PUBLIC),
     # Before the pages, of whose environments one could be called "static".
     _route("GET", "/console/static/{version}/{file}", access=Access.PUBLIC),
+    _route("GET", "/console/{environment}", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/overview", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/overview/figures", _READ, access=Access.SESSION),
     _route("GET", "/console/{environment}/overview/activity", _READ, access=Access.SESSION),

@@ -53,6 +53,17 @@ async def test_a_page_without_a_session_leads_to_the_sign_in_and_back(console_wo
         assert '<input type="hidden" name="next" value="/console/production/overview?x=1&amp;y=%C3%A4">' in shown.text
 
 
+async def test_the_address_of_an_environment_leads_to_its_overview(console_world: ConsoleWorld) -> None:
+    async with console_world.client() as client:
+        for name, status in (("production", 303), ("test", 303), ("staging", 403), ("nothing", 404)):
+            answer = await client.get(f"/console/{name}")
+            there = f"/console/{name}/overview" if status == 303 else None
+            assert (answer.status_code, answer.headers.get("location")) == (status, there)
+    async with httpx2.AsyncClient(base_url=console_world.base_url) as client:
+        answer = await client.get("/console/production")
+        assert answer.headers["location"] == "/console/sign-in?next=%2Fconsole%2Fproduction"
+
+
 async def test_a_script_without_a_session_is_told_so_and_not_sent_elsewhere(console_world: ConsoleWorld) -> None:
     async with httpx2.AsyncClient(base_url=console_world.base_url) as client:
         for path in (PAGE, f"{REST}/matches"):
