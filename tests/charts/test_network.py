@@ -53,7 +53,7 @@ def test_what_goes_out_is_what_each_needs() -> None:
     dns, database, https, api_server = (53, 53), (5432,), (443,), (443, 6443)
     found = {name: _out(policy) for name, policy in _policies(FULL).items()}
     assert found == {
-        "api": {dns, database, https, api_server},
+        "api": {dns, database, https, api_server, (443, 22)},
         "worker": {dns, database, https, (443, 22)},
         "operator": {dns, database, api_server},
         "migrate": {dns, database},
@@ -61,8 +61,22 @@ def test_what_goes_out_is_what_each_needs() -> None:
         "test": {dns, ("http",), api_server},
     }
     plain = {name: _out(policy) for name, policy in _policies().items()}
-    assert plain["api"] == {dns, database, https}, "the identity provider; no API server without its provisioner"
+    assert plain["api"] == {dns, database, https, (443, 22)}, (
+        "the identity provider; no API server without its provisioner"
+    )
     assert plain["worker"] == {dns, database, (443, 22)}
+
+
+def test_the_api_reaches_receivers_as_the_worker_does() -> None:
+    # `POST /webhooks/:id/test` is sent by the process that is asked, and told of as what deliveries will meet.
+    told = (
+        "networkPolicy.identityProvider.to[0].ipBlock.cidr=10.1.0.0/16,networkPolicy.outside.to[0].ipBlock.cidr=10.2.0.0/16,"
+        "networkPolicy.outside.ports={8443}"
+    )
+    found = _policies(told)
+    for name in ("api", "worker"):
+        [rule] = [rule for rule in found[name]["egress"] if _ports(rule) == (8443,)]
+        assert rule["to"] == [{"ipBlock": {"cidr": "10.2.0.0/16"}}]
 
 
 def test_what_comes_in_is_the_api_and_scrapes() -> None:
