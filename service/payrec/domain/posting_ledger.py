@@ -69,7 +69,7 @@ class Part:
     settled: End | None = None
     settled_minor: int = 0
     beside: str = _BESIDE
-    """The type of adjustment that took it, where no item is open again."""
+    """The type of adjustment that took it where no item is open again, or that took of it what its item has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,5 +284,8 @@ def _lines_of(part: Part, codes: Codes) -> tuple[Line, ...]:
     """Return the lines by which a match has taken what a return takes back."""
     if part.settled is None:
         return lines_beside(part.taken, part.taken_minor, part.beside, codes)
-    settlement = Settlement(part.taken, part.settled, part.taken_minor, part.settled_minor)
-    return lines_of_match([settlement], (), codes, {})
+    minor, more = part.settled_minor, part.settled_minor - part.taken_minor
+    if part.settled.currency != part.taken.currency or not more:
+        return lines_of_match([Settlement(part.taken, part.settled, part.taken_minor, minor)], (), codes, {})
+    leg = Settlement(part.taken, part.settled, part.taken_minor, part.taken_minor)
+    return lines_of_match([leg], [Adjusted(part.beside, part.settled.id, more)], codes, {})

@@ -342,13 +342,15 @@ def _in_parts(
 
 def _part(row: Mapping[str, Any]) -> Part:
     taken = _line_end(*(row[name] for name in _LINE_COLUMNS))
+    ends = {row["expected_id"], row["id"]}
+    own = [a for a in row["adjustments"] or () if UUID(a["id"]) in ends and (None in ends or a["minor"] < 0)]
+    kind = own[0]["type"] if own else _BESIDE
     if row["expected_id"] is None:
-        of_line = [a for a in row["adjustments"] or () if UUID(a["id"]) == row["id"]]
-        kind = of_line[0]["type"] if of_line else _BESIDE
         return Part(taken=taken, taken_minor=row["amount_minor"], beside=kind)
     currency = row["settled_currency"] or row["currency"]
     settled = End(id=row["expected_id"], is_line=False, sign=-taken.sign, currency=currency, name=row["external_id"])
-    return Part(taken=taken, taken_minor=row["amount_minor"], settled=settled, settled_minor=row["settled_minor"])
+    amounts = {"taken_minor": row["amount_minor"], "settled_minor": row["settled_minor"]}
+    return Part(taken=taken, settled=settled, beside=kind, **amounts)
 
 
 def _day_of_return(rows: Sequence[Mapping[str, Any]], open_days: OpenDays) -> date:

@@ -76,11 +76,25 @@ class ReturnLedger:
         matches = {part.match_id for part in parts}
         if payment_id in self._bound or (adjusted and len(matches) != 1):
             raise ConflictError("the payment is matched with other money")
-        if adjusted:
+        if adjusted < 0:
+            parts = _within(self._allocated[payment_id], parts)
+        elif adjusted:
             # What a match took of the payment beside its legs, as what was paid over.
             parts.append(Part(amount_minor=adjusted, match_id=matches.pop()))
         unmatched = self._left[payment_id] - self._allocated[payment_id]
         return [*parts, Part(amount_minor=unmatched)] if unmatched else parts
+
+
+def _within(amount_minor: int, parts: list[Part]) -> list[Part]:
+    """Return parts that are an amount together, which is less because an adjustment takes away again what legs take."""
+    whole, before, found = sum(part.amount_minor for part in parts), 0, []
+    for part in parts:
+        through = before + part.amount_minor
+        share = through * amount_minor // whole - before * amount_minor // whole
+        before = through
+        if share:
+            found.append(replace(part, amount_minor=share))
+    return found
 
 
 def _reduced(parts: list[Part], taken: Part) -> list[Part]:

@@ -85,20 +85,37 @@ _LOCK_LINES: Final = """
     ON CONFLICT (transaction_id, side) DO UPDATE SET version = a.version
     RETURNING transaction_id AS id, amount_minor AS left_minor, allocated_minor, status, version
 """
+# What an adjustment takes away again of what the legs settle of an item (an exchange at a rate of more than was asked)
+# is not there to be reopened: each line has its share of the rest, which together are all of it to the minor unit.
 _PARTS: Final = """
-    SELECT l.incoming_id, l.expected_id, l.match_id, l.amount_minor - coalesce(r.amount_minor, 0) AS amount_minor,
-        l.settled_minor - coalesce(r.settled_minor, 0) AS settled_minor, l.contra
-    FROM (
+    WITH held AS (
         SELECT incoming_id, expected_id, match_id, sum(amount_minor)::bigint AS amount_minor,
-            sum(settled_minor)::bigint AS settled_minor, expected_id IS NULL AS contra
+            sum(settled_minor)::bigint AS settled_minor
         FROM leg WHERE incoming_id = ANY(%(ids)s) AND valid_from IS NOT NULL AND valid_to IS NULL
         GROUP BY incoming_id, expected_id, match_id
-    ) l LEFT JOIN (
+    ), less AS (
+        SELECT m.id AS match_id, (a ->> 'id')::uuid AS expected_id, -sum((a ->> 'minor')::bigint) AS minor
+        FROM match m CROSS JOIN jsonb_array_elements(m.adjustments) a
+        WHERE m.id IN (SELECT match_id FROM held) AND a ->> 'side' = 'expected'
+        GROUP BY m.id, a ->> 'id' HAVING sum((a ->> 'minor')::bigint) < 0
+    ), shared AS (
+        SELECT h.incoming_id, h.expected_id, h.match_id, div((w.before + h.settled_minor) * w.rest, w.whole)
+            - div(w.before * w.rest, w.whole) AS settled_minor
+        FROM held h JOIN less USING (match_id, expected_id) CROSS JOIN LATERAL (
+            SELECT sum(settled_minor) AS whole, greatest(sum(settled_minor) - less.minor, 0) AS rest,
+                coalesce(sum(settled_minor) FILTER (WHERE incoming_id < h.incoming_id), 0) AS before
+            FROM leg WHERE match_id = h.match_id AND expected_id = h.expected_id
+        ) w
+    )
+    SELECT h.incoming_id, h.expected_id, h.match_id, h.amount_minor - coalesce(r.amount_minor, 0) AS amount_minor,
+        greatest(coalesce(s.settled_minor, h.settled_minor) - coalesce(r.settled_minor, 0), 0)::bigint AS settled_minor,
+        h.expected_id IS NULL AS contra
+    FROM held h LEFT JOIN shared s USING (incoming_id, expected_id, match_id) LEFT JOIN (
         SELECT incoming_id, expected_id, match_id, sum(amount_minor)::bigint AS amount_minor,
             sum(settled_minor)::bigint AS settled_minor
         FROM reversal_link WHERE incoming_id = ANY(%(ids)s) GROUP BY incoming_id, expected_id, match_id
     ) r USING (incoming_id, expected_id, match_id)
-    ORDER BY l.match_id, l.expected_id
+    ORDER BY h.match_id, h.expected_id
 """
 _LINK: Final = """
     INSERT INTO reversal_link (reversal_id, ordinal, incoming_id, expected_id, match_id, change_id, amount_minor,

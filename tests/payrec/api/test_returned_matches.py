@@ -11,6 +11,7 @@ import pytest
 
 from support.events import TOLD
 from support.matching_world import World, matching_world
+from support.postings import CODES, entries, posted, set_codes
 from support.service import Service, Tenant
 from support.wire import code
 
@@ -125,6 +126,75 @@ async def test_what_was_adjusted_stays_until_the_match_is_reversed(world: World)
     assert state(await world.expected(item)) == ("open", 0, 10_000)
     assert state(await world.incoming(payment)) == ("reversed", 0, 0)
     assert await open_minor(world) == {}
+
+
+async def books(world: World) -> dict[tuple[str, str], int]:
+    """Return what all postings come to, by code and currency, without what comes to nothing."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for posting in await posted(world):
+        for account, minor, currency in entries(posting):
+            sums[account, currency] += minor
+    return {key: minor for key, minor in sums.items() if minor}
+
+
+async def test_a_payment_that_was_worth_more_than_its_item_is_taken_back_by_a_run(world: World) -> None:
+    """At its rate it settles more than is asked, of which the exchange takes a part again: that is not reopened."""
+    await set_codes(world, CODES)
+    await world.rate("EUR", "USD", "1.08")
+    item = await world.expect(reference="INV-2026-001")
+    paid = {"currency": "USD", "account": "GIRO", "endToEndId": "E2E-4711"}
+    payment = await world.receive("108.56", **paid, remittance="INV-2026-001")
+    await world.run()
+    match = await world.proposal()
+    assert [a["amountMinor"] for a in match["adjustments"]] == [-52]
+    assert (await world.accept(match)).status_code == 200
+    back = await world.receive("108.56", **RETURN, **paid)
+    assert (await world.run())["status"] == "succeeded"
+    assert state(await world.incoming(back)) == ("linked", 0, 0)
+    assert state(await world.incoming(payment)) == ("reversed", 0, 0)
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert await books(world) == {}
+    await reverse(world, match["id"])
+    assert state(await world.expected(item)) == ("open", 0, 10_000)
+    assert await books(world) == {}
+
+
+LESS = [
+    ("100.00", [("60.00", 6_000), ("41.00", 4_100)], "fee", "expected", ["60.00", "41.00"]),
+    ("100.00", [("101.00", 10_100)], "fee", "expected", ["33.67", "33.66", "33.67"]),
+    ("100.03", [("100.00", 10_003)], "rounding", "incoming", ["50.00", "50.00"]),
+    ("100.03", [("100.00", 10_003)], "rounding", "incoming", ["100.00"]),
+]
+"""What is asked, payments and their legs, what takes away of whom, and what comes back."""
+
+
+@pytest.mark.parametrize(("asked", "paid", "kind", "side", "returned"), LESS)
+async def test_what_an_adjustment_takes_away_again_is_not_there_to_come_back(
+    world: World, asked: str, paid: list[tuple[str, int]], kind: str, side: str, returned: list[str]
+) -> None:
+    """The legs say more than the item asks for, or more than the payment has: all comes back, and nothing is left."""
+    await set_codes(world, CODES)
+    item, payments = await world.expect(asked), [await world.receive(amount, account="GIRO") for amount, _ in paid]
+    legs = [
+        {"expectedTransactionId": item, "incomingTransactionId": payment, "amountMinor": minor}
+        for payment, (_, minor) in zip(payments, paid, strict=True)
+    ]
+    its, minor = (item, -100) if side == "expected" else (payments[0], -3)
+    less = {"type": kind, f"{side}TransactionId": its, "amountMinor": minor}
+    body = {"legs": legs, "adjustments": [less | {"currency": "EUR"}], "reason": "by hand"}
+    assert (await world.tenant.post("/matches", body)).status_code == 201
+    assert (await world.expected(item))["status"] == "matched"
+    for number, amount in enumerate(returned):
+        back = await world.receive(amount, **RETURN, account="GIRO")
+        answer = await link(world, back, payments[number % len(payments)])
+        assert answer.status_code == 200, answer.text
+    assert state(await world.expected(item)) == ("open", 0, round(float(asked) * 100))
+    assert [state(await world.incoming(payment)) for payment in payments] == [("reversed", 0, 0)] * len(payments)
+    assert await books(world) == {}
+    [match] = await world.matches()
+    await reverse(world, match["id"])
+    assert state(await world.expected(item)) == ("open", 0, round(float(asked) * 100))
+    assert await books(world) == {}
 
 
 async def test_what_was_paid_over_comes_back_with_the_rest(world: World) -> None:
