@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final
 from uuid import UUID
 
@@ -32,6 +33,7 @@ class ReturnLedger:
         self._allocated = {line_id: row["allocated_minor"] for line_id, row in lines.items()}
         self._closed = {line_id for line_id, row in lines.items() if row["status"] in CLOSED}
         self._parts: dict[UUID, list[Part]] = defaultdict(list)
+        self._less: dict[tuple[UUID, UUID], int] = {}
         self._bound: set[UUID] = set()
         for row in parts:
             if row["contra"]:
@@ -39,6 +41,8 @@ class ReturnLedger:
             elif row["amount_minor"] > 0:
                 part = {name: row[name] for name in ("amount_minor", "settled_minor", "match_id", "expected_id")}
                 self._parts[row["incoming_id"]].append(Part(**part))
+            elif row["amount_minor"] < 0:
+                self._less[row["incoming_id"], row["match_id"]] = row["amount_minor"]
 
     def take(self, wanted: Wanted) -> list[Part]:
         """Take an amount of a payment for a return, or raise why not and take nothing."""
@@ -71,16 +75,12 @@ class ReturnLedger:
 
     def _places(self, payment_id: UUID) -> list[Part]:
         """Return from where of a payment can be taken: what matches settled of it, then what is open."""
-        parts = list(self._parts[payment_id])
-        adjusted = self._allocated[payment_id] - sum(part.amount_minor for part in parts)
-        matches = {part.match_id for part in parts}
-        if payment_id in self._bound or (adjusted and len(matches) != 1):
+        parts = []
+        for match_id, its in groupby(self._parts[payment_id], key=lambda part: part.match_id):
+            own, less = list(its), self._less.get((payment_id, match_id), 0) if match_id is not None else 0
+            parts += _within(sum(part.amount_minor for part in own) + less, own) if less else own
+        if payment_id in self._bound or sum(part.amount_minor for part in parts) != self._allocated[payment_id]:
             raise ConflictError("the payment is matched with other money")
-        if adjusted < 0:
-            parts = _within(self._allocated[payment_id], parts)
-        elif adjusted:
-            # What a match took of the payment beside its legs, as what was paid over.
-            parts.append(Part(amount_minor=adjusted, match_id=matches.pop()))
         unmatched = self._left[payment_id] - self._allocated[payment_id]
         return [*parts, Part(amount_minor=unmatched)] if unmatched else parts
 

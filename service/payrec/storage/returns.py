@@ -106,16 +106,26 @@ _PARTS: Final = """
                 coalesce(sum(settled_minor) FILTER (WHERE incoming_id < h.incoming_id), 0) AS before
             FROM leg WHERE match_id = h.match_id AND expected_id = h.expected_id
         ) w
+    ), returned AS (
+        SELECT incoming_id, expected_id, match_id, sum(amount_minor)::bigint AS amount_minor,
+            sum(settled_minor)::bigint AS settled_minor
+        FROM reversal_link WHERE incoming_id = ANY(%(ids)s) GROUP BY incoming_id, expected_id, match_id
     )
     SELECT h.incoming_id, h.expected_id, h.match_id, h.amount_minor - coalesce(r.amount_minor, 0) AS amount_minor,
         greatest(coalesce(s.settled_minor, h.settled_minor) - coalesce(r.settled_minor, 0), 0)::bigint AS settled_minor,
         h.expected_id IS NULL AS contra
-    FROM held h LEFT JOIN shared s USING (incoming_id, expected_id, match_id) LEFT JOIN (
-        SELECT incoming_id, expected_id, match_id, sum(amount_minor)::bigint AS amount_minor,
-            sum(settled_minor)::bigint AS settled_minor
-        FROM reversal_link WHERE incoming_id = ANY(%(ids)s) GROUP BY incoming_id, expected_id, match_id
-    ) r USING (incoming_id, expected_id, match_id)
-    ORDER BY h.match_id, h.expected_id
+    FROM held h LEFT JOIN shared s USING (incoming_id, expected_id, match_id)
+    LEFT JOIN returned r USING (incoming_id, expected_id, match_id)
+    UNION ALL
+    SELECT b.incoming_id, NULL, b.match_id, b.minor - coalesce(r.amount_minor, 0), 0, false
+    FROM (
+        SELECT h.incoming_id, h.match_id, sum((a ->> 'minor')::bigint)::bigint AS minor
+        FROM (SELECT DISTINCT incoming_id, match_id FROM held) h JOIN match m ON m.id = h.match_id
+        CROSS JOIN jsonb_array_elements(m.adjustments) a
+        WHERE a ->> 'side' = 'incoming' AND a ->> 'id' = h.incoming_id::text
+        GROUP BY h.incoming_id, h.match_id
+    ) b LEFT JOIN returned r ON r.incoming_id = b.incoming_id AND r.match_id = b.match_id AND r.expected_id IS NULL
+    ORDER BY match_id, expected_id
 """
 _LINK: Final = """
     INSERT INTO reversal_link (reversal_id, ordinal, incoming_id, expected_id, match_id, change_id, amount_minor,
@@ -291,7 +301,10 @@ class ReturnStore:
         return {row["id"]: row for row in rows}
 
     async def parts(self, payment_ids: Sequence[UUID]) -> list[dict[str, Any]]:
-        """Return what of payments is left with each match and item; ``contra`` where other money is in the way."""
+        """Return what of payments is left with each match and item; ``contra`` where other money is in the way.
+
+        Without an item it is what the match has of the payment beside its legs, which may be less than nothing.
+        """
         return await fetch_all(self._connection, _PARTS, {"ids": array_text(payment_ids)})
 
     async def link(

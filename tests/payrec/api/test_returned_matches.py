@@ -233,3 +233,34 @@ async def test_a_return_that_is_closed_says_so_whether_an_amount_is_given_or_not
         answer = await link(world, back, payment, **given)
         assert (answer.status_code, code(answer)) == (409, "invalid_state"), given
     assert await world.sql("SELECT 1 AS one FROM reversal_link") == []
+
+
+async def test_what_other_money_has_of_a_payment_is_no_over_payment(world: World) -> None:
+    """A part was given back already: a return of all would take that part a second time, of the invoice's match."""
+    item, payment = await world.expect(), await world.receive("150.00")
+    refund = await world.receive("50.00", direction="debit", bookingDate="2026-03-14")
+    match = await stated(world, item, payment, 10_000)
+    leg = {"incomingTransactionId": refund, "contraIncomingTransactionId": payment, "amountMinor": 5_000}
+    answer = await world.tenant.post("/matches", {"legs": [leg], "reason": "given back"})
+    assert answer.status_code == 201, answer.text
+    for amount in ("50.00", "150.00"):
+        back = await world.receive(amount, **RETURN)
+        answer = await link(world, back, payment)
+        assert (answer.status_code, code(answer)) == (409, "invalid_state")
+        assert answer.json()["detail"] == "the payment is matched with other money"
+    assert state(await world.incoming(payment)) == ("matched", 15_000, 0)
+    await reverse(world, match)
+    assert state(await world.incoming(payment)) == ("partially_matched", 5_000, 10_000)
+
+
+async def test_what_one_of_two_matches_was_paid_over_comes_back_with_all(world: World) -> None:
+    items, payment = [await world.expect(amount) for amount in ("100.00", "45.00")], await world.receive("150.00")
+    over = {"type": "over_payment", "incomingTransactionId": payment, "amountMinor": 500, "currency": "EUR"}
+    matches = [await stated(world, items[0], payment, 10_000), await stated(world, items[1], payment, 4_500, over)]
+    back = await world.receive("150.00", **RETURN)
+    answer = await link(world, back, payment)
+    assert answer.status_code == 200, answer.text
+    assert state(await world.incoming(payment)) == ("reversed", 0, 0)
+    assert [state(await world.expected(item)) for item in items] == [("open", 0, 10_000), ("open", 0, 4_500)]
+    found = {match["id"]: match["returnedAmountMinor"] for match in await world.matches()}
+    assert found == dict(zip(matches, (10_000, 5_000), strict=True))
