@@ -25,7 +25,12 @@ DECISION_COLUMNS: Final = [
 
 _COLUMNS: Final = columns_of(CalibrationVersion)
 _CURRENT: Final = f"SELECT {_COLUMNS} FROM calibration ORDER BY version DESC LIMIT 1"  # noqa: S608 - our own text
-_BY_PERSONS: Final = "left(decided_by, 7) <> 'engine:' AND decided_at > coalesce(%(since)s::timestamptz, '-infinity')"
+# Nobody may have looked at what a key accepts, so that vouches for no score; what it rejects or reverses was wrong all
+# the same.
+_BY_PERSONS: Final = """
+    left(decided_by, 7) <> 'engine:' AND (status <> 'accepted' OR left(decided_by, 8) <> 'api_key:')
+        AND decided_at > coalesce(%(since)s::timestamptz, '-infinity')
+"""
 _CAME: Final = "p.imported_at > coalesce(%(since)s::timestamptz, '-infinity')"
 # What was imported was decided elsewhere, and counts from when it came, once it was learned of: each decision, and what
 # would have been proposed instead of it.

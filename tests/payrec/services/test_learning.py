@@ -33,8 +33,8 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{place}.DECISIONS_MIN", COUNT)
 
 
-async def decide(world: World, count: int = COUNT) -> None:
-    """Have so many proposals, and a person who takes all of them but those of some amounts."""
+async def decide(world: World, count: int = COUNT, *, actor: str = "user:ada") -> None:
+    """Have so many proposals, and somebody who takes all of them but those of some amounts."""
     items = [
         {"direction": "credit", "currency": "EUR", "dueDate": "2026-03-10", "amountMinor": 1_000 + at,
          "counterpartyAccount": f"ACCOUNT{at}"}
@@ -52,8 +52,9 @@ async def decide(world: World, count: int = COUNT) -> None:
     run = await world.run()
     assert run["counts"]["proposed"] == count
     await world.sql(
-        "UPDATE match SET decided_by = 'user:ada', decided_at = now(),"
-        " status = CASE WHEN amount_minor % 10 = 0 THEN 'rejected' ELSE 'accepted' END RETURNING id"
+        "UPDATE match SET decided_by = %s, decided_at = now(),"
+        " status = CASE WHEN amount_minor %% 10 = 0 THEN 'rejected' ELSE 'accepted' END RETURNING id",
+        actor,
     )
 
 
@@ -86,6 +87,20 @@ async def test_a_run_learns_of_decisions_and_of_no_other_tenant_s(world: World) 
     # Not again until there are a tenth more.
     await world.run()
     assert (await shown(world.tenant))["version"] == 1
+
+
+async def test_what_a_key_accepts_vouches_for_nothing_and_what_it_rejects_counts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key may accept whatever is proposed without anybody having looked: that certified a score."""
+    await decide(world, actor="api_key:0123456789abcdef")
+    await world.run()
+    assert (await shown(world.tenant))["version"] == 0
+    for place in ("payrec.services.learning", "payrec.domain.matching.learning"):
+        monkeypatch.setattr(f"{place}.DECISIONS_MIN", COUNT // 10)
+    await world.run()
+    found = await shown(world.tenant)
+    assert (found["decisions"], found["reviewed"], found["wrong"]) == (COUNT // 10, COUNT // 10, COUNT // 10)
 
 
 async def test_a_reset_forgets_the_decisions_so_far(world: World) -> None:
