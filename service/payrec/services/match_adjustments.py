@@ -9,11 +9,14 @@ from payrec.domain.fx_rates import FxRateError, converted, parse_derived_rate
 from payrec.domain.matching.rules import AmountLevel, GroupLevel, Level
 from payrec.domain.money import exponent, format_minor
 from payrec.services.match_checks import Check, Row, check
-from payrec.services.match_ends import taken_of
+from payrec.services.match_ends import side_of, taken_of
 
 _ON_ITEM: Final = frozenset({"fee", "discount", "write_off", "fx", "withholding_tax", "bank_charge", "deduction"})
 _LISTED: Final = frozenset({"deduction", "discount"})
 """What the payer's advice may say of an item."""
+
+_Key = tuple[str, str]
+"""The side of a transaction and its id."""
 
 _ON_LINE: Final = frozenset({"over_payment"})
 _SETTLED_WHOLE: Final = frozenset({AmountLevel.BAND, AmountLevel.TOLERANCE})
@@ -28,11 +31,9 @@ def adjustments(row: Row, levels: Mapping[str, Level]) -> Check:
     currencies = {(taken.name, str(taken.transaction_id)): taken.currency for taken in taken_of(row)}
     faults = [fault for stored in found for fault in _faults(stored, currencies, row)]
     crossing = [leg for leg in row["legs"] if leg["incoming_currency"] != leg["expected_currency"]]
-    rates = [stored["rate"] for stored in found if stored["type"] == "fx"]
-    if len(rates) != len(crossing):
-        faults.append(f"{len(crossing)} legs are of two currencies, and {len(rates)} rates are stored")
-    elif crossing:
-        faults += _exchange(crossing[0], rates[0])
+    rates = [((stored["side"], stored["id"]), stored["rate"]) for stored in found if stored["type"] == "fx"]
+    if crossing or rates:
+        faults += _exchanges(crossing, rates)
     elif levels.get("group", 0) == GroupLevel.BY_ADVICE:
         faults += [f"nobody lists a {stored['type']}" for stored in found if stored["type"] not in _LISTED]
     elif levels.get("group", 0) == GroupLevel.BY_KEY_NET:
@@ -66,6 +67,15 @@ def _kept(row: Row, found: list[Mapping[str, Any]]) -> list[str]:
     if not 0 < kept <= collected // _KEPT_SHARE:
         faults.append(f"{kept} minor units of {collected} are no fee")
     return faults
+
+
+def _exchanges(crossing: list[Row], rates: list[tuple[_Key, str]]) -> list[str]:
+    """Convert each leg at the rate of what it settles, which has one, however many legs settle it."""
+    settled = [(side_of(leg, "expected").name.lower(), str(leg["expected_id"])) for leg in crossing]
+    of_key = dict(rates)
+    if len(of_key) != len(rates) or of_key.keys() != set(settled):
+        return [f"{len(set(settled))} transactions are settled in another currency, and {len(rates)} rates are stored"]
+    return [fault for key, leg in zip(settled, crossing, strict=True) for fault in _exchange(leg, of_key[key])]
 
 
 def _exchange(leg: Row, rate: str | None) -> list[str]:

@@ -6,6 +6,7 @@ right would always hear yes. Rows are those of ``MatchStore``, with the keys of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -275,12 +276,15 @@ def sums(row: Row, levels: Mapping[str, Level]) -> Check:
     """Add up the legs at either end, and compare them with the match and with the amounts of its transactions."""
     legs, faults, told = row["legs"], [], []
     for end, amount in ENDS:
-        total = sum(leg[amount] for leg in legs)
-        currency = legs[0][f"{end}_currency"]
-        told.append(f"{_money(total, currency)} of {len({leg[f'{end}_id'] for leg in legs})} {end}")
-        if currency == row["currency"] and total != row["amount_minor"]:
-            faults.append(f"the {end} legs are {_money(total, currency)}, not the match's {_amount(row)}")
-        if any(leg[f"{end}_currency"] != currency for leg in legs):
+        totals: Counter[str] = Counter()
+        for leg in legs:
+            totals[leg[f"{end}_currency"]] += leg[amount]
+        total = ", ".join(_money(minor, currency) for currency, minor in totals.items())
+        told.append(f"{total} of {len({leg[f'{end}_id'] for leg in legs})} {end}")
+        if totals.keys() == {row["currency"]} and totals[row["currency"]] != row["amount_minor"]:
+            faults.append(f"the {end} legs are {total}, not the match's {_amount(row)}")
+        # Items of several currencies may be paid at once, each at a rate of its own.
+        if end == "incoming" and len(totals) > 1:
             faults.append(f"the {end} legs are of several currencies")
     if any(leg["settled_currency"] != leg["expected_currency"] for leg in legs):
         faults.append("a leg is in another currency than its expected transaction")

@@ -287,6 +287,37 @@ async def test_an_adjustment_that_was_changed_is_found(world: World, kind: str, 
     assert set(await broken(world, match)) >= found
 
 
+def exchange(item: str, minor: int, currency: str, rate: str) -> dict[str, Any]:
+    adjustment = {"type": "fx", "expectedTransactionId": item, "amountMinor": minor}
+    return {**adjustment, "currency": currency, "rate": rate}
+
+
+async def test_what_is_stated_of_several_exchanges_holds_each_by_its_own_rate(world: World) -> None:
+    """Instalments of one item share its rate, and items of two currencies have one each, in whatever order."""
+    item = await world.expect("100.00")
+    parts = [(await world.receive(paid, currency="USD"), minor) for paid, minor in (("54.00", 5_400), ("54.56", 5_456))]
+    euro, pound = await world.expect("50.00"), await world.expect("40.00", currency="GBP")
+    both = await world.receive("104.00", currency="USD")
+    stated = [
+        ([(item, *part) for part in parts], [exchange(item, -52, "EUR", "0.925925925926")]),
+        (
+            [(euro, both, 5_400), (pound, both, 5_000)],
+            [exchange(pound, 0, "GBP", "0.8"), exchange(euro, 0, "EUR", "0.925925925926")],
+        ),
+    ]
+    for legs, adjustments in stated:
+        ends = ("expectedTransactionId", "incomingTransactionId", "amountMinor")
+        body = {"legs": [dict(zip(ends, leg, strict=True)) for leg in legs], "adjustments": adjustments}
+        answer = await world.tenant.post("/matches", {**body, "reason": "by hand"})
+        assert answer.status_code == 201, answer.text
+        assert await broken(world, answer.json()) == {}
+    await world.sql(
+        "UPDATE match SET adjustments = jsonb_set(adjustments, '{1,rate}', '\"0.93\"') WHERE id = %s RETURNING id",
+        answer.json()["id"],
+    )
+    assert await broken(world, answer.json()) == {"adjustments": "at 0.93 the leg settles 50.22, but 50.00 is stored"}
+
+
 async def test_the_other_tenant_s_rates_are_not_used(world: World) -> None:
     item = {"date": "2026-03-10", "base": "EUR", "quote": "USD", "rate": "1.08"}
     await world.bystander.request("PUT", "/fx-rates", json={"items": [item]})
