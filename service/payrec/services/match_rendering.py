@@ -187,7 +187,7 @@ def _explanation(levels: dict[str, int], row: dict[str, Any]) -> str:
     expected, incoming = _expected(legs[0]), _incoming(legs[0])
     if not levels.get("group"):
         # All that was open of the smaller one, of which matches before may have taken a part, is what the leg takes.
-        if levels.get("amount") == rules.AmountLevel.SMALLER:
+        if levels.get("amount") in {rules.AmountLevel.SMALLER, rules.AmountLevel.CONVERTED}:
             incoming = replace(incoming, amount_minor=legs[0]["amount_minor"])
         elif levels.get("amount") == rules.AmountLevel.LARGER:
             expected = replace(expected, amount_minor=legs[0]["settled_minor"])

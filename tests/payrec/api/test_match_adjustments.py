@@ -256,6 +256,18 @@ async def test_without_a_near_rate_or_beyond_the_tolerance_nothing_is_proposed(
     assert (await world.incoming(incoming))["reasonCode"] == reason
 
 
+async def test_of_a_line_that_was_used_in_part_what_is_exchanged_is_told(world: World) -> None:
+    await world.rate("EUR", "USD", "1.08")
+    own, line = await world.expect("10.00", currency="USD"), await world.receive("64.00", currency="USD", **QUOTED)
+    leg = {"expectedTransactionId": own, "incomingTransactionId": line, "amountMinor": 1_000}
+    assert (await world.tenant.post("/matches", {"legs": [leg], "reason": "by hand"})).status_code == 201
+    await world.expect("50.00", reference=REFERENCE)
+    await world.run()
+    match = await world.proposal()
+    assert "54.00 USD at 0.925925925926 is just 50.00 EUR" in match["explanation"]
+    assert await broken(world, match) == {}
+
+
 async def test_a_changed_rate_makes_another_proposal(world: World) -> None:
     await world.rate("EUR", "USD", "1.08")
     before, _, _ = await proposed(world, "100.00", "108.56", line={"currency": "USD"})
