@@ -151,7 +151,8 @@ class _Step:
         lines = await self._store.lines([d for d in decisions if d.type in {CLASSIFIED, RESTORED}])
         sources = {*ids[REVERSED], *ids[RESTORED], *(row["match_id"] for row in links)}
         of_links = await self._returned(links)
-        if parts := _in_parts(legs, lines.values(), of_links):
+        facts = _Facts(scope=self._scope, matches=matches, legs=legs, lines=lines, returned=of_links)
+        if parts := await asyncio.to_thread(facts.in_parts):
             # What is kept of a part of a line is told by what was kept of its other parts.
             takers = await self._store.takers(parts)
             elsewhere |= {row["id"] for row in takers if _is_elsewhere(row)}
@@ -165,7 +166,6 @@ class _Step:
                 match = matches[match_id]
                 adjustments = _adjusted(match["adjustments"])
                 ledger.know(match_id, [_settlement(leg) for leg in known], adjustments, match["effective_on"])
-        facts = _Facts(scope=self._scope, matches=matches, legs=legs, lines=lines, returned=of_links)
         await asyncio.to_thread(facts.post, decisions, ledger)
         return ledger.new
 
@@ -235,6 +235,15 @@ class _Facts:
             self._of_return[one.return_id].append(one)
             self._of_match[one.match_id].append(one)
 
+    def in_parts(self) -> list[UUID]:
+        """Return the lines of which a provider has kept something, and a decision takes a part."""
+        taken = [end for match_id in self._legs for end in taken_of(*self._match(match_id))]
+        classified = self._lines.values()
+        taken += [(_line_end(*(line[name] for name in _LINE_COLUMNS)), line["amount_minor"]) for line in classified]
+        returned = (one for of_return in self._of_return.values() for one in of_return)
+        taken += [(one.back, one.taken_minor) for one in returned if one.back is not None]
+        return [end.id for end, minor in taken if end.beside_minor and minor != end.whole_minor]
+
     def post(self, decisions: Iterable[Decision], ledger: Ledger) -> None:
         """Post decisions; an event of what there is not, or is not to be posted, posts nothing."""
         for decision in decisions:
@@ -250,12 +259,13 @@ class _Facts:
             elif decision.type == REVERSED:
                 ledger.reverse(wanted, match["reversed_on"] or self._day(match["effective_on"], decision))
             elif wanted in self._legs:
-                settlements = [_settlement(leg) for leg in self._legs[wanted]]
-                ledger.accept(
-                    wanted, settlements, _adjusted(match["adjustments"]), self._day(match["effective_on"], decision)
-                )
+                ledger.accept(wanted, *self._match(wanted), self._day(match["effective_on"], decision))
                 for returned in self._of_match[wanted]:
                     ledger.give_back(returned)
+
+    def _match(self, match_id: UUID) -> tuple[list[Settlement], list[Adjusted]]:
+        adjustments = _adjusted(self._matches[match_id]["adjustments"])
+        return [_settlement(leg) for leg in self._legs[match_id]], adjustments
 
     def _decide(self, decision: Decision, line: Mapping[str, Any], ledger: Ledger) -> None:
         on = line["effective_on"] or line["booking_on"]
@@ -327,17 +337,6 @@ def _settlement(leg: Sequence[Any]) -> Settlement:
 
 def _adjusted(adjustments: Iterable[Mapping[str, Any]] | None) -> list[Adjusted]:
     return [Adjusted(given["type"], UUID(given["id"]), given["minor"]) for given in adjustments or ()]
-
-
-def _in_parts(
-    legs: Mapping[UUID, Iterable[Sequence[Any]]], lines: Iterable[Mapping[str, Any]], returned: Iterable[Returned]
-) -> list[UUID]:
-    """Return the lines of which a provider has kept something, and something here takes a part."""
-    # Adjustments left out: what takes all with them is seldom, and is read for nothing.
-    taken = [end for of_match in legs.values() for end in taken_of([_settlement(leg) for leg in of_match], ())]
-    taken += [(_line_end(*(line[name] for name in _LINE_COLUMNS)), line["amount_minor"]) for line in lines]
-    taken += [(one.back, one.taken_minor) for one in returned if one.back is not None]
-    return [end.id for end, minor in taken if end.beside_minor and minor != end.whole_minor]
 
 
 def _part(row: Mapping[str, Any]) -> Part:
