@@ -102,7 +102,7 @@ class AuditVerificationService:
                     result.found("seal_missing", seal=sequence)
                 elif roots[sequence] != root.lower():
                     result.found("root_differs", seal=sequence)
-            result.waiting, unknown = await store.not_sealed(limit=AUDIT_BREAKS_NAMED_MAX)
+            result.waiting, unknown = await store.not_sealed(seals=result.seals, limit=AUDIT_BREAKS_NAMED_MAX)
             for record in unknown:
                 result.found("record_unknown", **record)
         result.last_root = previous.hex() if roots else None

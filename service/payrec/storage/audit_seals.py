@@ -48,6 +48,7 @@ _NOT_SEALED: Final = """
     FROM audit_record r LEFT JOIN audit_unsealed u USING (change_id)
     WHERE NOT EXISTS (
         SELECT FROM audit_commitment k WHERE (k.change_id, k.ordinal) = (r.change_id, r.ordinal)
+            AND k.seal BETWEEN 1 AND %(seals)s
     )
 """
 _TOLD: Final = """
@@ -127,12 +128,18 @@ class AuditSealStore:
         """Return what a seal says of its records, with the records as they are now."""
         return await fetch_all(self._connection, _COMMITTED, (seal,))
 
-    async def not_sealed(self, *, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return how many records wait for their seal, and some that are in none and do not wait."""
+    async def not_sealed(self, *, seals: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
+        """Return how many records wait for their seal, and some that are in none and do not wait.
+
+        A commitment of any other seal than those from 1 to ``seals`` counts for nothing: no root covers it.
+        """
         count = f"SELECT count(*) AS count FROM ({_NOT_SEALED}) s WHERE waits"  # noqa: S608 - our own text
-        unknown = f"SELECT change_id, ordinal FROM ({_NOT_SEALED}) s WHERE NOT waits ORDER BY 1, 2 LIMIT %s"  # noqa: S608
-        row = await fetch_one(self._connection, count)
-        return int(row["count"]) if row else 0, await fetch_all(self._connection, unknown, (limit,))
+        unknown = f"""
+            SELECT change_id, ordinal FROM ({_NOT_SEALED}) s WHERE NOT waits ORDER BY 1, 2 LIMIT %(limit)s
+        """  # noqa: S608 - our own text
+        parameters = {"seals": seals, "limit": limit}
+        row = await fetch_one(self._connection, count, parameters)
+        return int(row["count"]) if row else 0, await fetch_all(self._connection, unknown, parameters)
 
     async def told(self) -> list[dict[str, Any]]:
         """Return the roots that the feed of events has told of."""

@@ -198,6 +198,14 @@ FORGED_RECORD = """
     INSERT INTO audit_record (change_id, ordinal, actor, action, request_id)
     VALUES (%(one)s, 2, 'user:1', 'match.accepted', 'r')
 """
+FORGED_COMMITMENT = """
+    WITH forged AS (
+        INSERT INTO audit_record (change_id, ordinal, actor, action, request_id)
+        VALUES (%(one)s, 2, 'user:1', 'match.accepted', 'r') RETURNING change_id, ordinal
+    )
+    INSERT INTO audit_commitment (change_id, ordinal, seal, commitment)
+    SELECT change_id, ordinal, 99, sha256('x') FROM forged
+"""
 FORGED_INSTANT = """
     UPDATE change c SET at = v.at FROM (SELECT id, at + interval '1 microsecond' AS at FROM change OFFSET 0) v
     WHERE c.id = v.id AND c.id = %(one)s
@@ -213,6 +221,8 @@ FORGERIES = [
         [("record_missing", 2), ("record_unknown", None)],
     ),
     (FORGED_RECORD, [("record_unknown", None)]),
+    (FORGED_COMMITMENT, [("record_unknown", None)]),
+    ("UPDATE audit_commitment SET seal = 0 WHERE change_id = %(one)s", [("seal_changed", 2), ("record_unknown", None)]),
     ("UPDATE audit_commitment SET commitment = sha256('x') WHERE change_id = %(one)s", None),
     (
         "DELETE FROM audit_commitment WHERE change_id = %(one)s",
