@@ -91,7 +91,7 @@ async def object_server() -> AsyncIterator[Bucket]:  # noqa: C901 - a small prot
     """Serve one bucket."""
     bucket = Bucket()
 
-    async def serve(request: web.Request) -> web.StreamResponse:  # noqa: C901, PLR0911 - as above
+    async def serve(request: web.Request) -> web.StreamResponse:  # noqa: C901, PLR0911, PLR0912 - as above
         name, _, key = unquote(request.url.raw_path).lstrip("/").partition("/")
         bucket.requests.append((request.method, key))
         bucket.headers.append(dict(request.headers))
@@ -141,6 +141,8 @@ async def object_server() -> AsyncIterator[Bucket]:  # noqa: C901 - a small prot
             last = min(asked.stop or len(data), len(data)) - 1
             headers["Content-Range"] = f"bytes {asked.start}-{last}/{len(data)}"
             data, status = data[asked], 206
+        if request.method == "HEAD":
+            headers["Content-Length"] = str(len(data))  # the framework leaves it out where it is 0
         return web.Response(status=status, body=data, headers=headers)
 
     async with served(serve) as url:

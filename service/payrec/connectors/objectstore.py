@@ -124,7 +124,10 @@ class _Store:
                 for meta in page:
                     path = meta["path"]
                     name = path.removeprefix(self._prefix)
-                    if path.startswith(self._prefix) and is_usable(name) and matches(pattern, name):
+                    if not path.startswith(self._prefix) or not is_usable(name) or not matches(pattern, name):
+                        continue
+                    # The library leaves out the slash at the end, by which stores' consoles mark a folder.
+                    if meta["size"] or await self._is_known(path):
                         yield _object(name, meta)
 
     async def fetch(self, found: RemoteObject, into: IO[bytes], *, bytes_max: int) -> None:
@@ -168,6 +171,16 @@ class _Store:
                     place = other_name(target, found)
             await obstore.copy_async(self._opened, path, place)
             await obstore.delete_async(self._opened, path)
+
+    async def _is_known(self, path: str) -> bool:
+        """Tell whether there is an object of just this name; what else is wrong with one is told when it is read."""
+        try:
+            await obstore.head_async(self._opened, path)
+        except GONE:
+            return False
+        except exceptions.BaseError:
+            pass
+        return True
 
     async def _is_there(self, found: RemoteObject) -> bool:
         try:

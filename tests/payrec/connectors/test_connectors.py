@@ -101,6 +101,16 @@ async def test_an_object_store_is_listed_page_by_page_below_its_prefix(bucket: B
         assert (odd.size, odd.tag) == (len("in/Übersicht 1+1.csv".encode()), bucket.tag("in/Übersicht 1+1.csv"))
 
 
+async def test_a_folder_s_mark_is_no_file_and_an_empty_file_is_one(bucket: Bucket) -> None:
+    for name in ("in/", "in/done/", "in/empty.sta"):
+        bucket.put(name, b"")
+    bucket.put("in/a.sta", b"a")
+    async with s3(bucket, prefix="in/") as connector:
+        assert set(await listed(connector)) == {"a.sta", "empty.sta"}
+    async with s3(bucket) as connector:
+        assert set(await listed(connector, "**")) == {"in/a.sta", "in/empty.sta"}
+
+
 async def test_an_object_that_is_replaced_is_not_read_deleted_or_moved(bucket: Bucket) -> None:
     bucket.put("a", b"first")
     async with s3(bucket) as connector:
