@@ -52,6 +52,11 @@ _PROBLEMS: Final[tuple[tuple[tuple[type[Exception], ...], str, str], ...]] = (
     (GONE, "not_found", "the bucket or the object is not there"),
     ((exceptions.PermissionDeniedError,), "permission_denied", "the store does not permit this"),
     ((exceptions.UnauthenticatedError,), "not_authenticated", "the store does not accept the credentials"),
+    (
+        (exceptions.InvalidPathError,),
+        "name_refused",
+        "has a name that cannot be read, with an empty part, `.`, `..` or a control character between slashes",
+    ),
 )
 
 

@@ -111,6 +111,15 @@ async def test_a_folder_s_mark_is_no_file_and_an_empty_file_is_one(bucket: Bucke
         assert set(await listed(connector, "**")) == {"in/a.sta", "in/empty.sta"}
 
 
+@pytest.mark.parametrize("name", ["in//a.sta", "in/./a.sta", "in/../a.sta", "in/a\x01.sta"])
+async def test_a_name_that_cannot_be_read_is_told_of(bucket: Bucket, name: str) -> None:
+    for each in ("good/b.sta", name):
+        bucket.put(each, b"a")
+    assert await refusal(s3(bucket), "**") == "name_refused"
+    async with s3(bucket, prefix="good/") as connector:
+        assert set(await listed(connector)) == {"b.sta"}
+
+
 async def test_an_object_that_is_replaced_is_not_read_deleted_or_moved(bucket: Bucket) -> None:
     bucket.put("a", b"first")
     async with s3(bucket) as connector:
