@@ -9,6 +9,7 @@ from fastapi import Depends
 from fastapi.responses import Response
 
 from payrec.errors import (
+    AsOfOutOfRangeError,
     ConflictError,
     ForbiddenError,
     InvalidCursorError,
@@ -41,7 +42,14 @@ router = GatedRouter(tags=["jobs"])
     summary="Start a job",
     status_code=202,
     response_model=JobPublic,
-    responses=problems(ForbiddenError, NotFoundError, ConflictError, MatchRunInProgressError, ValidationFailedError),
+    responses=problems(
+        AsOfOutOfRangeError,
+        ForbiddenError,
+        NotFoundError,
+        ConflictError,
+        MatchRunInProgressError,
+        ValidationFailedError,
+    ),
 )
 async def create(context: Context, given: JobCreate) -> Response:
     """Start a job; its Location tells how it goes."""

@@ -29,6 +29,7 @@ from payrec.services.jobs import queue_job
 from payrec.services.validation import check_amount_filters, identifier, refuse_members, validated
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.exports import ExportStore
+from payrec.storage.history import HistoryStore
 from payrec.storage.jobs import JobStore
 
 COLLECTION: Final = "/exports"
@@ -46,12 +47,15 @@ class ExportService:
         Raises
         ------
         ValidationFailedError
+        AsOfOutOfRangeError
+            Nothing tells how the list was at that instant.
         """
         wanted = validated(ExportCreate, given.params, pointer="/params")
-        query_of(wanted, pointer="/params/filter")
+        query = query_of(wanted, pointer="/params/filter")
         params = wanted.model_dump(mode="json", by_alias=True, exclude_none=True)
         job_id = self._work.ids.new()
         async with self._work.tenant(caller) as unit:
+            await HistoryStore(unit.connection).check(getattr(query, "as_of", None))
             public = await queue_job(unit, job_id, "export", params)
             unit.answer(202, public, public.headers)
         return public

@@ -229,6 +229,19 @@ async def test_wrong_params_are_refused_before_anything_is_queued(acme: Tenant) 
     assert (await acme.get("/jobs", params={"limit": 200})).json()["data"] == before
 
 
+@pytest.mark.parametrize("resource", ["expected-transactions", "incoming-transactions", "matches"])
+@pytest.mark.parametrize("as_of", ["9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z"])
+async def test_an_instant_that_cannot_be_shown_is_refused_as_that_of_the_list(
+    acme: Tenant, resource: str, as_of: str
+) -> None:
+    before = (await acme.get("/jobs", params={"limit": 200})).json()["data"]
+    answer = await acme.post("/jobs", {"kind": "export", "params": {"resource": resource, "filter": {"asOf": as_of}}})
+    of_list = await acme.get(f"/{resource}", params={"asOf": as_of})
+    assert code(answer) == code(of_list) == "as_of_out_of_range"
+    assert answer.json()["detail"] == of_list.json()["detail"]
+    assert (await acme.get("/jobs", params={"limit": 200})).json()["data"] == before
+
+
 async def test_nobody_else_reads_the_file(acme: Tenant, globex: Tenant) -> None:
     job = await exported(acme, resource="audit-log")
     url = job["result"]["url"]
