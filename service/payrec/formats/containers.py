@@ -37,6 +37,8 @@ _END_LENGTH: Final = 22
 _END_SEARCHED: Final = _END_LENGTH + 0xFFFF
 """Bytes at the end of a zip among which its end record is: a comment of 64 KiB may follow it."""
 _LOCATOR_64: Final = b"PK\x06\x07"
+_PADDING: Final = b"\0\r\n"
+"""What may stand behind the end of an archive: the padding of a tape, the end of a line that a transfer put there."""
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """Stored and deflated. The others decompress with dictionaries as large as the archive asks for."""
 _WORKBOOK: Final = "xl/workbook.xml"
@@ -206,12 +208,20 @@ class _Inflating:
         return b""
 
     def _begin_next(self) -> None:
-        """Go on with the gzip file that follows; the padding of a tape, or what no gzip reads, ends it."""
-        self._held = (self._decompressor.unused_data or self._stream.read(FILE_PIECE_BYTES)).lstrip(b"\0")
-        if self._held and self._held.startswith(GZIP_MAGIC[: len(self._held)]):
-            self._decompressor = zlib.decompressobj(wbits=31)
-        else:
+        """Go on with the gzip file that follows, behind what pads it.
+
+        What follows and is none may be one whose first bytes are damaged, and its records would be missed by nobody.
+        """
+        data = self._decompressor.unused_data or self._stream.read(FILE_PIECE_BYTES)
+        while data and not (held := data.lstrip(_PADDING)):
+            data = self._stream.read(FILE_PIECE_BYTES)
+        if not data:
             self._ended = True
+            return
+        if not held.startswith(GZIP_MAGIC[: len(held)]):
+            raise UnreadableFileError("container_truncated", "what follows in the archive is damaged, or is none")
+        self._held = held
+        self._decompressor = zlib.decompressobj(wbits=31)
 
 
 def _gzip_member(stream: BinaryIO, name: str, opened: Opened) -> Iterator[Member]:

@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from payrec.constants import FILE_PIECE_BYTES
 from payrec.errors import PayloadTooLargeError, UnreadableFileError
 from payrec.formats import containers
 from payrec.formats.containers import Member, open_members, refuse_nested
@@ -55,7 +56,18 @@ def test_gzip_even_of_several_parts(size: int) -> None:
     data = bytes(range(256)) * 50
     assert read_all(gzip.compress(data), "f.gz", size) == [("f", data, None)]
     assert read_all(gzip.compress(data) + gzip.compress(b"x") + bytes(9), "f", size) == [("f", data + b"x", None)]
-    assert read_all(gzip.compress(b"x") + b"trailing", "f", size) == [("f", b"x", None)]
+    padded = gzip.compress(b"x") + bytes(3 * FILE_PIECE_BYTES) + gzip.compress(b"y")
+    assert read_all(padded + b"\r\n", "f", size) == [("f", b"xy", None)]
+
+
+@pytest.mark.parametrize("padding", [0, 9, 2 * FILE_PIECE_BYTES])
+def test_what_follows_a_gzip_and_is_none_is_not_left_out(padding: int) -> None:
+    first, second = gzip.compress(b"x") + bytes(padding), gzip.compress(b"y")
+    assert reason_of(first + b"trailing") == "container_truncated"
+    for at in range(2):
+        damaged = second[:at] + b"?" + second[at + 1 :]
+        assert reason_of(first + damaged) == "container_truncated"
+    assert reason_of(first + second[:1]) == "container_truncated"
 
 
 def test_zip_members_in_order_and_some_left_out_by_name() -> None:
