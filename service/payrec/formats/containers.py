@@ -239,6 +239,9 @@ def _check_directory(stream: IO[bytes]) -> None:
     at = tail.rfind(_ZIP_EMPTY_MAGIC)
     if at < 0 or len(tail) - at < _END_LENGTH:
         raise UnreadableFileError("container_truncated", "the archive has no directory")
+    (comment_length,) = struct.unpack_from("<H", tail, at + 20)
+    if tail[at + _END_LENGTH + comment_length :].strip(_PADDING):
+        raise UnreadableFileError("container_truncated", "what follows the archive is damaged, or is none")
     count, size = struct.unpack_from("<HI", tail, at + 10)
     if at >= 20 and tail.startswith(_LOCATOR_64, at - 20):
         # Programs that stream write the large record even for small archives; its numbers are the ones that count.
@@ -270,6 +273,10 @@ def open_archive(stream: IO[bytes]) -> zipfile.ZipFile:
         archive = zipfile.ZipFile(stream)
     except (zipfile.BadZipFile, struct.error, ValueError, OverflowError, NotImplementedError, OSError) as error:
         raise UnreadableFileError("container_truncated", "the archive's directory is torn or damaged") from error
+    # The directory at the end is that of the last one of several archives; the members of the others would be missed.
+    if min((info.header_offset for info in archive.infolist()), default=archive.start_dir) > 0:
+        archive.close()
+        raise UnreadableFileError("container_truncated", "the archive has members that are not in its directory")
     if len(archive.infolist()) > CONTAINER_MEMBERS_MAX:
         raise UnreadableFileError("container_too_many", f"the archive has more than {CONTAINER_MEMBERS_MAX} members")
     return archive

@@ -83,6 +83,15 @@ def test_zip_members_in_order_and_some_left_out_by_name() -> None:
     ]
 
 
+def test_a_zip_before_or_behind_another_one_is_not_left_out() -> None:
+    first, second, none = zipped(("a", b"1")), zipped(("b", b"2")), zipped()
+    for data in (first + second, first + second[:-30], first + b"trailing", first + none, none + first, none + none):
+        assert reason_of(data) == "container_truncated"
+    with_comment = first[:-2] + struct.pack("<H", 5) + b"hello"
+    for data in (first + b"\r\n", first + bytes(100), with_comment):
+        assert read_all(data) == [("a", b"1", None)]
+
+
 def test_workbook_is_a_member_like_any_other() -> None:
     data = zipped(("[Content_Types].xml", b"<a/>"), ("xl/workbook.xml", b"<a/>"))
     opened = open_members(io.BytesIO(data), name="f")
