@@ -193,6 +193,8 @@ class ErasureService:
                 outcome.keep("settings", "setting", 1, None)
         if writing := await store.running("export"):
             outcome.keep("exports", "being_written", writing, None)
+        if unread := await store.unread():
+            outcome.keep("imports", "being_written", unread, None)
         if not outcome.erased and any(why == "retention_duty" for _, why in outcome.kept):
             raise ConflictError("all of it has to be kept", kept=_told(outcome)["kept"])
         # One that has begun meanwhile has read what was there before.

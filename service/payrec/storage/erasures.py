@@ -76,6 +76,7 @@ _SIZE: Final = """
     FROM unnest(ARRAY['expected_transaction', 'incoming_transaction', 'stated_row', 'audit_record']) AS t (name)
 """
 _BUSY: Final = "SELECT count(*) AS count FROM job WHERE kind = %s AND status = 'running'"
+_UNREAD: Final = "SELECT count(*) AS count FROM job WHERE kind = 'import' AND status IN ('queued', 'running')"
 _REDACT: Final = """
     WITH wanted AS (
         SELECT * FROM unnest(%(changes)s::uuid[], %(ordinals)s::bigint[]) AS w (change_id, ordinal)
@@ -157,6 +158,11 @@ class ErasureStore:
     async def running(self, kind: str) -> int:
         """Return how many jobs of a kind are running: they may have read what is erased."""
         row = await fetch_one(self._connection, _BUSY, (kind,))
+        return int(row["count"]) if row else 0
+
+    async def unread(self) -> int:
+        """Return how many files wait to be read, or are: what they bring is not there yet."""
+        row = await fetch_one(self._connection, _UNREAD)
         return int(row["count"]) if row else 0
 
     async def own_accounts(self) -> list[str]:

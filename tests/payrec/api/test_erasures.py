@@ -249,6 +249,21 @@ async def test_a_run_that_has_read_it_is_waited_for_by_asking_again(world: World
     assert await where(world, NAME) == {}
 
 
+@pytest.mark.parametrize("status", ["queued", "running"])
+async def test_a_file_that_is_not_read_yet_is_told(world: World, status: str) -> None:
+    await world.expect(counterpartyName=NAME)
+    await run(
+        world,
+        """INSERT INTO job (id, created_at, updated_at, kind, status, actor, request_id, lease_until, attempts)
+        VALUES (gen_random_uuid(), now(), now(), 'import', %s, 'test', 'test', now() + interval '1 hour', 1)""",
+        status,
+    )
+    made = await erased(world, counterpartyName=NAME)
+    assert made["kept"] == [{"resource": "imports", "why": "being_written", "count": 1, "until": None}]
+    await run(world, "UPDATE job SET status = 'failed', finished_at = now()")
+    assert (await erased(world, counterpartyName=NAME))["kept"] == []
+
+
 async def test_where_there_is_much_a_job_does_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasures, "ERASURE_BYTES_AT_ONCE", -1)
     ids = await fill(world)
