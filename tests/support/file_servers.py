@@ -18,7 +18,7 @@ from aiohttp import web
 from support.object_server import served
 
 USER, PASSWORD = "bank", "pässwörd"
-AGE = timedelta(hours=1)
+AGE = timedelta(days=2)
 
 
 @dataclass

@@ -42,6 +42,11 @@ DIRECTORY_DEPTH_MAX: Final = 8
 OBJECT_STABLE_AFTER: Final = timedelta(seconds=60)
 """How long an object that may be written in place must have been unchanged before it is read."""
 
+OBJECT_OLD_AFTER: Final = timedelta(days=1)
+"""How long ago a server must say that such an object was changed to be believed at the first look.
+
+Its clock may be late, or tell the time of its place: what is being written there would be old already."""
+
 # What a sync does -----------------------------------------------------------------------------------------------
 
 SYNC_OBJECTS_MAX: Final = 1_000

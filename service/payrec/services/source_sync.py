@@ -31,6 +31,7 @@ from payrec.connectors.base import (
 from payrec.constants import UPLOAD_BYTES_MAX
 from payrec.constants.sources import (
     OBJECT_ATTEMPTS_MAX,
+    OBJECT_OLD_AFTER,
     OBJECT_READS_MAX,
     OBJECT_STABLE_AFTER,
     OBJECTS_LISTED_MAX,
@@ -293,11 +294,10 @@ class _Sync:
 
     def _is_stable(self, one: _Seen, connector: Connector) -> bool:
         """Tell whether an object has stopped changing, by when it was seen first or by the source's own word."""
-        if connector.writes_whole:
-            return True
-        before = self._looked_at - OBJECT_STABLE_AFTER
         modified_at = one.found.modified_at
-        return one.known["created_at"] <= before or (modified_at is not None and modified_at <= before)
+        is_old = modified_at is not None and modified_at <= self._looked_at - OBJECT_OLD_AFTER
+        is_known = one.known["created_at"] <= self._looked_at - OBJECT_STABLE_AFTER
+        return connector.writes_whole or is_old or is_known
 
     async def _taken(self, connector: Connector, one: _Seen) -> Connector:
         """Read an object into an import; return the connector, which may be another one after a broken connection."""

@@ -24,7 +24,7 @@ async def test_a_server_that_does_not_answer_ends_the_sync(
 ) -> None:
     hasten(monkeypatch)
     source = await created(world, sftp)
-    sftp.put("a.csv", statement(1), age=timedelta(hours=2))
+    sftp.put("a.csv", statement(1), age=timedelta(days=3))
     sftp.put("b.csv", statement(2))
     sftp.unanswered = {"list"}
     error = await synced(world, source)
@@ -53,7 +53,7 @@ async def test_a_server_that_does_not_answer_when_files_are_cleared_away_keeps_t
 ) -> None:
     config = {"afterRead": action, **({"moveTo": "done/"} if action == "move" else {})}
     source = await created(world, sftp, config=config)
-    sftp.put("a.csv", statement(1), age=timedelta(hours=2))
+    sftp.put("a.csv", statement(1), age=timedelta(days=3))
     sftp.put("b.csv", statement(2))
     sftp.unanswered = {what}
     hasten(monkeypatch)

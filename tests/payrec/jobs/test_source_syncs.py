@@ -30,7 +30,7 @@ FRESH = timedelta()
 async def test_what_is_new_is_imported_once(world: World, sftp: SftpServer) -> None:
     source = await created(world, sftp, config={"pattern": "*.csv"})
     sftp.put("a.csv", statement(1))
-    sftp.put("b.csv", statement(2, 3), age=timedelta(hours=2))
+    sftp.put("b.csv", statement(2, 3), age=timedelta(days=3))
     sftp.put("c.txt", statement(4))
     result = await synced(world, source)
     assert result == {
@@ -75,8 +75,21 @@ async def test_a_file_that_is_still_written_waits_until_it_has_stopped_changing(
     assert (await synced(world, source))["imported"] == 1
     assert await brought(world) == [1, 2]
     # The server's word that it is old is enough too, at the first look.
-    sftp.put("b.csv", statement(3), age=timedelta(minutes=2))
+    sftp.put("b.csv", statement(3), age=timedelta(days=1))
     assert (await synced(world, source))["imported"] == 1
+
+
+async def test_a_server_whose_clock_is_late_does_not_make_a_file_an_old_one(world: World, sftp: SftpServer) -> None:
+    source = await created(world, sftp)
+    whole = statement(1, 2345)
+    late = timedelta(hours=5)
+    sftp.put("a.csv", whole[:-3], age=late)
+    assert (await synced(world, source))["waiting"] == 1
+    sftp.put("a.csv", whole, age=late - timedelta(seconds=1))
+    await synced(world, source)
+    await world.sql(aged("data_source_object", "2 minutes"))
+    await synced(world, source)
+    assert await brought(world) == [1, 2345]
 
 
 async def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_at_last(
@@ -108,7 +121,7 @@ async def test_a_connection_that_breaks_in_the_middle_of_a_file_is_made_again(wo
     assert sftp.reads.count("a.csv") == 3
     # One that breaks again and again fails by itself, and is tried again next time.
     sftp.put("c.csv", statement(60) + padding.replace(b"x", b" "))
-    sftp.put("d.csv", statement(70), age=timedelta(minutes=10))
+    sftp.put("d.csv", statement(70), age=timedelta(days=1))
     sftp.breaks = 3
     result = await synced(world, source)
     assert result["errors"] == [{"name": "c.csv", "code": "connection_broken", "detail": result["errors"][0]["detail"]}]
@@ -121,7 +134,7 @@ async def test_one_file_that_cannot_be_read_stops_no_other_and_is_tried_a_few_ti
     world: World, sftp: SftpServer
 ) -> None:
     source = await created(world, sftp)
-    sftp.put("bad.csv", UNREADABLE, age=timedelta(hours=3))
+    sftp.put("bad.csv", UNREADABLE, age=timedelta(days=3))
     sftp.put("good.csv", statement(1))
     for attempt in range(1, OBJECT_ATTEMPTS_MAX + 3):
         result = await synced(world, source)
