@@ -89,7 +89,7 @@ async def sftp_server(root: Path) -> AsyncIterator[SftpServer]:  # noqa: C901 - 
                 raise asyncssh.SFTPConnectionLost("gone")
 
         def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
-            state.reads.append(posixpath.normpath(path.decode()).lstrip("/"))
+            state.reads.append(posixpath.normpath(os.fsdecode(path)).lstrip("/"))
             return super().open(path, pflags, attrs)
 
         async def read(self, file_obj: object, offset: int, size: int) -> bytes:

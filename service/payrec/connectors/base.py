@@ -67,6 +67,8 @@ class RemoteObject:
     modified_at: datetime | None
     tag: str | None = None
     """The entity tag by which the source itself compares, where it has one."""
+    spelled: str | None = None
+    """The name by which the source knows it, where that is not ``name``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,8 @@ class SftpConnector:
                         **self._credentials(),
                     )
                     # Not as a context, which waits for the server to close its side: it goes with the connection.
-                    self._client = await self._connection.start_sftp_client()
+                    # One name that is no UTF-8 would be the end of a whole listing.
+                    self._client = await self._connection.start_sftp_client(path_errors="surrogateescape")
         except BaseException:
             await self._leave()
             made.close()
@@ -110,14 +111,15 @@ class SftpConnector:
                     seen += 1
                     if seen > OBJECTS_LISTED_MAX:
                         raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
-                    name = below + str(entry.filename)
+                    spelled = below + str(entry.filename)
+                    name = _shown(spelled)
                     mode = entry.attrs.permissions or 0
                     if "/" in str(entry.filename) or not is_usable(name):
                         continue
                     if stat.S_ISDIR(mode) and level < depth:
-                        waiting.append((name + "/", level + 1))
+                        waiting.append((spelled + "/", level + 1))
                     elif stat.S_ISREG(mode) and matches(pattern, name):
-                        yield _object(name, entry.attrs)
+                        yield _object(name, entry.attrs, spelled=spelled)
 
     async def fetch(self, found: RemoteObject, into: IO[bytes], *, bytes_max: int) -> None:
         """Read a file, and look at its end whether it is still the one that was listed."""
@@ -126,7 +128,7 @@ class SftpConnector:
         size = 0
         with _told():
             try:
-                file = await self._answer(self._opened.open(self._path(found.name), "rb"))
+                file = await self._answer(self._opened.open(self._path(_spelled(found)), "rb"))
                 try:
                     while data := await self._answer(file.read(SOURCE_CHUNK_BYTES)):
                         size += len(data)
@@ -137,7 +139,7 @@ class SftpConnector:
                 finally:
                     with contextlib.suppress(asyncssh.Error):
                         await self._answer(file.close())
-                after = await self._state(found.name)
+                after = await self._state(_spelled(found))
             except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
                 raise ObjectChangedError from None
         if after is None or after.version != found.version or size != found.size:
@@ -147,7 +149,7 @@ class SftpConnector:
         """Delete a file that is still the one that was listed."""
         with _told():
             if await self._is_there(found):
-                await self._answer(self._opened.remove(self._path(found.name)))
+                await self._answer(self._opened.remove(self._path(_spelled(found))))
 
     async def move(self, found: RemoteObject, target: str) -> None:
         """Rename a file; directories on the way are made."""
@@ -157,10 +159,10 @@ class SftpConnector:
             place = target if await self._state(target) is None else other_name(target, found)
             if "/" in place:
                 await self._answer(self._opened.makedirs(self._path(place.rpartition("/")[0]), exist_ok=True))
-            await self._answer(self._opened.rename(self._path(found.name), self._path(place)))
+            await self._answer(self._opened.rename(self._path(_spelled(found)), self._path(place)))
 
     async def _is_there(self, found: RemoteObject) -> bool:
-        now = await self._state(found.name)
+        now = await self._state(_spelled(found))
         if now is not None and now.version != found.version:
             raise ObjectChangedError
         return now is not None
@@ -216,7 +218,20 @@ class SftpConnector:
         return self._client
 
 
-def _object(name: str, attributes: Any) -> RemoteObject:
+def _shown(spelled: str) -> str:
+    """Return a name as it can be stored: servers give bytes, and what is no UTF-8 is Latin-1 to most who write it."""
+    data = spelled.encode(errors="surrogateescape")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _spelled(found: RemoteObject) -> str:
+    return found.spelled or found.name
+
+
+def _object(name: str, attributes: Any, *, spelled: str | None = None) -> RemoteObject:
     modified_at = None
     with contextlib.suppress(ValueError, OverflowError, OSError, TypeError):
         modified_at = datetime.fromtimestamp(attributes.mtime, UTC)
@@ -226,6 +241,7 @@ def _object(name: str, attributes: Any) -> RemoteObject:
         size=attributes.size,
         version=f"{attributes.size}:{attributes.mtime}.{nanoseconds}",
         modified_at=modified_at,
+        spelled=spelled if spelled != name else None,
     )
 
 

@@ -253,6 +253,21 @@ async def test_a_directory_is_listed_read_deleted_and_moved(sftp: SftpServer) ->
     assert (sftp.root / moved).read_bytes() == b"in/b.sta"
 
 
+async def test_a_name_that_is_no_utf_8_is_read_like_any_other(sftp: SftpServer) -> None:
+    folder = os.fsencode(sftp.root) + b"/M\xe4rz"
+    await asyncio.to_thread(os.mkdir, folder)
+    for name in ("deleted.sta", "moved.sta"):
+        await asyncio.to_thread(sftp.put, name, name.encode())
+        await asyncio.to_thread(os.rename, sftp.root / name, folder + b"/\xfc" + name.encode())
+    async with ssh(sftp) as connector:
+        found = await listed(connector, "**")
+        assert set(found) == {"März/üdeleted.sta", "März/ümoved.sta"}
+        assert await fetched(connector, found["März/ümoved.sta"]) == b"moved.sta"
+        await connector.delete(found["März/üdeleted.sta"])
+        await connector.move(found["März/ümoved.sta"], "done/" + found["März/ümoved.sta"].name)
+    assert sftp.names() == {"done/März/ümoved.sta"}
+
+
 async def test_a_server_that_disconnects_in_the_middle_of_a_file_is_told(sftp: SftpServer) -> None:
     sftp.put("a", LARGE)
     sftp.breaks = 1
