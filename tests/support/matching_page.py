@@ -61,6 +61,7 @@ LEVEL_WORDS: Final = {
         "DIFFERENT": "differs",
         "EQUAL": "is the same, whatever the order of its words and its legal form",
         "SIMILAR": "resembles it, abbreviated, cut or mistyped",
+        "ALIAS": "was matched with it before, and means it since",
         "TEXT": "is not there, and the payment's text names the item's, and nobody else's",
         "ULTIMATE": "is another, and says on whose behalf it pays: the item's",
     },

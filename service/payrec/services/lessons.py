@@ -26,7 +26,7 @@ from payrec.storage.alias_lessons import LESSON_COLUMNS, Lesson
 PROOFS_AT_ONCE_MAX: Final = 2
 """Of a run's own proofs, those of one name and counterparty that are kept, and counterparties of one name."""
 
-_MEANT: Final = [NameLevel.DIFFERENT.value, NameLevel.SIMILAR.value]
+_MEANT: Final = [NameLevel.DIFFERENT.value, NameLevel.SIMILAR.value, NameLevel.ALIAS.value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import polars as pl
 
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, Known
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.names import NAMES_SCHEMA, in_order, normalised, resolved
+from payrec.domain.matching.names import NAMES_SCHEMA, RESOLVED_SCHEMA, in_order, normalised, resolved
 from payrec.domain.matching.reach import PRICED_COLUMNS, TooFarError, Wanted, reached
 from payrec.domain.matching.rules import MatchingRules
 from payrec.domain.rate_book import FX_DAYS_MAX
@@ -176,7 +176,7 @@ class _Increment:
         keys = lines["name_key"].drop_nulls().unique()
         there = pl.Series("key", await self._items.payers(keys) if keys.len() else [], dtype=pl.Int64)
         if there.len() == keys.len():
-            return None, pl.DataFrame(schema={"key": pl.Int64(), "similar_key": pl.Int64()})
+            return None, pl.DataFrame(schema=RESOLVED_SCHEMA)
         of_items = await CounterpartyNameStore(self._connection).of_items()
         unknown = named(lines, there)
         data = await MatchNameStore(self._connection).read(Side.INCOMING, array_of(unknown["transaction_id"]))

@@ -165,7 +165,7 @@ async def test_a_proof_teaches_an_alias_that_can_be_forgotten(world: World) -> N
     await world.receive("20.00", counterpartyName="Analytical Engines")
     await world.run()
     match = await world.proposal()
-    assert "resembles" in match["explanation"]
+    assert "was matched with" in match["explanation"]
     [alias] = (await world.tenant.get(ALIASES)).json()["data"]
     assert (alias["statementName"], alias["counterpartyName"]) == ("Analytical Engines", "Ada Lovelace")
     assert (alias["status"], alias["confirmations"]) == ("active", 1)

@@ -228,6 +228,7 @@ def parties(levels: Mapping[str, int], expected: ExpectedFacts, incoming: Incomi
             NameLevel.DIFFERENT: "the counterparty's name differs",
             NameLevel.EQUAL: f"the name {name} agrees",
             NameLevel.SIMILAR: f"the name {name} resembles {quoted(expected.counterparty_name, 'that of the item')}",
+            NameLevel.ALIAS: f"{name} was matched with {quoted(expected.counterparty_name, 'that of the item')} before",
             NameLevel.TEXT: f"the remittance text names {quoted(expected.counterparty_name, 'the counterparty')}",
             NameLevel.ULTIMATE: f"{payer} acts for {quoted(expected.counterparty_name, 'the counterparty')}",
         }

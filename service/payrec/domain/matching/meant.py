@@ -24,18 +24,22 @@ def meant(lines: pl.DataFrame, similar: pl.DataFrame, of_items: pl.Series) -> pl
     """Add to lines whom they mean.
 
     ``similar_key`` (Int64) is the key of the items' name, null where items have the line's own name or none is meant;
-    ``meant`` (Int8) the NameLevel that it has then: SIMILAR by the line's own name, ULTIMATE by the one on whose behalf
-    is paid, which says more, TEXT by the text of a line that has no name.
+    ``meant`` (Int8) the NameLevel that it has then: SIMILAR or ALIAS by the line's own name, ULTIMATE by the one on
+    whose behalf is paid, which says more, TEXT by the text of a line that has no name.
 
     ``lines`` are in content order, ``similar`` is what ``payrec.domain.matching.names.resolved`` returns, ``of_items``
     are the keys of the names of all items.
     """
-    key = pl.lit(None, dtype=pl.Int64)
+    own = {"similar_key": pl.lit(None, dtype=pl.Int64), "meant": pl.lit(NameLevel.SIMILAR.value, dtype=pl.Int8)}
     if not similar.is_empty():
-        key = pl.col("name_key").replace_strict(
+        own["similar_key"] = pl.col("name_key").replace_strict(
             similar["key"], similar["similar_key"], default=None, return_dtype=pl.Int64
         )
-    lines = lines.with_columns(similar_key=key, meant=pl.lit(NameLevel.SIMILAR.value, dtype=pl.Int8))
+    taught = similar.filter(pl.col("name_level") == NameLevel.ALIAS.value)["key"]
+    if not taught.is_empty():
+        by_alias = pl.col("name_key").is_in(taught.implode()).fill_null(value=False)
+        own["meant"] = pl.when(by_alias).then(pl.lit(NameLevel.ALIAS.value, dtype=pl.Int8)).otherwise(own["meant"])
+    lines = lines.with_columns(**own)
     behalf = lines["ultimate_name_key"]
     says_names = lines["text_name_keys"].null_count() < lines.height
     tells_behalf = behalf.null_count() < lines.height

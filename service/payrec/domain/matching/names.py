@@ -16,6 +16,10 @@ from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
 from payrec.domain.matching.keys import normalise_name
+from payrec.domain.matching.rules import NameLevel
+
+RESOLVED_SCHEMA: Final = {"key": pl.Int64(), "similar_key": pl.Int64(), "name_level": pl.Int8()}
+"""What ``resolved`` returns."""
 
 NAMES_SCHEMA: Final = {"key": pl.Int64(), "text": pl.String()}
 """The texts of names: ``key`` is the name's key, ``text`` any text that has it."""
@@ -236,12 +240,13 @@ def resolved(
 ) -> pl.DataFrame:
     """Return ``key``, of a name that lines have and no item, and ``similar_key``, of the item's name that it means.
 
-    ``expected`` and ``incoming`` are the name keys of both sides, ``names`` what ``normalised`` returns; a name without
-    a text is resolved to nothing, unless it is one of the ``aliases``. Sorted by ``key``, each once.
+    ``name_level`` says whether it is like that or was taught. ``expected`` and ``incoming`` are the name keys of both
+    sides, ``names`` what ``normalised`` returns; a name without a text is resolved to nothing, unless it is one of the
+    ``aliases``. Sorted by ``key``, each once.
     """
     known_aliases = pl.DataFrame(
-        {"key": list(aliases), "similar_key": list(aliases.values())},
-        schema={"key": pl.Int64(), "similar_key": pl.Int64()},
+        {"key": list(aliases), "similar_key": list(aliases.values()), "name_level": NameLevel.ALIAS.value},
+        schema=RESOLVED_SCHEMA,
     )
     ours, theirs = expected.drop_nulls().unique(), incoming.drop_nulls().unique()
     theirs = theirs.filter(~theirs.is_in(ours.implode()))
@@ -262,7 +267,6 @@ def resolved(
         pairs = _most_alike(_candidates(_blocks(_words(part)), blocks), part["normal"], known["normal"])
         chosen = pl.DataFrame(_chosen(pairs, part["normal"], known["normal"], common), schema=["n", "k"], orient="row")
         if not chosen.is_empty():
-            found.append(
-                pl.DataFrame({"key": part["key"].gather(chosen["n"]), "similar_key": known["key"].gather(chosen["k"])})
-            )
+            keys = {"key": part["key"].gather(chosen["n"]), "similar_key": known["key"].gather(chosen["k"])}
+            found.append(pl.DataFrame(keys | {"name_level": NameLevel.SIMILAR.value}, schema=RESOLVED_SCHEMA))
     return pl.concat(found).sort("key")

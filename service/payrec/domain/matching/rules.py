@@ -37,8 +37,7 @@ PAIRS_MIN: Final = 200_000
 data bring. Beyond it the keys that bring most are dropped: data made to match everything cost no more than others."""
 
 BLIND_SETS_MIN: Final = 1_000_000
-"""Sums of a counterparty's items that are made in every run for all lines together, about; in a large one four for
-each row. Beyond it the counterparties with the most are left out."""
+"""Sums of a counterparty's items in a run, about; in a large one four for each row. Those with most are left out."""
 BLIND_SETS_PER_ROW_MAX: Final = 4
 
 RESIDUAL_CANDIDATES_MAX: Final = 3
@@ -63,8 +62,7 @@ GROUP_SIZE_MAX: Final = 50
 """Transactions on the larger side of a group of quoted references, unless a tenant sets another number."""
 
 GROUP_LEGS_MAX: Final = 10_000
-"""Items that one line may settle by their group id, whatever the tenant's bound: it keeps a decision, which is all or
-nothing, within one answer and one transaction, and the numbers of its legs within 16 bits."""
+"""Items that one line may settle by their group id, whatever the tenant's bound: one transaction decides of it."""
 
 SUBSET_MEMBERS_MAX: Final = 12
 """Transactions among which all subsets are tried; at most 4,096, so that uniqueness is known and not estimated."""
@@ -177,6 +175,8 @@ class NameLevel(Level):
     """The payer's is another one, and says on whose behalf it pays: the item's."""
     TEXT = 5
     """The line has none, and its text names the item's counterparty and nobody else of whom an item is open."""
+    ALIAS = 6
+    """Decisions have taught that the line's name means the item's."""
 
 
 class LineLevel(Level):

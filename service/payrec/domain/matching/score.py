@@ -112,7 +112,7 @@ def _name() -> pl.Expr:
 
 def resembles() -> pl.Expr:
     """Tell of the levels whether the counterparty's name speaks for the item, though it is not the very name."""
-    return pl.col("name_level").is_in([NameLevel.SIMILAR.value, NameLevel.TEXT.value])
+    return pl.col("name_level").is_in([NameLevel.SIMILAR.value, NameLevel.TEXT.value, NameLevel.ALIAS.value])
 
 
 def contradicted() -> pl.Expr:

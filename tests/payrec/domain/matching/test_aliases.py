@@ -23,7 +23,7 @@ def test_an_alias_makes_a_foreign_name_resemble_the_counterparty_s() -> None:
     items, lines = [Item("e", name="Alpha")], [Line("i", name="Factor Bank")]
     assert not run(items, lines).pairs
     taught = run(items, lines, RULES)
-    assert taught.levels("e", "i")["name"] == NameLevel.SIMILAR
+    assert taught.levels("e", "i")["name"] == NameLevel.ALIAS
     assert taught.pairs["e", "i"].confidence == Confidence.MEDIUM
     assert not taught.pairs["e", "i"].auto
 

@@ -13,6 +13,7 @@ from payrec.domain.matching import apart
 from payrec.domain.matching.columns import prepare
 from payrec.domain.matching.keys import reference_key
 from payrec.domain.matching.line_rules import Required
+from payrec.domain.matching.names import RESOLVED_SCHEMA
 from payrec.domain.matching.rules import MatchingRules, Reason
 from support.matching_frames import Item, Line, Outcome, expected_frame, incoming_frame, names_frame, run
 from support.matching_ledgers import ledgers
@@ -83,7 +84,7 @@ def test_those_are_left_out_that_share_nothing() -> None:
 
 
 def kept_of(items: list[Item], lines: list[Line], listed: str | None = None) -> list[str]:
-    none = pl.DataFrame(schema={"similar_key": pl.Int64()})
+    none = pl.DataFrame(schema=RESOLVED_SCHEMA)
     said = None if listed is None else pl.Series([reference_key(listed)], dtype=pl.Int64())
     found = apart.shared(expected_frame(items), incoming_frame(lines), none, said)
     return [items[at].id for at in found["ordinal"]]

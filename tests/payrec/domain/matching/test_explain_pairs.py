@@ -203,6 +203,7 @@ NAMED = replace(ITEM, counterparty_name="Zangra Handel"), replace(LINE, counterp
         ),
         (PartyLevel.UNKNOWN, NameLevel.EQUAL, ["the name Zangra agrees"]),
         (PartyLevel.UNKNOWN, NameLevel.SIMILAR, ["the name Zangra resembles Zangra Handel"]),
+        (PartyLevel.UNKNOWN, NameLevel.ALIAS, ["Zangra was matched with Zangra Handel before"]),
         (PartyLevel.UNKNOWN, NameLevel.TEXT, ["the remittance text names Zangra Handel"]),
         (PartyLevel.UNKNOWN, NameLevel.ULTIMATE, ["Zangra acts for Zangra Handel"]),
     ],

@@ -23,7 +23,7 @@ def meaning(ours: list[str], theirs: list[str]) -> dict[str, str]:
     texts = {name_key(name): name for name in [*ours, *theirs]}
     frame = pl.DataFrame([*texts.items()], schema=dict(NAMES_SCHEMA), orient="row")
     keys = [pl.Series([name_key(name) for name in names], dtype=pl.Int64) for names in (ours, theirs)]
-    return {texts[key]: texts[similar] for key, similar in resolved(*keys, normalised(frame)).iter_rows()}
+    return {texts[key]: texts[similar] for key, similar, _ in resolved(*keys, normalised(frame)).iter_rows()}
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from payrec.domain.matching.columns import prepare
+from payrec.domain.matching.names import RESOLVED_SCHEMA
 from payrec.domain.matching.reach import reached
 from payrec.domain.matching.rules import Confidence, MatchingRules, NameLevel, Reason, Uniqueness
 from support.matching_frames import DAY, Item, Line, expected_frame, incoming_frame, names_frame, run
@@ -78,7 +80,7 @@ def test_a_fee_that_was_kept_on_the_way_is_seen_as_of_the_payer_himself() -> Non
 
 def test_items_of_whom_it_is_made_for_are_looked_up_and_never_left_out() -> None:
     lines = incoming_frame([Line("i", amount=7, name="Holding AG", ultimate="Bolt")])
-    similar = prepare(expected_frame([]), lines).names.select(key="key", similar_key="key").clear()
+    similar = pl.DataFrame(schema=RESOLVED_SCHEMA)
     asking = reached(lines, similar)
     assert next(asking).payers == {*lines["name_key"], *lines["ultimate_name_key"]}
     rows = [BOLT, *(Item(f"o{at}", amount=50_000 + at, name=f"Zangra {at}") for at in range(9))]
