@@ -21,18 +21,18 @@ async def bounded(
     """Return the proposals of a run with what its filters leave of their claims to be the only ones.
 
     Nothing is accepted among some of the items, and among some of the lines none that does not name what it pays, and
-    that another open line may be of.
+    that another open line may be of, nor a set that nobody named.
     """
     if params.get("expectedFilter"):
         return of_some_items(proposals)
     if not params.get("incomingFilter"):
         return proposals
     wanted = _wanted(snapshot, proposals)
-    if wanted.is_empty():
-        return proposals
-    async with database.tenant(scope, readonly=True) as connection:
-        store = OtherLineStore(connection)
-        rivalled = await store.rivalled(wanted.to_dict(as_series=False), lines=array_of(snapshot.incoming_ids))
+    rivalled: list[int] = []
+    if not wanted.is_empty():
+        async with database.tenant(scope, readonly=True) as connection:
+            store = OtherLineStore(connection)
+            rivalled = await store.rivalled(wanted.to_dict(as_series=False), lines=array_of(snapshot.incoming_ids))
     return of_some_lines(proposals, pl.Series("proposal", rivalled, dtype=pl.Int64))
 
 

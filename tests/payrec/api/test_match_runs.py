@@ -181,6 +181,22 @@ async def test_a_run_over_some_lines_accepts_nothing_that_another_one_may_be_of(
     assert match["explanation"].endswith("1 other candidate fits as well." if is_rival else "no other open item fits.")
 
 
+async def test_a_run_over_some_lines_accepts_no_set_that_nobody_named(world: World) -> None:
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    await world.expect("1000.07", reference="INV-2026-0041", counterpartyName="Bolt GmbH")
+    for amount, day in (("500.03", "2026-03-11"), ("500.04", "2026-04-10")):
+        await world.receive(amount, counterpartyName="Bolt GmbH", bookingDate=day)
+    whole = await world.receive("1000.07", counterpartyName="Bolt GmbH", remittance="INV-2026-0041")
+    await world.run(incomingFilter={"amountMax": "600.00", "currency": "EUR"})
+    [match] = await world.matches()
+    assert (match["status"], match["confidence"], match["uniqueness"]["status"]) == ("proposed", "medium", "unbounded")
+    assert match["explanation"].endswith("not all that may fit was compared.")
+    # It is the other one that pays.
+    await world.run()
+    [accepted] = await world.matches(status="accepted")
+    assert accepted["legs"][0]["incomingTransactionId"] == whole
+
+
 async def test_a_filtered_run_leaves_other_proposals_and_reasons_alone(world: World) -> None:
     first, second = await pair(world, "INV-2026-001", "10.00"), await pair(world, "INV-2026-002", "20.00")
     lone = await world.receive("33.00", externalId="lone")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import polars as pl
 
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.rules import Confidence, Uniqueness
+from payrec.domain.matching.rules import Confidence, GroupLevel, Uniqueness
+
+_BLIND: Final = [level.value for level in GroupLevel if level.blind]
 
 
 def of_some_items(proposals: Proposals) -> Proposals:
@@ -16,7 +19,11 @@ def of_some_items(proposals: Proposals) -> Proposals:
 
 
 def of_some_lines(proposals: Proposals, contested: pl.Series) -> Proposals:
-    """Return the proposals, of which those with these numbers have a rival among the lines that were left out."""
+    """Return the proposals, of which those with these numbers have a rival among the lines that were left out.
+
+    Of sets that nobody named nobody can say that they are the only ones: any line that was left out may be of another.
+    """
+    proposals = _less_sure(proposals, pl.col("group_level").is_in(_BLIND), Uniqueness.UNBOUNDED)
     has_rival = pl.int_range(pl.len()).is_in(contested.implode())
     found = _less_sure(proposals, has_rival, Uniqueness.CONTESTED)
     more = pl.when(has_rival).then(pl.max_horizontal("rivals_incoming", 1)).otherwise("rivals_incoming")
