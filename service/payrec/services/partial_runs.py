@@ -9,6 +9,7 @@ import polars as pl
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.partial import of_some_items, of_some_lines
 from payrec.domain.matching.rules import EndToEndLevel, GroupLevel, ReferenceLevel
+from payrec.domain.matching.score import NEARLY
 from payrec.domain.scope import TenantScope
 from payrec.services.match_columns import Snapshot, array_of
 from payrec.storage.database import Database
@@ -37,16 +38,28 @@ async def bounded(
 
 
 def _wanted(snapshot: Snapshot, proposals: Proposals) -> pl.DataFrame:
-    """Return COLUMNS of each item that would be accepted as paid by a line that does not name it."""
+    """Return COLUMNS of each item that would be accepted as paid by a line that does not name it, or pays it nearly.
+
+    What is nearly paid may be by another line: one that has its amount, or the difference.
+    """
     named = (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
         pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
     )
-    unnamed = pl.col("auto") & ~named & (pl.col("group_level") == GroupLevel.UNKNOWN.value)
-    accepted = proposals.matches.with_row_index("proposal").filter(unnamed).select("proposal", "amount_minor")
+    alone, near = pl.col("group_level") == GroupLevel.UNKNOWN.value, pl.col("amount_level").is_in(NEARLY)
+    accepted = proposals.matches.with_row_index("proposal").filter("auto", (~named & alone) | near)
     items = snapshot.expected.select(
         *("currency", "direction", "name_key", "account_key"),
         expected="ordinal",
+        asked_minor="amount_minor",
         reference_key=pl.when((pl.col("reference_key") & 1) == 1).then("reference_key"),
     )
     legs = proposals.legs.select("proposal", "expected").drop_nulls()
-    return legs.join(accepted, on="proposal").join(items, on="expected").select(COLUMNS)
+    paid = accepted.select("proposal", "amount_minor", near=near, alone=alone)
+    rows = legs.join(paid, on="proposal").join(items, on="expected")
+    asked = rows.filter("near", "alone").with_columns(amount_minor="asked_minor")
+    # What is missing comes as the item does, what is too much goes back.
+    way = pl.when(pl.col("incoming").is_null()).then(1).otherwise(-1).cast(pl.Int8)
+    adjusted = proposals.adjustments.select("proposal", rest_minor="amount_minor", way=way)
+    rest = rows.filter("near").join(adjusted, on="proposal")
+    rest = rest.with_columns(amount_minor="rest_minor", direction=pl.col("direction") * pl.col("way"))
+    return pl.concat([frame.select(COLUMNS) for frame in (rows, asked, rest)])

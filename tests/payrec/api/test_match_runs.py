@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -195,6 +196,39 @@ async def test_a_run_over_some_lines_accepts_no_set_that_nobody_named(world: Wor
     await world.run()
     [accepted] = await world.matches(status="accepted")
     assert accepted["legs"][0]["incomingTransactionId"] == whole
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["of one", "of two"])
+@pytest.mark.parametrize(
+    ("paid", "fields", "is_rival"),
+    [
+        pytest.param("98.50", {"amount": "1.50"}, True, id="the rest"),
+        pytest.param("98.50", {"amount": "1.51"}, False, id="something else"),
+        pytest.param("98.50", {"amount": "1.50", "counterpartyName": "Nagel AG"}, False, id="of another payer"),
+        pytest.param("98.50", {"amount": "1.50", "direction": "debit"}, False, id="gone out"),
+        pytest.param("101.50", {"amount": "1.50", "direction": "debit"}, True, id="given back"),
+        pytest.param("98.50", {"remittance": "INV-2026-0041"}, True, id="quotes the item"),
+        pytest.param("98.50", {}, True, id="of the amount of one"),
+    ],
+)
+async def test_a_run_over_some_lines_accepts_no_difference_that_another_one_may_explain(
+    world: World, paid: str, fields: dict[str, str], *, is_rival: bool, several: bool
+) -> None:
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high", amountToleranceMinor=200)
+    party = {"counterpartyName": "Bolt GmbH"}
+    await world.expect("100.00", reference="INV-2026-0041", **party)
+    if several:
+        await world.expect("50.00", reference="INV-2026-0042", **party)
+        paid = f"{Decimal(paid) + 50}"
+    text = f"INV-2026-0041{' INV-2026-0042' * several}"
+    await world.receive(paid, remittance=text, externalId="mine", bookingDate="2026-03-20", **party)
+    await world.receive(**{"amount": "100.00", **party, **fields})
+    run = await world.run(incomingFilter={"externalId": "mine"})
+    # Of several that are quoted, it is none.
+    is_rival = is_rival and bool(fields or not several)
+    assert (run["counts"]["proposed"], run["counts"]["autoAccepted"]) == (1, int(not is_rival))
+    [match] = await world.matches()
+    assert match["uniqueness"]["status"] == ("contested" if is_rival else "unique")
 
 
 async def test_a_filtered_run_leaves_other_proposals_and_reasons_alone(world: World) -> None:
