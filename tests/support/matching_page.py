@@ -72,7 +72,7 @@ LEVEL_WORDS: Final = {
         "DUPLICATE": "repeats an earlier one",
         "QUOTES_OTHER": "quotes in full something else of its counterparty that it cannot pay, or that is paid",
         "OF_ANOTHER": "comes from another one's account, or is paid on his behalf",
-        "DIFFERS_BY_OTHER": "differs, within a tolerance, by just what something else of its counterparty is",
+        "DIFFERS_BY_OTHER": "differs within a tolerance, and has or differs by just the amount of something else",
     },
     "group": {
         "BY_KEY": "is all that is open of a group id which the payment names",

@@ -5,7 +5,8 @@ person to look at, and so is what they quote beside it and pay nearly: a credit 
 number of somebody else's item, which is quoted by mistake, says nothing.
 
 So it is where a difference that counts as none is just what something else of the counterparty is: it may have been
-settled by that, and not by a fee that somebody kept.
+settled by that, and not by a fee that somebody kept. And so it is where the line has to the minor unit what another
+item of the counterparty asks for, whoever pays: the number may be mistaken.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame
 
 
 def _with_rest(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return the pairs; those taken for equal whose difference is something else's are ``elsewhere``."""
+    """Return the pairs; those taken for equal that may be something else are ``elsewhere``."""
     near = pairs.filter(pl.col("amount_level").is_in(NEARLY), pl.col("fault") == 0)
-    if near.is_empty() or (rest := differing_by_another(near, sides)).is_empty():
+    if near.is_empty() or (rest := just_another(near, sides)).is_empty():
         return pairs
     other = with_code(pairs)["code"].is_in(with_code(rest)["code"].implode())
     return pairs.with_columns(
@@ -53,24 +54,31 @@ def _with_rest(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     )
 
 
-def differing_by_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return those of the rows ``e, i`` whose ``difference_minor``, the line less the items, is just something else.
+def just_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return those of the rows ``e, i`` of which the line, or ``difference_minor``, is just something else.
 
+    The difference is the line less the items. Something else is of the counterparty of either.
     What is too much may be of another item of the counterparty or have been given back, what is missing a credit note
     of its own, or the part that another line pays.
     """
     sign = pl.col("difference_minor").sign()
     gaps = rows.select("e", "i", "difference_minor", amount_minor=pl.col("difference_minor").abs())
+    # Who does not say that he is the counterparty has no pair with what has his very amount.
+    paid = rows.select("e", "i").join(sides.incoming.select("amount_minor", i="row"), on="i")
     found = []
-    for frame, end, way in ((sides.expected, "e", sign), (sides.incoming, "i", -sign)):
+    for asked, frame, end, way in (
+        (gaps, sides.expected, "e", sign),
+        (gaps, sides.incoming, "i", -sign),
+        (paid, sides.expected, "e", pl.lit(1)),
+    ):
         said = frame.select("currency", "direction", *PARTIES, own="amount_minor", **{end: "row"})
-        asked = gaps.join(said, on=end).with_columns(direction=(pl.col("direction") * way).cast(pl.Int8))
+        its = asked.join(said, on=end).with_columns(direction=(pl.col("direction") * way).cast(pl.Int8))
         # It is not itself the rest.
-        asked = asked.filter(pl.col("amount_minor") != pl.col("own"))
+        its = its.filter(pl.col("amount_minor") != pl.col("own"))
         for name in PARTIES:
-            own = asked.drop_nulls(name)
-            found.append(own.join(frame, on=["currency", "direction", name, "amount_minor"], how="semi"))
-    return pl.concat(found).select("e", "i").unique()
+            own = its.drop_nulls(name).join(frame, on=["currency", "direction", name, "amount_minor"], how="semi")
+            found.append(own.select("e", "i"))
+    return pl.concat(found).unique()
 
 
 def _rejected(found: Candidates, refused: pl.DataFrame) -> pl.Series:

@@ -255,7 +255,7 @@ def alone(status: Uniqueness, rivals: int) -> str:
 _OTHERWISE: Final = {
     LineLevel.QUOTES_OTHER: "it quotes something else of its counterparty that it cannot pay",
     LineLevel.OF_ANOTHER: "it says that it is somebody else's",
-    LineLevel.DIFFERS_BY_OTHER: "the difference is just something else of its counterparty",
+    LineLevel.DIFFERS_BY_OTHER: "something else of the counterparty is just the payment, or just the difference",
 }
 """What says that a payment is of something else than its amount and its payer do."""
 

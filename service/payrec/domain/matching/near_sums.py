@@ -15,7 +15,7 @@ import polars as pl
 
 from payrec.domain.matching.adjustments import SETTLED_SCHEMA, difference_type, no_settled, tolerated_fee, units
 from payrec.domain.matching.columns import Sides, shaped
-from payrec.domain.matching.elsewhere import differing_by_another
+from payrec.domain.matching.elsewhere import just_another
 from payrec.domain.matching.groups import Groups
 from payrec.domain.matching.less_credits import groups_of, sums_of
 from payrec.domain.matching.one_more import paid_just
@@ -81,7 +81,7 @@ def near_sums(sides: Sides, pairs: pl.DataFrame, proofs: Proofs, taken: pl.Serie
     members = quoted.join(lines, on="i", how="semi").select("e", "i", leg_minor="e_amount_minor")
     near = _typed(lines, members, sides, rules)
     gaps = members.join(near.select("i", difference_minor=-pl.col("gap")), on="i")
-    near = near.join(differing_by_another(gaps, sides), on="i", how="anti")
+    near = near.join(just_another(gaps, sides), on="i", how="anti")
     if near.is_empty():
         return no_near_sums()
     members = members.join(near, on="i").sort(["i", "leg_minor", "e"], descending=[False, True, False])

@@ -191,7 +191,7 @@ class LineLevel(Level):
     OF_ANOTHER = 5
     """Booked, and it says that it is somebody else's: by its account, or by on whose behalf it is paid."""
     DIFFERS_BY_OTHER = 6
-    """Booked, and what it differs by, which is tolerated, is just something else of its counterparty."""
+    """Booked, and what it differs by is tolerated, and something else of the counterparty is just that, or just it."""
 
 
 class GroupLevel(Level):

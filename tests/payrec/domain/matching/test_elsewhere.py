@@ -178,6 +178,30 @@ def test_who_pays_nearly_what_he_quotes_and_just_what_another_one_asks_for_may_h
     assert run([replace(quoted, amount=5_000, band=(None, None)), other], [line], rules).matches[0].auto
 
 
+@pytest.mark.parametrize("payer", [None, "Holding AG"])
+@pytest.mark.parametrize("rules", [replace(RULES, amount_tolerance_minor=5), replace(RULES, fee_tolerance_minor=500)])
+def test_so_may_whoever_pays_it_that_is_not_said_to_be_the_counterparty(
+    payer: str | None, rules: MatchingRules
+) -> None:
+    quoted, other = replace(MINE, amount=5_003), replace(MINE, id="other", reference="INV-2026-0071", due=DAY + 20)
+    line = replace(QUOTES, text=quoted.reference, name=payer, iban=None)
+    [match] = run([quoted, other], [line], rules).matches
+    told = (match.item, dict(match.levels)["line"], match.confidence, match.status, match.auto)
+    assert told == ("mine", LineLevel.DIFFERS_BY_OTHER, Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    for no_other in (
+        replace(other, amount=5_001),
+        replace(other, currency="USD"),
+        replace(other, direction=-1),
+        replace(other, name="Ada Lovelace", iban=BETA),
+    ):
+        assert [match.auto for match in run([quoted, no_other], [line], rules).matches] == [True]
+    # Nor is it told of several that are quoted.
+    more = replace(MINE, id="more", amount=9_000, reference="INV-2026-0072")
+    both, just = replace(line, amount=14_000, text=f"{line.text} {more.reference}"), replace(other, amount=14_000)
+    assert [match.auto for match in run([quoted, more, other], [both], rules).matches] == [True]
+    assert not any(match.auto for match in run([quoted, more, just], [both], rules).matches)
+
+
 PAID = Item("paid", 5_000, reference="INV-2026-0052", name="Bolt Works", iban=ALPHA)
 
 
