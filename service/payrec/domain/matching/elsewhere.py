@@ -57,7 +57,8 @@ def _with_rest(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
 def just_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     """Return those of the rows ``e, i`` of which the line, or ``difference_minor``, is just something else.
 
-    The difference is the line less the items. Something else is of the counterparty of either.
+    The difference is the line less the items. Something else is of the counterparty of either; with it in the place of
+    one of the items, they may be the line to the minor unit.
     What is too much may be of another item of the counterparty or have been given back, what is missing a credit note
     of its own, or the part that another line pays.
     """
@@ -70,15 +71,22 @@ def just_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
         (gaps, sides.expected, "e", sign),
         (gaps, sides.incoming, "i", -sign),
         (paid, sides.expected, "e", pl.lit(1)),
+        (_instead(rows, sides), sides.expected, "e", pl.lit(1)),
     ):
         said = frame.select("currency", "direction", *PARTIES, own="amount_minor", **{end: "row"})
         its = asked.join(said, on=end).with_columns(direction=(pl.col("direction") * way).cast(pl.Int8))
-        # It is not itself the rest.
-        its = its.filter(pl.col("amount_minor") != pl.col("own"))
+        # None of the line's own is something else.
+        its = its.join(its.select("i", amount_minor="own").unique(), on=["i", "amount_minor"], how="anti")
         for name in PARTIES:
             own = its.drop_nulls(name).join(frame, on=["currency", "direction", name, "amount_minor"], how="semi")
             found.append(own.select("e", "i"))
     return pl.concat(found).unique()
+
+
+def _instead(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return the rows with what an item would have to be in the place of theirs for their line to differ by nothing."""
+    own = rows.select("e", "i", "difference_minor").join(sides.expected.select("amount_minor", e="row"), on="e")
+    return own.select("e", "i", amount_minor=pl.col("amount_minor") + pl.col("difference_minor"))
 
 
 def _rejected(found: Candidates, refused: pl.DataFrame) -> pl.Series:

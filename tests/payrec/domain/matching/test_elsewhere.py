@@ -198,7 +198,7 @@ def test_so_may_whoever_pays_it_that_is_not_said_to_be_the_counterparty(
     # Nor is it told of several that are quoted.
     more = replace(MINE, id="more", amount=9_000, reference="INV-2026-0072")
     both, just = replace(line, amount=14_000, text=f"{line.text} {more.reference}"), replace(other, amount=14_000)
-    assert [match.auto for match in run([quoted, more, other], [both], rules).matches] == [True]
+    assert [match.auto for match in run([quoted, more, replace(other, amount=4_000)], [both], rules).matches] == [True]
     assert not any(match.auto for match in run([quoted, more, just], [both], rules).matches)
 
 

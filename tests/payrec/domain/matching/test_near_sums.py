@@ -82,6 +82,12 @@ def test_a_rule_of_the_line_says_what_is_tolerated() -> None:
         pytest.param([replace(ITEMS[0], band=(9_000, 11_000)), *ITEMS[1:]], SHORT, id="one has limits"),
         pytest.param([*ITEMS, Item("d", SUM - 3, name="Bolt")], SHORT, id="the payer has one of the very amount"),
         pytest.param(
+            [*ITEMS, Item("d", 9_997, reference="INV-2026-0110", name="Bolt")],
+            SHORT,
+            id="another one's number is meant",
+        ),
+        pytest.param([*ITEMS, Item("d", 9_997, name="Bolt")], replace(SHORT, name=None), id="and nobody says who pays"),
+        pytest.param(
             [*ITEMS, *(Item(f"d{at}", 1_500, reference=f"INV-2026-070{at}", name="Bolt") for at in range(2))],
             replace(LINE, amount=SUM + 1_500),
             id="others ask for the rest",
@@ -101,6 +107,12 @@ def test_what_may_be_something_else_is_none(items: list[Item], line: Line) -> No
     outcome = run(items, [line], rules)
     assert not outcome.groups
     assert not any(match.auto for match in outcome.matches)
+
+
+def test_none_of_those_that_are_quoted_is_meant_in_the_place_of_another() -> None:
+    items = [*ITEMS, Item("d", 9_997, reference="INV-2026-0104", name="Bolt")]
+    line = replace(LINE, amount=SUM + 9_994, text=f"{LINE.text} INV-2026-0104")
+    assert [match.auto for match in run(items, [line], CENTS).groups] == [True]
 
 
 def test_what_sums_up_is_preferred() -> None:
