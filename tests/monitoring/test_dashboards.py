@@ -15,6 +15,7 @@ from support.charts import CHART, ROOT, rendered
 from support.monitoring import METRIC, NO_METRICS, PLACED, exposed
 
 FILES = sorted((CHART / "dashboards").glob("*.json"))
+OF_RELEASE = '{namespace=~"$namespace", pod=~"$release(-(api|worker|operator)-.*)?"'
 GENERATOR = ROOT / "deploy" / "monitoring" / "dashboards"
 
 
@@ -90,16 +91,16 @@ def test_every_panel_says_what_it_tells_and_fits_the_grid(file: Path) -> None:
     assert len(set(titles)) == len(titles)
 
 
-def test_no_data_source_is_named_and_every_query_is_of_the_chosen_namespace(file: Path) -> None:
+def test_no_data_source_is_named_and_every_query_is_of_the_chosen_releases(file: Path) -> None:
     dashboard = read(file)
     names = {variable["name"] for variable in dashboard["templating"]["list"]}
-    assert {"datasource", "namespace"} <= names
+    assert {"datasource", "namespace", "release"} <= names
     sources = re.findall(r'"uid": "([^"]*)"', json.dumps(dashboard["panels"]))
     assert set(sources) == {"${datasource}"}
     for panel in panels(file):
         for target in panel["targets"]:
             query = target["expr"]
-            assert len(METRIC.findall(query)) == query.count('{namespace=~"$namespace"'), query
+            assert len(METRIC.findall(query)) == query.count(OF_RELEASE), query
             assert set(re.findall(r"\$(\w+)", query)) <= names | {"__rate_interval"}
 
 

@@ -26,7 +26,7 @@ DASHBOARDS = {
     path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((CHART / "dashboards").glob("*.json"))
 }
 KEDA = "worker.keda.enabled=true,worker.keda.prometheusUrl=http://prometheus:9090"
-CHOSEN = {"$namespace": NAMESPACE, "$currency": ".*", "$__rate_interval": "1m"}
+CHOSEN = {"$namespace": NAMESPACE, "$release": "payrec", "$currency": ".*", "$__rate_interval": "1m"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +72,7 @@ async def without_data(seen: Seen, panel: dict[str, Any]) -> list[str]:
     """Return the queries of a panel that find nothing, or not what their series are called by."""
     missing = []
     for target in panel["targets"]:
-        query = target["expr"]
-        for variable, value in CHOSEN.items():
-            query = query.replace(variable, value)
+        query = chosen(target["expr"])
         assert "$" not in query
         is_instant = target.get("instant") or panel["type"] == "stat"
         found = await (seen.now(query) if is_instant else seen.ever(query))
@@ -84,12 +82,20 @@ async def without_data(seen: Seen, panel: dict[str, Any]) -> list[str]:
     return missing
 
 
+def chosen(query: str) -> str:
+    """Return a query in which a reader's choice stands for the variables."""
+    for variable, value in CHOSEN.items():
+        query = query.replace(variable, value)
+    return query
+
+
 async def without_values(seen: Seen, variable: dict[str, Any]) -> list[str]:
     """Return the query of a variable if it has no values."""
-    found = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]["query"])
+    found = re.fullmatch(r"label_values\((\w+(?:\{.*\})?), (\w+)\)", chosen(variable["query"]["query"]))
     assert found is not None
     values = await seen.prometheus.ask(f"label/{found[2]}/values", **{"match[]": found[1]})
-    return [] if values else [found[0]]
+    regex = re.compile(variable["regex"].strip("/"))
+    return [] if any(map(regex.search, values)) else [found[0]]
 
 
 async def without_series(seen: Seen, rule: dict[str, Any]) -> list[str]:
@@ -121,6 +127,15 @@ async def test_no_query_of_a_panel_or_an_alert_is_without_data(postgres: Embedde
         assert {name: queries for name, queries in missing.items() if queries} == {}
         assert asked >= 70
         assert await without_data(found, {"type": "stat", "targets": [{"expr": 'up{job="nobody"}'}]})
+        # A release whose name begins like another's is another.
+        [query] = [
+            target["expr"]
+            for panel in DASHBOARDS["service"]["panels"]
+            for target in panel.get("targets", ())
+            if "payrec_build_info" in target["expr"]
+        ]
+        assert await found.ever(chosen(query))
+        assert not await found.ever(chosen(query.replace("$release", "pay")))
 
         # What workers are counted by, seen where it comes to something.
         scaler = one(rendered("--namespace", NAMESPACE, "--set", KEDA), "ScaledObject")

@@ -15,8 +15,9 @@ COLUMNS: Final = 24
 SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 """Whichever the reader chooses."""
 
-NAMESPACE: Final = 'namespace=~"$namespace"'
-"""The matcher that every query has: installations of one Prometheus are told apart by it."""
+INSTALLATION: Final = 'namespace=~"$namespace", pod=~"$release(-(api|worker|operator)-.*)?"'
+"""The matchers that every query has: installations of one Prometheus are told apart by them, also two releases in one
+namespace. Of all releases, what has no pod is one as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,8 @@ class Variable:
     query: str
     """Such as ``label_values(metric, label)``."""
     several: bool = True
+    regex: str = ""
+    """Whose first group is what is chosen of a value."""
 
     def rendered(self) -> dict[str, Any]:
         """Return the variable in Grafana's model."""
@@ -128,6 +131,7 @@ class Variable:
             "label": self.label,
             "datasource": SOURCE,
             "query": {"query": self.query, "refId": "A"},
+            "regex": self.regex,
             "refresh": 2,
             "sort": 1,
             "multi": self.several,
@@ -152,7 +156,15 @@ class Dashboard:
 
     def rendered(self) -> dict[str, Any]:
         """Return the dashboard in Grafana's model."""
-        chosen = Variable(name="namespace", label="Namespace", query="label_values(payrec_build_info, namespace)")
+        chosen = [
+            Variable(name="namespace", label="Namespace", query="label_values(payrec_build_info, namespace)"),
+            Variable(
+                name="release",
+                label="Release",
+                query='label_values(payrec_build_info{namespace=~"$namespace"}, pod)',
+                regex="/^(.+)-(?:api|worker|operator)-/",
+            ),
+        ]
         source: dict[str, Any] = {
             "type": "datasource",
             "name": "datasource",
@@ -188,7 +200,7 @@ class Dashboard:
             "time": {"from": "now-6h", "to": "now"},
             "links": [link],
             "annotations": {"list": []},
-            "templating": {"list": [source, *(v.rendered() for v in (chosen, *self.variables))]},
+            "templating": {"list": [source, *(v.rendered() for v in (*chosen, *self.variables))]},
             "panels": self._panels(),
         }
 
@@ -209,8 +221,8 @@ class Dashboard:
 
 
 def metric(name: str, *matchers: str) -> str:
-    """Return the selector of a metric in the chosen namespaces."""
-    return f"{name}{{{', '.join((NAMESPACE, *matchers))}}}"
+    """Return the selector of a metric of the chosen installations."""
+    return f"{name}{{{', '.join((INSTALLATION, *matchers))}}}"
 
 
 def rate(name: str, *matchers: str, by: str = "") -> str:
