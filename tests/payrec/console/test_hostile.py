@@ -132,6 +132,7 @@ FILTERS: Final = urlencode({name: hostile(name) for name in ("q", "currency", "a
 P: Final = ENTERED
 VISITS: Final[dict[str, Visits]] = {
     "/console": at(""),
+    P: at("/production"),
     "/console/sign-in": at(f"/sign-in?next={Q}", f"/sign-in?next=/console/{Q}"),
     "/console/callback": at(f"/callback?state={Q}&code={Q}&error={Q}"),
     "/console/signed-in": at("/signed-in"),

@@ -52,6 +52,7 @@ PAGES: Final = (
 )
 NO_PAGES: Final = {
     "/console": "leads to the overview",
+    "/console/{environment}": "leads to the overview",
     "/console/callback": "leads to where the sign-in began",
     "/console/signed-in": "closes itself",
     "/console/static/{version}/{file}": "is a file",

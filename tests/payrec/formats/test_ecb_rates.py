@@ -117,7 +117,7 @@ def test_nothing_else_is_raised_than_that_a_file_cannot_be_read(data: bytes) -> 
         (b"<!DOCTYPE x [<!ENTITY a 'b'>]><Envelope>&a;</Envelope>", "xml_dtd_forbidden"),
         (b"<Envelope>" + b"<Cube>" * 9, "xml_too_deep"),
         (b"<Envelope>" + b"".join(b"<a%d/>" % n for n in range(300)), "xml_too_many_names"),
-        (zipped(b"x", "a/b.zip") + b"torn", "unknown_format"),
+        (zipped(b"x", "a/b.zip") + b"torn", "container_truncated"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_refused_with_its_reason(data: bytes, code: str) -> None:
