@@ -39,10 +39,23 @@ JOBS_SCHEMA: Final = "jobs"
 """The schema of the job queue's own tables."""
 
 LOCK_TIMEOUT: Final = "5s"
-"""A migration that cannot get a table lock gives up and is tried again, before requests queue behind it."""
+"""A migration that cannot get a table lock gives up, before requests queue behind it."""
+
+TENANT_LOCK_TIMEOUT: Final = "200ms"
+"""The same in a tenant's schema, where it is tried again.
+
+A migration has locked some tables when it waits for the next one, and a request that holds that may wait for one of
+them. PostgreSQL breaks off either when a second of that is over (``deadlock_timeout``): the request would fail.
+"""
+
+TENANT_LOCK_TRIES: Final = 100
+"""How often it is tried: some 20 s in all."""
 
 ADVISORY_LOCK_TIMEOUT: Final = "60s"
 """How long a migration waits for another one of the same schema to end."""
+
+_OTHERS_FIRST: Final = frozenset({"LockNotAvailable", "DeadlockDetected"})
+"""Errors of a migration that others were in the way of."""
 
 _ON_COORDINATOR: Final = "SET LOCAL citus.enable_ddl_propagation = off"
 """What belongs to no environment stays on the coordinator of a Citus cluster. Others ignore the setting."""
@@ -116,7 +129,9 @@ def admin_engine(url: str) -> Engine:
 
 
 @contextmanager
-def migrating(engine: Engine, *, role: str | None = None, schema: str = CONTROL_SCHEMA) -> Iterator[Connection]:
+def migrating(
+    engine: Engine, *, role: str | None = None, schema: str = CONTROL_SCHEMA, lock_timeout: str = LOCK_TIMEOUT
+) -> Iterator[Connection]:
     """Open a migration's transaction: one at a time for a schema, and never waiting long for a table."""
     with engine.begin() as connection:
         driver = connection.connection.driver_connection
@@ -124,7 +139,7 @@ def migrating(engine: Engine, *, role: str | None = None, schema: str = CONTROL_
         # lock_timeout holds for advisory locks too, and waiting for another migration is worth more patience.
         driver.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(ADVISORY_LOCK_TIMEOUT)))
         driver.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_ADVISORY_LOCK & 0x7FFFFFFF, schema))
-        driver.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_TIMEOUT)))
+        driver.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(lock_timeout)))
         if role is not None:
             driver.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
         else:
@@ -223,11 +238,20 @@ def _refusals() -> Iterator[None]:
 def upgrade_tenant(url: str, role: str, schema: str) -> Step:
     """Bring one environment's schema to the head, as the role that owns it; one that is ahead stays as it is.
 
-    Errors are returned by their class, so that the result crosses processes.
+    Where others hold a table, it lets them go on and tries again. Errors are returned by their class, so that the
+    result crosses processes.
     """
+    step, tries = _upgraded(url, role, schema), 1
+    while step.error in _OTHERS_FIRST and step.before is not None and tries < TENANT_LOCK_TRIES:
+        step, tries = _upgraded(url, role, schema), tries + 1
+    return step
+
+
+def _upgraded(url: str, role: str, schema: str) -> Step:
     before = None
     try:
-        with migrating(admin_engine(url), role=role, schema=schema) as connection:
+        engine = admin_engine(url)
+        with migrating(engine, role=role, schema=schema, lock_timeout=TENANT_LOCK_TIMEOUT) as connection:
             before = revision_of(connection)
             if before is None or is_ahead("tenant", before):
                 return Step(before=before, after=before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources.abc import Traversable
@@ -188,7 +189,7 @@ async def test_one_that_fails_leaves_the_others_alone_and_running_again_finishes
     with pytest.MonkeyPatch.context() as old_image:
         old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
         await _tenant(factory, "acme", "production", "staging", "test")
-    monkeypatch.setattr(migrations, "LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(migrations, "TENANT_LOCK_TRIES", 2)
     async with opened.control(readonly=True) as connection:
         rows = await service.TenantStore(connection).scopes()
     [busy] = [service.scope_of(row) for row in rows if row["environment"] == "staging"]
@@ -205,6 +206,37 @@ async def test_one_that_fails_leaves_the_others_alone_and_running_again_finishes
     again = await _migrate(database, opened)
     assert again.totals == {"current": 2, "migrated": 1}
     assert again.succeeded
+
+
+@pytest.mark.usefixtures("second_revision")
+async def test_a_request_that_holds_a_table_goes_on_first_and_then_the_migration_is_tried_again(
+    database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.MonkeyPatch.context() as old_image:
+        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
+        await _tenant(factory, "acme", "staging")
+    async with opened.control(readonly=True) as connection:
+        [busy] = [service.scope_of(row) for row in await service.TenantStore(connection).scopes()]
+    upgraded, errors, loop = migrations._upgraded, list[str | None](), asyncio.get_running_loop()
+    has_tried, is_gone = asyncio.Event(), threading.Event()
+
+    def noted(*given: str) -> migrations.Step:
+        step = upgraded(*given)
+        errors.append(step.error)
+        loop.call_soon_threadsafe(has_tried.set)
+        assert is_gone.wait(30)
+        return step
+
+    monkeypatch.setattr(migrations, "_upgraded", noted)
+    async with opened.tenant(busy) as connection:
+        await connection.execute("SELECT 1 FROM job")
+        migrating = asyncio.create_task(_migrate(database, opened))
+        await has_tried.wait()
+        # It holds nothing of which a request would wait for it.
+        await connection.execute("INSERT INTO data_source SELECT * FROM data_source WHERE false")
+    is_gone.set()
+    assert (await migrating).totals == {"migrated": 1}
+    assert errors == ["LockNotAvailable", None]
 
 
 async def test_a_schema_ahead_of_this_image_is_left_alone(
