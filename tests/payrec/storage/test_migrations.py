@@ -15,6 +15,7 @@ import pytest
 
 from payrec.domain.caller import Caller
 from payrec.domain.principal import ANONYMOUS
+from payrec.domain.scope import TenantScope
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
 from payrec.errors import SchemaNotOwnedError, UnavailableError
 from payrec.factory import Factory, SystemClock, create_context
@@ -23,6 +24,7 @@ from payrec.services import migrations as service
 from payrec.services.migrations import MigrationReport, check_ready, migrate
 from payrec.storage import migrations
 from payrec.storage.database import Database
+from payrec.storage.tenants import TenantStore, scope_of
 from support.places import look
 from support.postgres import cloned
 from support.service import make_config
@@ -98,6 +100,20 @@ async def _tenant(factory: Factory, slug: str, *environments: str) -> None:
     await factory.create_tenant_service().create(Caller(principal=ANONYMOUS, request_id="test"), given)
 
 
+async def _tenant_behind(factory: Factory, slug: str, *environments: str) -> None:
+    """Make a tenant as an image of the revision before would."""
+    with pytest.MonkeyPatch.context() as old_image:
+        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
+        await _tenant(factory, slug, *environments)
+
+
+async def _staging(opened: Database) -> TenantScope:
+    async with opened.control(readonly=True) as connection:
+        rows = await TenantStore(connection).scopes()
+    [found] = [scope_of(row) for row in rows if row["environment"] == "staging"]
+    return found
+
+
 async def _migrate(addresses: EmbeddedDatabase, database: Database) -> MigrationReport:
     return await migrate(admin_url=addresses.admin_url, login=LOGIN_ROLE, database=database, clock=SystemClock())
 
@@ -168,9 +184,7 @@ async def test_an_unfinished_environment_is_provisioned_and_its_tenant_opened(
 async def test_environments_that_are_behind_are_migrated_as_their_owner(
     database: EmbeddedDatabase, opened: Database, factory: Factory
 ) -> None:
-    with pytest.MonkeyPatch.context() as old_image:
-        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
-        await _tenant(factory, "acme", "production", "test")
+    await _tenant_behind(factory, "acme", "production", "test")
     report = await _migrate(database, opened)
     assert set(_outcomes(report).values()) == {(HEAD, NEXT, "migrated", None)}
     owners = (
@@ -186,13 +200,9 @@ async def test_environments_that_are_behind_are_migrated_as_their_owner(
 async def test_one_that_fails_leaves_the_others_alone_and_running_again_finishes_it(
     database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.MonkeyPatch.context() as old_image:
-        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
-        await _tenant(factory, "acme", "production", "staging", "test")
+    await _tenant_behind(factory, "acme", "production", "staging", "test")
     monkeypatch.setattr(migrations, "TENANT_LOCK_TRIES", 2)
-    async with opened.control(readonly=True) as connection:
-        rows = await service.TenantStore(connection).scopes()
-    [busy] = [service.scope_of(row) for row in rows if row["environment"] == "staging"]
+    busy = await _staging(opened)
     async with opened.tenant(busy) as connection:
         await connection.execute("SELECT 1 FROM job")
         report = await _migrate(database, opened)
@@ -212,11 +222,8 @@ async def test_one_that_fails_leaves_the_others_alone_and_running_again_finishes
 async def test_a_request_that_holds_a_table_goes_on_first_and_then_the_migration_is_tried_again(
     database: EmbeddedDatabase, opened: Database, factory: Factory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.MonkeyPatch.context() as old_image:
-        old_image.setattr("payrec.storage.provisioning.head", lambda _tree: HEAD)
-        await _tenant(factory, "acme", "staging")
-    async with opened.control(readonly=True) as connection:
-        [busy] = [service.scope_of(row) for row in await service.TenantStore(connection).scopes()]
+    await _tenant_behind(factory, "acme", "staging")
+    busy = await _staging(opened)
     upgraded, errors, loop = migrations._upgraded, list[str | None](), asyncio.get_running_loop()
     has_tried, is_gone = asyncio.Event(), threading.Event()
 
