@@ -59,34 +59,35 @@ def just_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
 
     The difference is the line less the items. Something else is of the counterparty of either; with it in the place of
     one of the items, they may be the line to the minor unit.
+
     What is too much may be of another item of the counterparty or have been given back, what is missing a credit note
     of its own, or the part that another line pays.
     """
-    sign = pl.col("difference_minor").sign()
-    gaps = rows.select("e", "i", "difference_minor", amount_minor=pl.col("difference_minor").abs())
+    difference, way = pl.col("difference_minor"), pl.col("difference_minor").sign().cast(pl.Int8)
+    items, lines = (
+        sides.expected.select(asked="amount_minor", e="row"),
+        sides.incoming.select(paid="amount_minor", i="row"),
+    )
+    ends = rows.select("e", "i", "difference_minor").join(items, on="e").join(lines, on="i")
+    gaps = ends.select("e", "i", amount_minor=difference.abs(), way=way)
+    forth = pl.lit(1, dtype=pl.Int8)
     # Who does not say that he is the counterparty has no pair with what has his very amount.
-    paid = rows.select("e", "i").join(sides.incoming.select("amount_minor", i="row"), on="i")
+    whole = ends.select("e", "i", amount_minor="paid", way=forth)
+    # What one item would have to be in the place of another for the line to differ by nothing.
+    instead = ends.select("e", "i", amount_minor=pl.col("asked") + difference, way=forth)
     found = []
-    for asked, frame, end, way in (
-        (gaps, sides.expected, "e", sign),
-        (gaps, sides.incoming, "i", -sign),
-        (paid, sides.expected, "e", pl.lit(1)),
-        (_instead(rows, sides), sides.expected, "e", pl.lit(1)),
+    for asked, frame, end in (
+        (pl.concat([gaps, whole, instead]), sides.expected, "e"),
+        (gaps.with_columns(way=-pl.col("way")), sides.incoming, "i"),
     ):
         said = frame.select("currency", "direction", *PARTIES, own="amount_minor", **{end: "row"})
-        its = asked.join(said, on=end).with_columns(direction=(pl.col("direction") * way).cast(pl.Int8))
+        its = asked.join(said, on=end).with_columns(direction=(pl.col("direction") * pl.col("way")).cast(pl.Int8))
         # None of the line's own is something else.
         its = its.join(its.select("i", amount_minor="own").unique(), on=["i", "amount_minor"], how="anti")
         for name in PARTIES:
             own = its.drop_nulls(name).join(frame, on=["currency", "direction", name, "amount_minor"], how="semi")
             found.append(own.select("e", "i"))
     return pl.concat(found).unique()
-
-
-def _instead(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return the rows with what an item would have to be in the place of theirs for their line to differ by nothing."""
-    own = rows.select("e", "i", "difference_minor").join(sides.expected.select("amount_minor", e="row"), on="e")
-    return own.select("e", "i", amount_minor=pl.col("amount_minor") + pl.col("difference_minor"))
 
 
 def _rejected(found: Candidates, refused: pl.DataFrame) -> pl.Series:
