@@ -67,6 +67,15 @@ def test_no_file_is_longer_than_the_limit() -> None:
     assert long == {}
 
 
+def test_no_text_has_marks_of_a_merge_that_was_not_finished() -> None:
+    texts = [
+        path for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    ]
+    assert texts
+    marks = ("<<<<<<< ", ">>>>>>> ")
+    assert [path.name for path in texts if any(line.startswith(marks) for line in path.read_text().splitlines())] == []
+
+
 def test_the_layers_import_downwards_only() -> None:
     command = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
     assert command is not None, "import-linter is in the development extra"
