@@ -180,6 +180,9 @@ class Storm:
         given = {"direction": other, "bankTransactionCode": "PMNT-RCDT-RRTN", "bookingDate": "2026-03-20"}
         back = await self._line(f"0.{chance.randrange(1, 100):02}", **given)
         body = {name: joined[name] for name in ("expectedTransactionId", "incomingTransactionId")}
+        if chance.random() < 0.3:
+            # Of a payment that perhaps nobody has matched.
+            body = {"incomingTransactionId": chance.choice(self.lines[1:LINES])}
         return await self.tenant.post(f"{INCOMING}/{back}/link-reversal", body)
 
     async def _lock(self, chance: Random) -> httpx2.Response:
@@ -238,13 +241,16 @@ def family(code: str) -> str:
 
 
 def is_whole(found: list[Row]) -> None:
-    """See that what was taken back whole comes to nothing, by its very codes and whatever was taken back before."""
+    """See that what was taken back whole comes to nothing, by its very codes and whatever was taken back before.
+
+    But a return and its payment have of each other what they had.
+    """
     sums: dict[int, Counter[tuple[str | None, ...]]] = defaultdict(Counter)
     over = set()
     for posting in found:
         of = posting.get("reversesSequence", posting["sequence"])
         for line in posting["lines"]:
-            named = ("code", "currency", "expectedExternalId", "incomingTransactionId")
+            named = ("code", "currency", "expectedExternalId")
             sums[of][tuple(line.get(name) for name in named)] += signed(line)
         if posting["kind"].endswith("_reversal"):
             over.add(of)
@@ -262,7 +268,8 @@ async def is_what_is_matched(tenant: Tenant, found: list[Row]) -> None:
     back: Counter[str] = Counter()
     for line in lines:
         for link in line["reversalOf"]:
-            back[link["incomingTransactionId"]] += link["amountMinor"]
+            for line_id in (line["id"], link["incomingTransactionId"]):
+                back[line_id] += link["amountMinor"]
     accounts: dict[str | None, str] = {given["account"]: given["code"] for given in CODES["accounts"]}
     suspense: str = CODES["suspenseCode"]
     categories: dict[str, str] = {given["category"]: given["code"] for given in CODES["categories"]}
@@ -270,14 +277,13 @@ async def is_what_is_matched(tenant: Tenant, found: list[Row]) -> None:
     by_item: Counter[str] = Counter()
     by_code: Counter[str] = Counter()
     for line in lines:
-        minor = line["matchedAmountMinor"]
+        way = 1 if line["direction"] == "credit" else -1
+        minor = line["matchedAmountMinor"] + back[line["id"]]
         if line["status"] == "classified":
-            minor = line["amountMinor"] - back[line["id"]]
-        minor *= 1 if line["direction"] == "credit" else -1
-        by_line[line["id"]] += minor
-        by_code[accounts.get(line["account"], suspense)] += minor
-        if line["status"] == "classified":
-            by_code[categories.get(line["classification"]["category"], suspense)] -= minor
+            minor = line["amountMinor"]
+            by_code[categories.get(line["classification"]["category"], suspense)] -= way * (minor - back[line["id"]])
+        by_line[line["id"]] += way * minor
+        by_code[accounts.get(line["account"], suspense)] += way * minor
     for item in items:
         minor = item["matchedAmountMinor"] * (-1 if item["direction"] == "credit" else 1)
         by_item[item["externalId"]] += minor

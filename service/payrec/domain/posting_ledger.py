@@ -3,6 +3,9 @@
 A decision is posted once, and taken back by what counters it: a return by the part that it takes, a reversal by
 whatever is left. So what was decided and taken back comes to nothing, code by code, whatever the settings are by then.
 What was decided elsewhere the books have already: it is not posted, and taken back all the same.
+
+A return and its payment are lines of their own, and both have moved: where no match has the payment, the two are posted
+against each other. So of each line the books have what is neither open nor ignored of it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from payrec.domain.postings import (
     charges_of,
     countered,
     is_balanced,
+    lines_against,
     lines_beside,
     lines_of_classification,
     lines_of_match,
@@ -34,11 +38,10 @@ from payrec.domain.postings import (
 _BESIDE: Final = "over_payment"
 """The type of adjustment of what a match takes of a line beside its legs, where it names none."""
 
-_REVERSALS: Final = frozenset({"match_reversal", "classification_reversal"})
-"""The kinds of postings that counter all that is left of another one."""
-
 _ELSEWHERE: Final = 0
 """The sequence of what the books have from elsewhere."""
+
+_NOTHING: Final[Mapping[UUID, int]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +57,21 @@ class Posted:
     change_id: UUID | None = None
     reverses_sequence: int | None = None
     reverses_id: UUID | None = None
-    """The match that it takes back, where that was decided elsewhere and has no posting."""
+    """The match that it takes back, where that has no posting: it was decided elsewhere, or rejected."""
     charged: Mapping[UUID, int] = field(default_factory=dict)
     """What it says that providers have kept, by the ids of lines: of all of which they have kept something. Nothing is
     said by a posting of a time when this was not kept."""
+
+    @property
+    def moved(self) -> dict[UUID, int]:
+        """What it debits of each line; a return of a time when it named its payment is told from that."""
+        named = {line.incoming_id for line in self.lines}
+        is_old = self.kind == "return" and self.source_id not in named
+        sums: dict[UUID, int] = defaultdict(int)
+        for line in self.lines:
+            if line.incoming_id is not None:
+                sums[self.source_id if is_old else line.incoming_id] += line.minor
+        return sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,20 +88,26 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """What a change has linked of a return to the payments of a match."""
+    """What a change has linked of a return to the payments of a match, or to what was open of payments."""
 
-    return_id: UUID
     change_id: UUID
-    match_id: UUID
+    match_id: UUID | None
     effective_on: date
     parts: tuple[Part, ...]
-    back: End | None = None
+    back: End
     """The return itself, for which a provider may have charged as well."""
+    until_change_id: UUID | None = None
+    """The change that gave it back to the payments."""
 
     @property
     def taken_minor(self) -> int:
         """What it takes of the payments."""
         return sum(part.taken_minor for part in self.parts)
+
+    @property
+    def moved(self) -> list[tuple[End, int]]:
+        """What it takes of payments, and of itself."""
+        return [*((part.taken, part.taken_minor) for part in self.parts), (self.back, self.taken_minor)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,8 +126,10 @@ class Ledger:
     _sources: dict[UUID, Posted] = field(default_factory=dict)
     _counters: dict[int | UUID, list[Posted]] = field(default_factory=lambda: defaultdict(list))
     """By the sequence of what they take back, or by its match where it has none."""
-    _of_line: dict[UUID, list[Posted]] = field(default_factory=lambda: defaultdict(list))
-    """What has taken of a line, whether it stands or not: matches and classifications; or its parts as a return."""
+    _offsets: dict[tuple[UUID, UUID, UUID | None], Posted] = field(default_factory=dict)
+    """What returns took where the books have no match, by return, change and match if any."""
+    _of_line: dict[UUID, list[tuple[int, int | None]]] = field(default_factory=lambda: defaultdict(list))
+    """What each posting debits of a line, and what it says was kept of it."""
 
     def __post_init__(self) -> None:
         for posted in sorted(self.stored, key=lambda posted: posted.sequence):
@@ -143,32 +165,70 @@ class Ledger:
             )
         )
 
-    def reverse(self, match_id: UUID, on: date) -> None:
-        """Post the counter of what is left of a match; one that was never posted is not taken back either."""
-        self._take_back("match_reversal", match_id, on)
+    def reverse(self, match_id: UUID, on: date, returned: Sequence[Returned] = ()) -> None:
+        """Post the counter of what is left of a match; one that was never posted is not taken back either.
+
+        What returns have taken of its payments stays taken: these are against each other from then on.
+        """
+        self._take_back("match_reversal", match_id, on, returned)
 
     def give_back(self, returned: Returned) -> None:
-        """Post the counter of what a return takes of a match, once, by the codes that the match was posted by."""
-        original = self._sources.get(returned.match_id)
+        """Post the counter of what a return takes of a match, once, by the codes that the match was posted by.
+
+        Of the payment the match keeps what it has. The money that went the other way is the return's own.
+        """
+        original = None if returned.match_id is None else self._sources.get(returned.match_id)
+        back = returned.back
         if original is None or any(
-            (counter.kind, counter.source_id, counter.change_id) == ("return", returned.return_id, returned.change_id)
+            (counter.kind, counter.source_id, counter.change_id) == ("return", back.id, returned.change_id)
             for counter in self._counters[_key(original)]
         ):
             return
         codes = self.codes[original.codes_version]
-        lines = netted(*(countered(_lines_of(part, codes)) for part in returned.parts))
+        lines = netted(*(countered(_lines_of(part, back, codes)) for part in returned.parts))
         charged: dict[UUID, int] = {}
-        if returned.back is not None and _is_kept(returned.back):
+        if _is_kept(back):
             # What was charged for the payment is not given back by that.
-            charged[returned.return_id] = self._share(returned.back, returned.taken_minor)
-            lines = netted(lines, charges_of(returned.back, charged[returned.return_id], codes))
+            charged[back.id] = self._share(back, returned.taken_minor)
+            lines = netted(lines, charges_of(back, charged[back.id], codes))
         self._post(
             "return",
-            returned.return_id,
+            back.id,
             lines,
             returned.effective_on,
             original=original,
             change_id=returned.change_id,
+            charged=charged,
+        )
+
+    def offset(self, returned: Returned) -> None:
+        """Post a return and its payments against each other, once: no match has them in the books."""
+        if (returned.back.id, returned.change_id, returned.match_id) not in self._offsets:
+            lines, charged = self._against([returned], self.codes[self.version])
+            self._post(
+                "return",
+                returned.back.id,
+                lines,
+                returned.effective_on,
+                reverses_id=returned.match_id,
+                change_id=returned.change_id,
+                charged=charged,
+            )
+
+    def release(self, returned: Returned) -> None:
+        """Post the counter of what was given back to payments, if a return was posted against them, once."""
+        original = self._offsets.get((returned.back.id, returned.change_id, returned.match_id))
+        until = returned.until_change_id
+        if original is None or any(counter.change_id == until for counter in self._counters[_key(original)]):
+            return
+        lines, charged = self._against([returned], self.codes[original.codes_version], sign=-1)
+        self._post(
+            "return_reversal",
+            returned.back.id,
+            lines,
+            returned.effective_on,
+            original=original,
+            change_id=until,
             charged=charged,
         )
 
@@ -185,33 +245,49 @@ class Ledger:
         """Post the counter of what a line was classified as, if it was at last."""
         self._take_back("classification_reversal", line_id, on)
 
-    def _share(self, line: End, minor: int) -> int:
+    def _share(self, line: End, minor: int, *, moved: int = 0, charged: int = 0) -> int:
         """Return what is kept of an amount of a line: what makes it right for all that was taken of it until then.
 
-        So the shares of its parts come to the whole, whatever they are rounded to.
+        So the shares of its parts come to the whole, whatever they are rounded to. A negative amount is given back.
+        Before that, the same posting has ``moved`` an amount of the line, and ``charged`` one for it.
         """
-        taken = charged = 0
-        if minor != line.whole_minor and _is_kept(line):
-            for posted in self._of_line[line.id]:
-                if not self._is_taken_back(posted):
-                    part = _taken(posted, line)
-                    taken += part
-                    charged += posted.charged.get(line.id, share_of(line, part))
-        return share_of(line, taken + minor) - charged
+        if minor == line.whole_minor or not _is_kept(line):
+            return share_of(line, minor)
+        for its, said in self._of_line[line.id]:
+            moved += its
+            # What does not say what it charged has charged what its part comes to by itself.
+            charged += its // abs(its) * line.sign * share_of(line, abs(its)) if said is None else said
+        return share_of(line, line.sign * moved + minor) - charged
 
-    def _is_taken_back(self, posted: Posted) -> bool:
-        """Tell whether all that was left of a posting was taken back, or of that of which it took a part back."""
-        of = posted.reverses_sequence or posted.reverses_id or _key(posted)
-        return any(counter.kind in _REVERSALS for counter in self._counters[of])
+    def _against(
+        self, returned: Sequence[Returned], codes: Codes, *, sign: int = 1, undone: Sequence[Posted] = ()
+    ) -> tuple[tuple[Line, ...], Mapping[UUID, int]]:
+        """Return the lines of returns and their payments against each other, and what they charge.
 
-    def _take_back(self, kind: str, source_id: UUID, on: date) -> None:
+        With the counter of what is ``undone`` by the same posting.
+        """
+        moved, charged = _summed(one.moved for one in undone), _summed(one.charged for one in undone)
+        lines = countered(netted(*(one.lines for one in undone)))
+        charges = {line_id: -minor for line_id, minor in charged.items()}
+        minors = _summed({end.id: sign * minor} for one in returned for end, minor in one.moved)
+        ends = {end.id: end for one in returned for end, _ in one.moved}
+        for line_id, minor in minors.items():
+            end = ends[line_id]
+            share = self._share(end, minor, moved=-moved[line_id], charged=-charged[line_id])
+            lines = netted(lines, lines_against(end, minor, share, codes))
+            if _is_kept(end):
+                charges[line_id] = share - charged[line_id]
+        return lines, charges
+
+    def _take_back(self, kind: str, source_id: UUID, on: date, returned: Sequence[Returned] = ()) -> None:
         original = self._sources.get(source_id)
         if original is None:
             return
         counters = self._counters[_key(original)]
         if all(counter.kind != kind for counter in counters):
-            lines = countered(netted(original.lines, *(counter.lines for counter in counters)))
-            self._post(kind, source_id, lines, on, original=original)
+            codes = self.codes[original.codes_version]
+            lines, charged = self._against(returned, codes, undone=[original, *counters])
+            self._post(kind, source_id, lines, on, original=original, charged=charged)
 
     def _post(
         self,
@@ -221,8 +297,9 @@ class Ledger:
         on: date,
         *,
         original: Posted | None = None,
+        reverses_id: UUID | None = None,
         change_id: UUID | None = None,
-        charged: Mapping[UUID, int] | None = None,
+        charged: Mapping[UUID, int] = _NOTHING,
     ) -> None:
         """Give a posting its number; what moves nothing is none."""
         if not lines:
@@ -239,40 +316,35 @@ class Ledger:
             effective_on=on,
             change_id=change_id,
             reverses_sequence=None if original is None else original.sequence or None,
-            reverses_id=None if original is None or original.sequence else original.source_id,
-            charged=charged or {},
+            reverses_id=reverses_id if original is None or original.sequence else original.source_id,
+            charged=charged,
         )
         self._keep(posted)
         self.new.append(posted)
 
     def _keep(self, posted: Posted) -> None:
         of = posted.reverses_sequence or posted.reverses_id
-        if of is None:
-            self._sources[posted.source_id] = posted
-        else:
+        if of is not None:
             self._counters[of].append(posted)
-        for line_id in _lines_taken(posted):
-            self._of_line[line_id].append(posted)
+        elif posted.kind != "return":
+            self._sources[posted.source_id] = posted
+        if posted.kind == "return" and posted.change_id is not None and posted.reverses_sequence is None:
+            self._offsets[posted.source_id, posted.change_id, posted.reverses_id] = posted
+        for line_id, minor in posted.moved.items():
+            if minor:
+                self._of_line[line_id].append((minor, posted.charged.get(line_id)))
+
+
+def _summed(given: Iterable[Mapping[UUID, int]]) -> dict[UUID, int]:
+    sums: dict[UUID, int] = defaultdict(int)
+    for one in given:
+        for key, minor in one.items():
+            sums[key] += minor
+    return sums
 
 
 def _key(original: Posted) -> int | UUID:
     return original.sequence or original.source_id
-
-
-def _lines_taken(posted: Posted) -> set[UUID]:
-    """Return the lines of which a posting takes something: none of those that it gives something back of."""
-    if posted.kind in _REVERSALS:
-        return set()
-    if posted.kind == "return":
-        return {posted.source_id}
-    return {line.incoming_id for line in posted.lines if line.incoming_id is not None}
-
-
-def _taken(posted: Posted, line: End) -> int:
-    """Return what a posting takes of a line. A return takes what it gives back, from lines on its other side."""
-    of_return = posted.kind == "return"
-    own = (one.minor for one in posted.lines if one.incoming_id == line.id or (of_return and one.incoming_id))
-    return line.sign * sum(own)
 
 
 def _is_kept(line: End) -> bool:
@@ -280,12 +352,13 @@ def _is_kept(line: End) -> bool:
     return line.beside_minor != 0
 
 
-def _lines_of(part: Part, codes: Codes) -> tuple[Line, ...]:
-    """Return the lines by which a match has taken what a return takes back."""
+def _lines_of(part: Part, back: End, codes: Codes) -> tuple[Line, ...]:
+    """Return the lines that a return counters: those by which a match has taken the amount, as if of the return."""
+    taken = back._replace(sign=part.taken.sign)
     if part.settled is None:
-        return lines_beside(part.taken, part.taken_minor, part.beside, codes)
+        return lines_beside(taken, part.taken_minor, part.beside, codes)
     minor, more = part.settled_minor, part.settled_minor - part.taken_minor
-    if part.settled.currency != part.taken.currency or not more:
-        return lines_of_match([Settlement(part.taken, part.settled, part.taken_minor, minor)], (), codes, {})
-    leg = Settlement(part.taken, part.settled, part.taken_minor, part.taken_minor)
+    if part.settled.currency != taken.currency or not more:
+        return lines_of_match([Settlement(taken, part.settled, part.taken_minor, minor)], (), codes, {})
+    leg = Settlement(taken, part.settled, part.taken_minor, part.taken_minor)
     return lines_of_match([leg], [Adjusted(part.beside, part.settled.id, more)], codes, {})

@@ -165,6 +165,11 @@ def lines_of_classification(
     return (_of_end(line, minor, codes), against, *charges_of(line, charged_minor, codes)) if minor else ()
 
 
+def lines_against(line: End, minor: int, charged_minor: int, codes: Codes) -> tuple[Line, ...]:
+    """Return the lines of what another line takes of a line without a match, and of what is kept of that."""
+    return (_of_end(line, minor, codes), *charges_of(line, charged_minor, codes))
+
+
 def charges_of(line: End, charged_minor: int, codes: Codes) -> tuple[Line, ...]:
     """Return the lines of what a provider has kept of a line: a negative amount, debited to its account."""
     own = Line(codes.of_account(line.name), charged_minor, line.currency)

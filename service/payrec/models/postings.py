@@ -11,7 +11,9 @@ from pydantic import Field
 from payrec.constants.postings import POSTINGS_PAGE_MAX, SEQUENCE_MAX
 from payrec.models.common import ListQuery, Public, Request, Text
 
-PostingKind = Literal["match", "match_reversal", "return", "classification", "classification_reversal"]
+PostingKind = Literal[
+    "match", "match_reversal", "return", "return_reversal", "classification", "classification_reversal"
+]
 
 
 class PostingLine(Public):
@@ -24,7 +26,7 @@ class PostingLine(Public):
     expected_external_id: str | None = Field(default=None, exclude_if=lambda v: v is None)
     """Of the line of what was owed, where the item has an external id."""
     incoming_transaction_id: UUID | None = Field(default=None, exclude_if=lambda v: v is None)
-    """Of the line of the account: such lines of a transaction come to what is matched or classified of it."""
+    """Of the line of the account: such lines of a transaction come to what is neither open nor ignored of it."""
 
 
 class PostingPublic(Public):

@@ -21,10 +21,15 @@ from payrec.storage.rows import array_text, fetch_all, fetch_one
 
 ACCEPTED: Final = "match.accepted"
 REVERSED: Final = "match.reversed"
+REJECTED: Final = "match.rejected"
 CLASSIFIED: Final = "incoming_transaction.classified"
 RESTORED: Final = "incoming_transaction.restored"
 UPDATED: Final = "incoming_transaction.updated"
 """What a return is when something of it is linked; of other lines as well."""
+REOPENED: Final = "incoming_transaction.reopened"
+"""What a return is when it has to give back what it took of an open payment; of other lines as well."""
+
+_TYPES: Final = (ACCEPTED, REVERSED, REJECTED, CLASSIFIED, RESTORED, UPDATED, REOPENED)
 
 
 def _line(alias: str, prefix: str = "") -> str:
@@ -78,16 +83,24 @@ _LINES: Final = f"""
 """  # noqa: S608 - our own text
 _LINKS: Final = f"""
     SELECT r.reversal_id, r.ordinal, r.change_id, r.match_id, m.created_by, r.expected_id, r.amount_minor,
-        r.settled_minor,
+        r.settled_minor, {{until}} AS until_change_id,
         {_line("i")}, {_line("b", "back_")}, b.booking_on, e.external_id, m.adjustments, (
             SELECT l.settled_currency FROM leg l
             WHERE l.match_id = r.match_id AND l.incoming_id = r.incoming_id AND l.expected_id = r.expected_id LIMIT 1
         ) AS settled_currency
-    FROM reversal_link r JOIN match m ON m.id = r.match_id
+    FROM {{links}} r LEFT JOIN match m ON m.id = r.match_id
     JOIN incoming_transaction i ON i.id = r.incoming_id JOIN incoming_transaction b ON b.id = r.reversal_id
     LEFT JOIN expected_transaction e ON e.id = r.expected_id
     WHERE {{which}} ORDER BY r.change_id, r.reversal_id, r.match_id, r.ordinal
 """  # noqa: S608 - our own text
+_STANDING: Final = {"links": "reversal_link", "until": "NULL::uuid"}
+_LINKS_OF_RETURNS: Final = _LINKS.format(**_STANDING, which="r.reversal_id = ANY(%(ids)s)")
+_LINKS_OF_MATCHES: Final = _LINKS.format(
+    **_STANDING, which="r.incoming_id = ANY(%(lines)s) AND r.match_id = ANY(%(matches)s)"
+)
+_ENDED_LINKS: Final = _LINKS.format(
+    links="reversal_link_state", until="r.until_change_id", which="r.reversal_id = ANY(%(ids)s)"
+)
 _TAKERS: Final = """
     SELECT m.id, m.created_by FROM match m WHERE m.id IN (
         SELECT l.match_id FROM leg l WHERE l.incoming_id = ANY(%(ids)s) AND l.valid_from IS NOT NULL
@@ -96,21 +109,24 @@ _TAKERS: Final = """
         UNION
         SELECT r.match_id FROM reversal_link r WHERE r.reversal_id = ANY(%(ids)s)
     )
+    UNION
+    SELECT r.reversal_id, NULL FROM reversal_link r WHERE r.incoming_id = ANY(%(ids)s)
 """
-_POSTED_COLUMNS: Final = """
-    p.sequence, p.kind, p.source_id, p.change_id, p.reverses_sequence, p.reverses_id, p.effective_on, p.codes_version,
-    p.lines, p.charged
-"""
-_POSTED: Final = f"""
+_POSTED: Final = """
     WITH original AS (
-        SELECT sequence FROM posting WHERE source_id = ANY(%(ids)s) AND kind IN ('match', 'classification')
+        SELECT sequence FROM posting
+        WHERE source_id = ANY(%(ids)s) AND kind IN ('match', 'classification', 'return') AND reverses_sequence IS NULL
+    ), wanted AS (
+        SELECT sequence FROM original
+        UNION
+        SELECT p.sequence FROM posting p JOIN original o ON o.sequence = p.reverses_sequence
+        UNION
+        SELECT sequence FROM posting WHERE reverses_id = ANY(%(ids)s)
     )
-    SELECT {_POSTED_COLUMNS} FROM posting p JOIN original o ON o.sequence = p.sequence
-    UNION ALL
-    SELECT {_POSTED_COLUMNS} FROM posting p JOIN original o ON o.sequence = p.reverses_sequence
-    UNION ALL
-    SELECT {_POSTED_COLUMNS} FROM posting p WHERE p.reverses_id = ANY(%(ids)s)
-"""  # noqa: S608 - our own text
+    SELECT p.sequence, p.kind, p.source_id, p.change_id, p.reverses_sequence, p.reverses_id, p.effective_on,
+        p.codes_version, p.lines, p.charged
+    FROM posting p JOIN wanted w ON w.sequence = p.sequence
+"""
 _CODES: Final = """
     SELECT version, codes FROM posting_codes
     WHERE version = ANY(%s) OR version = (SELECT max(version) FROM posting_codes) ORDER BY version
@@ -163,9 +179,8 @@ class PostingSealingStore:
 
     async def decisions(self, *, after: int, through: int) -> list[Decision]:
         """Return what may be to be posted of a range of places, in the order of the feed."""
-        types = [ACCEPTED, REVERSED, CLASSIFIED, RESTORED, UPDATED]
         async with self._connection.cursor(row_factory=tuple_row) as cursor:
-            await cursor.execute(_DECISIONS, {"after": after, "through": through, "types": types})
+            await cursor.execute(_DECISIONS, {"after": after, "through": through, "types": list(_TYPES)})
             return [Decision(*row) for row in await cursor.fetchall()]
 
     async def matches(self, match_ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
@@ -192,20 +207,23 @@ class PostingSealingStore:
         self, return_ids: Sequence[UUID], *, match_ids: Sequence[UUID], line_ids: Sequence[UUID]
     ) -> list[dict[str, Any]]:
         """Return what returns have taken of matches: these returns, and any of these lines of these matches."""
-        of_returns = _LINKS.format(which="r.reversal_id = ANY(%(returns)s)")
-        rows = await fetch_all(self._connection, of_returns, {"returns": array_text(return_ids)}) if return_ids else []
+        ids = {"ids": array_text(return_ids)}
+        rows = await fetch_all(self._connection, _LINKS_OF_RETURNS, ids) if return_ids else []
         if match_ids:
-            of_matches = _LINKS.format(which="r.incoming_id = ANY(%(lines)s) AND r.match_id = ANY(%(matches)s)")
             parameters = {"lines": array_text(line_ids), "matches": array_text(match_ids)}
-            rows += await fetch_all(self._connection, of_matches, parameters)
+            rows += await fetch_all(self._connection, _LINKS_OF_MATCHES, parameters)
         return rows
 
+    async def ended_links(self, return_ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return what these returns had taken of open payments and gave back, as ``links``."""
+        return await fetch_all(self._connection, _ENDED_LINKS, {"ids": array_text(return_ids)}) if return_ids else []
+
     async def takers(self, line_ids: Sequence[UUID]) -> list[dict[str, Any]]:
-        """Return who made the matches that have taken of lines, and those that these have taken back of as returns."""
+        """Return who made the matches that took of lines, or of which these took back, and the returns of these."""
         return await fetch_all(self._connection, _TAKERS, {"ids": array_text(line_ids)})
 
     async def posted(self, source_ids: Sequence[UUID]) -> list[dict[str, Any]]:
-        """Return postings of these matches and classified lines, and those that have taken back of them."""
+        """Return postings of these matches, classified lines and returns, and those that have taken back of them."""
         return await fetch_all(self._connection, _POSTED, {"ids": array_text(source_ids)}) if source_ids else []
 
     async def codes(self, versions: Collection[int]) -> dict[int, dict[str, Any]]:

@@ -21,13 +21,15 @@ class Posting(TenantTable, table=True):
     __tablename__ = "posting"
     __table_args__ = (
         CheckConstraint(
-            "kind IN ('match', 'match_reversal', 'return', 'classification', 'classification_reversal')",
+            "kind IN ('match', 'match_reversal', 'return', 'return_reversal', 'classification',"
+            " 'classification_reversal')",
             name="posting_kind_known",
         ),
         CheckConstraint("reverses_sequence < sequence", name="posting_reverses_earlier"),
         CheckConstraint(
-            "num_nonnulls(reverses_sequence, reverses_id) ="
-            " CASE WHEN kind IN ('match', 'classification') THEN 0 ELSE 1 END",
+            "CASE WHEN kind IN ('match', 'classification') THEN num_nonnulls(reverses_sequence, reverses_id) = 0"
+            " WHEN kind = 'return' THEN num_nonnulls(reverses_sequence, reverses_id) <= 1"
+            " ELSE num_nonnulls(reverses_sequence, reverses_id) = 1 END",
             name="posting_reverses_another",
         ),
         ForeignKeyConstraint(["codes_version"], ["posting_codes.version"], name="posting_codes_known"),
@@ -60,7 +62,7 @@ class Posting(TenantTable, table=True):
     lines: list[dict[str, Any]] = Field(sa_column=column(dict))
     """As the interface tells them."""
     reverses_id: UUID | None = Field(sa_column=column(UUID, nullable=True))
-    """The match that it takes back, where that was decided elsewhere and has no posting."""
+    """The match that it takes back, where that has no posting: it was decided elsewhere, or rejected."""
     charged: dict[str, int] | None = Field(sa_column=column(dict, nullable=True))
     """What it says that providers have kept of lines, by their ids."""
 

@@ -152,26 +152,32 @@ async def test_returns_counter_their_share_and_a_reversal_the_rest(world: World)
     line = await world.receive("120.00", account="GIRO")
     made = await match(world, *(leg(item, line, 6_000) for item in items))
     fields_ = {"direction": "debit", "account": "GIRO", "bankTransactionCode": "PMNT-RCDT-RRTN"}
+    backs = []
     for number, (minor, item) in enumerate([(1_000, items[0]), (6_000, items[1])]):
         back = await world.receive(f"{minor / 100:.2f}", **fields_, bookingDate=f"2026-04-0{number + 1}")
         body = {"incomingTransactionId": line, "amountMinor": minor, "expectedTransactionId": item}
         await decide(world, f"{LINES}/{back}/link-reversal", body)
+        backs.append(back)
     found = await posted(world)
     assert [(p["kind"], p.get("reversesSequence"), p["effectiveOn"]) for p in found] == [
         ("match", None, "2026-03-12"), ("return", 1, "2026-04-01"), ("return", 1, "2026-04-02")
     ]  # fmt: skip
-    assert found[1]["sourceId"] != found[2]["sourceId"] == back
-    of_line, of_item, _ = played(found)
-    assert (of_line, of_item) == ({line: 5_000}, {"E0": -5_000})
+    assert [posting["sourceId"] for posting in found[1:]] == backs
+    # Each line has moved, and the item is as far open again.
+    gone = {backs[0]: -1_000, backs[1]: -6_000}
+    assert played(found)[:2] == ({line: 12_000, **gone}, {"E0": -5_000})
     await decide(world, f"{MATCHES}/{made['id']}/reverse", {"reason": "all of it"})
     found = await posted(world)
     assert entries(found[-1]) == [("1200", -5_000, "EUR"), ("1400", 5_000, "EUR")]
-    assert played(found) == (Counter(), Counter(), Counter())
-    # What is taken back of what was open has never been posted.
+    assert played(found) == ({line: 7_000, **gone}, Counter(), Counter())
+    # So it is with what is taken back of what was open, also from another account.
     alone = await world.receive("9.00", account="GIRO")
-    back = await world.receive("9.00", **fields_)
+    back = await world.receive("9.00", **{**fields_, "account": "STRIPE"})
     await decide(world, f"{LINES}/{back}/link-reversal", {"incomingTransactionId": alone})
-    assert len(await posted(world)) == len(found)
+    [last] = await posted(world, len(found))
+    assert (last["kind"], last["sourceId"], last.get("reversesSequence")) == ("return", back, None)
+    assert entries(last) == [("1200", 900, "EUR"), ("1210", -900, "EUR")]
+    assert played([last])[0] == {alone: 900, back: -900}
 
 
 async def test_the_account_of_a_provider_has_what_it_moved(world: World) -> None:
@@ -206,7 +212,7 @@ async def test_the_account_of_a_provider_has_what_it_moved(world: World) -> None
     ]
     assert back_of["reversesSequence"] == 1
     of_line, _, of_code = played(found)
-    assert of_line[line] == 6_000
+    assert (of_line[line], of_line[back]) == (10_000, -4_000)
     assert of_code["1210", "EUR"] == 0
     assert made["id"] == found[0]["sourceId"]
 
@@ -227,7 +233,7 @@ async def test_what_waits_for_a_second_person_is_posted_when_that_has_approved(w
     assert (await second.post(f"{MATCHES}/{made[0]['id']}/approve")).status_code == 200
     found = await posted(world)
     assert [(p["kind"], p["sourceId"]) for p in found] == [("match", made[0]["id"]), ("return", back)]
-    assert played(found)[0] == {pairs[0][1]: 5_000}
+    assert played(found)[0] == {pairs[0][1]: 8_000, back: -3_000}
 
 
 async def test_what_a_run_accepts_is_posted_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

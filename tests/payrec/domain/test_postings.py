@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import date
 from typing import Any
 from uuid import UUID
@@ -19,6 +20,7 @@ from payrec.domain.postings import (
     Settlement,
     countered,
     is_balanced,
+    lines_against,
     lines_of_classification,
     lines_of_match,
     netted,
@@ -79,6 +81,29 @@ def matches(draw: Any) -> tuple[list[Settlement], list[Adjusted]]:
     return legs, draw(st.lists(adjustments, max_size=3))
 
 
+def return_of(legs: list[Settlement]) -> End:
+    """Return a return of payments of legs, for which its provider has charged."""
+    taken = legs[0].taken
+    return End(
+        RETURN,
+        is_line=True,
+        sign=-taken.sign,
+        currency=taken.currency,
+        name="B",
+        whole_minor=7 * 10**13,
+        beside_minor=-3,
+    )
+
+
+def stays(returned: list[Returned], codes: Codes) -> tuple[Line, ...]:
+    """Return the lines of what returns and payments have of each other, and of what is kept of them."""
+    minors: Counter[End] = Counter()
+    for one in returned:
+        for end, minor in one.moved:
+            minors[end] += minor
+    return netted(*(lines_against(end, minor, share_of(end, minor), codes) for end, minor in minors.items()))
+
+
 def charges(legs: list[Settlement], adjustments: list[Adjusted]) -> dict[UUID, int]:
     """Return what is kept of lines of which nothing else was taken."""
     return {end.id: share_of(end, minor) for end, minor in taken_of(legs, adjustments) if end.beside_minor}
@@ -117,9 +142,9 @@ def test_what_was_taken_back_comes_to_nothing_whatever_the_codes_are_by_then(
         minor = data.draw(st.integers(1, leg.taken_minor))
         settled = leg.settled_minor * minor // leg.taken_minor
         parts.append(Part(taken=leg.taken, taken_minor=minor, settled=leg.settled, settled_minor=settled))
-    charged = End(RETURN, is_line=True, sign=-1, currency="EUR", name="A", whole_minor=7, beside_minor=-3)
+    charged = return_of(legs)
     returned = [
-        Returned(return_id=RETURN, change_id=UUID(int=n), match_id=MATCH, effective_on=DAY, parts=(part,), back=charged)
+        Returned(change_id=UUID(int=n), match_id=MATCH, effective_on=DAY, parts=(part,), back=charged)
         for n, part in enumerate(parts)
     ]
     for one in returned[:1]:
@@ -129,16 +154,18 @@ def test_what_was_taken_back_comes_to_nothing_whatever_the_codes_are_by_then(
     ledger = Ledger(codes={1: codes, 2: later}, version=2, sequence=ledger.sequence, stored=[*ledger.new])
     for one in [*returned, *returned]:
         ledger.give_back(one)
-    ledger.reverse(MATCH, DAY)
-    ledger.reverse(MATCH, DAY)
+    ledger.reverse(MATCH, DAY, returned)
+    ledger.reverse(MATCH, DAY, returned)
     [*stored] = ledger.stored
     whole = [*stored, *ledger.new]
     assert [posting.sequence for posting in whole] == list(range(42, 42 + len(whole)))
     assert all(is_balanced(posting.lines) for posting in whole)
     assert all(posting.reverses_sequence == 42 for posting in whole[1:])
-    assert netted(*(posting.lines for posting in whole)) == ()
+    # But for what the lines have of each other.
+    assert netted(*(posting.lines for posting in whole), countered(stays(returned, codes))) == ()
     assert [posting.kind for posting in ledger.new].count("return") == len(returned)
-    accounts = {end.id: codes.of_account(end.name) for leg in legs for end in leg[:2] if end.is_line}
+    lines = [charged, *(end for leg in legs for end in leg[:2] if end.is_line)]
+    accounts = {end.id: codes.of_account(end.name) for end in lines}
     own = [line for posting in whole for line in posting.lines if line.incoming_id is not None]
     assert all(line.code == accounts[line.incoming_id] for line in own if line.incoming_id is not None)
 
@@ -151,7 +178,7 @@ def test_what_the_books_have_from_elsewhere_is_taken_back_whole(
     taken, settled, *_ = legs[0]
     assume(lines_of_match(legs, adjustments, codes, charges(legs, adjustments)))
     parts = (Part(taken=taken, taken_minor=minor, settled=settled, settled_minor=minor),)
-    one = Returned(return_id=RETURN, change_id=UUID(int=5), match_id=MATCH, effective_on=DAY, parts=parts)
+    one = Returned(change_id=UUID(int=5), match_id=MATCH, effective_on=DAY, parts=parts, back=return_of(legs))
     ledger = Ledger(codes={1: codes}, version=1, sequence=0)
     ledger.know(MATCH, legs, adjustments, DAY)
     ledger.give_back(one)
@@ -160,13 +187,13 @@ def test_what_the_books_have_from_elsewhere_is_taken_back_whole(
     ledger = Ledger(codes={1: codes, 2: later}, version=2, sequence=1, stored=ledger.new)
     ledger.know(MATCH, legs, adjustments, DAY)
     ledger.give_back(one)
-    ledger.reverse(MATCH, DAY)
-    ledger.reverse(MATCH, DAY)
+    ledger.reverse(MATCH, DAY, [one])
+    ledger.reverse(MATCH, DAY, [one])
     whole = [*ledger.stored, *ledger.new]
     assert {posting.reverses_id for posting in whole} == {MATCH}
     assert {posting.reverses_sequence for posting in whole} == {None}
     lines = lines_of_match(legs, adjustments, codes, charges(legs, adjustments))
-    assert netted(lines, *(posting.lines for posting in whole)) == ()
+    assert netted(lines, *(posting.lines for posting in whole), countered(stays([one], codes))) == ()
     assert [posting.sequence for posting in whole] == list(range(1, len(whole) + 1))
 
 

@@ -1,0 +1,131 @@
+"""What is posted of returns whose payment no match has, or not any more: the books have of each line what it moved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from support.matching_world import World, matching_world
+from support.postings import CODES, Row, entries, number_all, played, posted, postings, set_codes
+from support.service import Service, Tenant
+from support.wire import add_user
+
+pytestmark = pytest.mark.anyio
+
+LINES, MATCHES = "/incoming-transactions", "/matches"
+RETURN = {"direction": "debit", "bankTransactionCode": "PMNT-RCDT-RRTN", "endToEndId": "E2E-4711"}
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        await set_codes(made, CODES)
+        yield made
+        await number_all(made)
+        assert await postings(globex) == []
+
+
+async def received(world: World, amount: str, net_minor: int, **given: str) -> str:
+    """Receive a line of a provider who has kept something of it."""
+    line = await world.receive(amount, account="STRIPE", **given)
+    await world.sql(
+        "UPDATE incoming_transaction SET net_minor = %s, net_currency = 'EUR' WHERE id = %s", net_minor, line
+    )
+    return line
+
+
+async def decide(world: World, path: str, body: Row) -> Row:
+    answer = await world.tenant.post(path, body)
+    assert answer.is_success, answer.text
+    return dict(answer.json())
+
+
+async def match(world: World, item: str, line: str, minor: int) -> str:
+    joined = {"expectedTransactionId": item, "incomingTransactionId": line, "amountMinor": minor}
+    return str((await decide(world, MATCHES, {"legs": [joined], "reason": "by hand"}))["id"])
+
+
+async def stated(world: World) -> tuple[int, int]:
+    """Return what the reconciliation statement says that was allocated and returned on the provider's account."""
+    [account] = (await world.tenant.get("/accounts", params={"identifier": "STRIPE"})).json()["data"]
+    answer = await world.tenant.get(f"/accounts/{account['id']}/reconciliation", params={"cutOff": "2026-12-31"})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["allocated"]["sumMinor"], answer.json()["returned"]["sumMinor"]
+
+
+@pytest.mark.parametrize("numbered", ["each time", "in the end"])
+@pytest.mark.parametrize("ending", ["before", "reversed", "rejected"])
+async def test_the_books_have_what_the_statement_says_of_a_return_without_a_match(
+    world: World, ending: str, numbered: str
+) -> None:
+    """100.00 of which the provider kept 3.00, and 40.00 given back for which it kept 0.50 more."""
+
+    async def decided() -> None:
+        if numbered == "each time":
+            await number_all(world)
+
+    item = await world.expect("100.00", externalId="E1")
+    payment = await received(world, "100.00", 9_700)
+    back = await received(world, "40.00", -4_050, direction="debit", bankTransactionCode="refund")
+    first = ""
+    if ending == "rejected":
+        limit = {"approval": {"secondPersonAboveMinor": 9_000, "currency": "EUR"}}
+        path = f"/tenants/{world.tenant.id}/settings"
+        assert (await world.tenant.request("PATCH", path, json=limit)).status_code == 200
+    if ending != "before":
+        first = await match(world, item, payment, 10_000)
+        await decided()
+    await decide(world, f"{LINES}/{back}/link-reversal", {"incomingTransactionId": payment, "amountMinor": 4_000})
+    await decided()
+    if ending == "reversed":
+        await decide(world, f"{MATCHES}/{first}/reverse", {"reason": "not this one"})
+    elif ending == "rejected":
+        _, second = await add_user(world.service, world.tenant, "approver")
+        assert (await second.post(f"{MATCHES}/{first}/reject", {"reason": "no"})).status_code == 200
+    of_line, of_item, of_code = played(await posted(world))
+    assert (of_line, of_item) == ({payment: 4_000, back: -4_000}, {})
+    assert of_code == {("1210", "EUR"): -120 - 50, ("4970", "EUR"): 170}
+    assert await stated(world) == (0, -170)
+    await match(world, item, payment, 6_000)
+    found = await posted(world)
+    of_line, of_item, of_code = played(found)
+    assert (of_line, of_item) == ({payment: 10_000, back: -4_000}, {"E1": -6_000})
+    assert of_code["1210", "EUR"] == sum(await stated(world)) == 9_700 - 4_050
+    assert [posting["kind"] for posting in found] == {
+        "before": ["return", "match"],
+        "reversed": ["match", "return", "match_reversal", "match"],
+        "rejected": ["return", "match"],
+    }[ending]
+
+
+@pytest.mark.parametrize("numbered", ["each time", "in the end"])
+async def test_what_a_return_gives_back_so_that_its_payment_pays_first_is_countered(
+    world: World, numbered: str
+) -> None:
+    await world.set(autoAccept=True)
+    payment = await received(world, "100.00", 9_701, remittance="INV-2026-001", endToEndId="E2E-4711")
+    other = await received(world, "20.00", 2_000, endToEndId="E2E-4712")
+    back = await received(world, "30.00", -3_001, **RETURN)
+    by_hand = await received(world, "5.00", -500, direction="debit", bankTransactionCode="refund")
+    await decide(world, f"{LINES}/{by_hand}/link-reversal", {"incomingTransactionId": payment})
+    await world.run()
+    if numbered == "each time":
+        [first, second] = await posted(world)
+        assert (first["kind"], first["sourceId"], second["sourceId"]) == ("return", by_hand, back)
+        # Of 30.00 and 5.00 together 1.05 was kept, of which the books had 0.15; and 0.01 for the return.
+        assert entries(second) == [
+            ("1210", -3_000, "EUR"), ("1210", -91, "EUR"), ("1210", 3_000, "EUR"), ("4970", 91, "EUR")
+        ]  # fmt: skip
+    await world.expect("95.00", reference="INV-2026-001", externalId="E1")
+    await world.run()
+    found = await posted(world)
+    if numbered == "each time":
+        assert [(posting["kind"], posting.get("reversesSequence")) for posting in found[2:]] == [
+            ("return_reversal", 2), ("match", None), ("return", 4)
+        ]  # fmt: skip
+    of_line, of_item, of_code = played(found)
+    assert of_line == {payment: 10_000, back: -3_000, by_hand: -500}
+    assert of_item == {"E1": -6_500}
+    assert of_code["1210", "EUR"] == sum(await stated(world)) == 9_701 - 3_001 - 500
+    assert (await world.incoming(other))["status"] == "unmatched"
