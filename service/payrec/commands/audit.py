@@ -14,8 +14,9 @@ from payrec.services.audit_verification import AuditVerification, Break
 
 _SAID = {
     "record_changed": "a record is not what was sealed",
-    "record_missing": "a sealed record is gone, and was not redacted",
+    "record_missing": "a sealed record is gone, and the retention has not deleted it",
     "record_unknown": "a record is in no seal and does not wait for one",
+    "record_redacted": "more records have lost their content than erasures have told of",
     "seal_missing": "a seal is gone",
     "seal_unlinked": "a seal does not follow the one before it",
     "seal_changed": "a seal, or what it says of its records, is not what it was",

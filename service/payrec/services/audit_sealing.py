@@ -9,7 +9,7 @@ from uuid import UUID
 import structlog
 
 from payrec.constants.upkeep import AUDIT_CHANGES_SEALED_AT_ONCE, AUDIT_RECORDS_READ
-from payrec.domain.audit_chain import FIRST_ROOT, SALT_BYTES, SealHash, commitment
+from payrec.domain.audit_chain import FIRST_ROOT, SALT_BYTES, SealHash, commitment, content_hash
 from payrec.domain.caller import Caller
 from payrec.domain.principal import Principal
 from payrec.domain.scope import TenantScope
@@ -96,9 +96,10 @@ class AuditSealer:
             if not records:
                 break
             salts = [self._token_bytes(SALT_BYTES) for _ in records]
-            commitments = [commitment(record, salt) for record, salt in zip(records, salts, strict=True)]
+            contents = [content_hash(record, salt) for record, salt in zip(records, salts, strict=True)]
+            commitments = [commitment(record, content) for record, content in zip(records, contents, strict=True)]
             places = [(record["change_id"], record["ordinal"]) for record in records]
-            await store.commit(sequence, places, salts, commitments)
+            await store.commit(sequence, places, salts=salts, contents=contents, commitments=commitments)
             for place, committed in zip(places, commitments, strict=True):
                 seal.add(*place, committed)
             after = places[-1]

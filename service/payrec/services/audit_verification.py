@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from payrec.constants.upkeep import AUDIT_BREAKS_NAMED_MAX, AUDIT_SEALS_READ
-from payrec.domain.audit_chain import FIRST_ROOT, SealHash, commitment
+from payrec.domain.audit_chain import FIRST_ROOT, SealHash, is_committed
 from payrec.domain.retention import Removed, removed
 from payrec.domain.scope import TenantScope
 from payrec.storage.audit_seals import AuditSealStore
@@ -19,12 +19,14 @@ BreakKind = Literal[
     "record_changed",
     "record_missing",
     "record_unknown",
+    "record_redacted",
     "seal_missing",
     "seal_unlinked",
     "seal_changed",
     "root_differs",
 ]
-"""What can be wrong: of a record, of the chain, or in comparison with a root that somebody has kept."""
+"""What can be wrong: of a record, of the chain, or in comparison with a kept root. ``record_redacted`` is of none in
+particular: more have no content any more than erasures tell of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ class AuditVerificationService:
         previous = FIRST_ROOT
         async with self._database.tenant(scope, readonly=True, snapshot=True) as connection:
             store = AuditSealStore(connection)
+            dropped_before, told_erased = await store.removals()
             while seals := await store.page(after=result.seals, limit=AUDIT_SEALS_READ):
                 for seal in seals:
                     # Those that are missing are named once; the next one does not follow the one before them.
@@ -93,7 +96,7 @@ class AuditVerificationService:
                         result.found("seal_missing", seal=result.seals + 1)
                     if seal["previous_root"] != previous:
                         result.found("seal_unlinked", seal=seal["sequence"])
-                    await self._seal(store, seal, result)
+                    await self._seal(store, seal, result, dropped_before)
                     result.seals, previous = seal["sequence"], seal["root"]
                     roots[seal["sequence"]] = seal["root"].hex()
             kept = [(row["sequence"], row["root"]) for row in await store.told()] + list((kept_roots or {}).items())
@@ -105,28 +108,35 @@ class AuditVerificationService:
             result.waiting, unknown = await store.not_sealed(seals=result.seals, limit=AUDIT_BREAKS_NAMED_MAX)
             for record in unknown:
                 result.found("record_unknown", **record)
+            if result.erased_count > told_erased:
+                result.found("record_redacted")
         result.last_root = previous.hex() if roots else None
         return result
 
     @staticmethod
-    async def _seal(store: AuditSealStore, seal: dict[str, Any], result: AuditVerification) -> None:
+    async def _seal(
+        store: AuditSealStore, seal: dict[str, Any], result: AuditVerification, dropped_before: UUID | None
+    ) -> None:
         digest = SealHash(previous_root=seal["previous_root"], sequence=seal["sequence"])
         gone: list[datetime] = []
         for row in await store.committed(seal["sequence"]):
-            digest.add(row["change_id"], row["ordinal"], row["commitment"])
-            where = {"seal": seal["sequence"], "change_id": row["change_id"], "ordinal": row["ordinal"]}
-            if row["salt"] is None:
-                gone.append(row["at"])
-                if row["is_there"]:
-                    result.erased_count += 1
-                    result.erased += [(row["change_id"], row["ordinal"])][: AUDIT_BREAKS_NAMED_MAX - len(result.erased)]
-                    if any(row[name] is not None for name in ("reason", "before", "after")):
-                        # Nothing proves that this is what was there.
-                        result.found("record_changed", **where)
-            elif not row["is_there"] or row["at"] is None:
+            change_id, ordinal = row["change_id"], row["ordinal"]
+            digest.add(change_id, ordinal, row["commitment"])
+            where = {"seal": seal["sequence"], "change_id": change_id, "ordinal": ordinal}
+            if row["at"] is None:
                 result.found("record_missing", **where)
-            elif commitment(row, row["salt"]) != row["commitment"]:
+            elif not row["is_there"]:
+                # The root covers the id of the change, which begins with its time: nobody makes a record older.
+                if row["salt"] is None and dropped_before is not None and change_id < dropped_before:
+                    gone.append(row["at"])
+                else:
+                    result.found("record_missing", **where)
+            elif not is_committed(row):
                 result.found("record_changed", **where)
+            elif row["salt"] is None:
+                gone.append(row["at"])
+                result.erased_count += 1
+                result.erased += [(change_id, ordinal)][: AUDIT_BREAKS_NAMED_MAX - len(result.erased)]
             else:
                 result.records += 1
         result.redacted += removed(gone)

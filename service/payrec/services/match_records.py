@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic.alias_generators import to_camel
 
-from payrec.domain.audit_chain import commitment
+from payrec.domain.audit_chain import is_committed
 from payrec.domain.caller import Caller
 from payrec.errors import NotFoundError
 from payrec.models.audit_log import AuditLogQuery, AuditRecordPublic
@@ -194,7 +194,7 @@ def _sealed(row: dict[str, Any]) -> SealedRecordPublic:
             sealed_at=row["sealed_at"],
             root=row["root"].hex(),
             commitment=row["commitment"].hex(),
-            holds=row["salt"] is not None and commitment(row, row["salt"]) == row["commitment"],
+            holds=row["salt"] is not None and is_committed(row),
         )
     before, after = (None if row[name] is None else json.loads(row[name]) for name in ("before", "after"))
     public = AuditRecordPublic.of_row(

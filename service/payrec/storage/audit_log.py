@@ -29,7 +29,7 @@ _DROP: Final = """
         SELECT r.change_id, r.ordinal FROM audit_record r JOIN audit_commitment k USING (change_id, ordinal)
         WHERE r.change_id < %(before)s ORDER BY r.change_id, r.ordinal LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED
     ), redacted AS (
-        UPDATE audit_commitment k SET salt = NULL FROM over
+        UPDATE audit_commitment k SET salt = NULL, content = NULL FROM over
         WHERE (k.change_id, k.ordinal) = (over.change_id, over.ordinal)
     ), gone AS (
         DELETE FROM audit_record r USING over WHERE (r.change_id, r.ordinal) = (over.change_id, over.ordinal)

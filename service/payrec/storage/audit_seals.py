@@ -9,6 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from payrec.domain.identifiers import id_at
 from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all, fetch_one
 
@@ -26,10 +27,10 @@ _RECORDS: Final = f"""
     ORDER BY r.change_id, r.ordinal LIMIT %(limit)s
 """  # noqa: S608 - our own text
 _COMMIT: Final = """
-    INSERT INTO audit_commitment (change_id, ordinal, seal, salt, commitment)
-    SELECT change_id, ordinal, %(seal)s, salt, commitment
-    FROM unnest(%(changes)s::uuid[], %(ordinals)s::bigint[], %(salts)s::bytea[], %(commitments)s::bytea[])
-        AS t (change_id, ordinal, salt, commitment)
+    INSERT INTO audit_commitment (change_id, ordinal, seal, salt, content, commitment)
+    SELECT change_id, ordinal, %(seal)s, salt, content, commitment
+    FROM unnest(%(changes)s::uuid[], %(ordinals)s::bigint[], %(salts)s::bytea[], %(contents)s::bytea[],
+        %(commitments)s::bytea[]) AS t (change_id, ordinal, salt, content, commitment)
 """
 _ADD: Final = """
     INSERT INTO audit_seal (sequence, id, sealed_at, count, previous_root, root)
@@ -39,7 +40,7 @@ _ANNOUNCE: Final = """
     INSERT INTO outbox (change_id, ordinal, type, resource_ids, data) VALUES (%s, 1, 'audit.sealed', ARRAY[%s], %s)
 """
 _COMMITTED: Final = f"""
-    SELECT k.change_id, k.ordinal, k.salt, k.commitment, c.at, r.change_id IS NOT NULL AS is_there, {_RECORD}
+    SELECT k.change_id, k.ordinal, k.salt, k.content, k.commitment, c.at, r.change_id IS NOT NULL AS is_there, {_RECORD}
     FROM audit_commitment k LEFT JOIN audit_record r USING (change_id, ordinal) LEFT JOIN change c ON c.id = k.change_id
     WHERE k.seal = %s ORDER BY k.change_id, k.ordinal
 """  # noqa: S608 - our own text
@@ -50,6 +51,15 @@ _NOT_SEALED: Final = """
         SELECT FROM audit_commitment k WHERE (k.change_id, k.ordinal) = (r.change_id, r.ordinal)
             AND k.seal BETWEEN 1 AND %(seals)s
     )
+"""
+# Both write down what they do: the one in the log that it shortens, the other in a list of its own.
+_REMOVALS: Final = """
+    SELECT (
+        SELECT max((after ->> 'before')::timestamptz) FROM audit_record WHERE action = 'audit_log.dropped'
+    ) AS dropped_before, (
+        SELECT coalesce(sum((e ->> 'count')::bigint), 0)::bigint
+        FROM erasure, jsonb_array_elements(erased) e WHERE e ->> 'resource' = 'audit-log'
+    ) AS erased
 """
 _TOLD: Final = """
     SELECT (data->>'sequence')::bigint AS sequence, data->>'root' AS root FROM event
@@ -85,7 +95,13 @@ class AuditSealStore:
         return await fetch_all(self._connection, _RECORDS, parameters)
 
     async def commit(
-        self, seal: int, places: Sequence[tuple[UUID, int]], salts: Sequence[bytes], commitments: Sequence[bytes]
+        self,
+        seal: int,
+        places: Sequence[tuple[UUID, int]],
+        *,
+        salts: Sequence[bytes],
+        contents: Sequence[bytes],
+        commitments: Sequence[bytes],
     ) -> None:
         """Store what a seal says of records."""
         parameters = {
@@ -93,6 +109,7 @@ class AuditSealStore:
             "changes": [change_id for change_id, _ in places],
             "ordinals": [ordinal for _, ordinal in places],
             "salts": list(salts),
+            "contents": list(contents),
             "commitments": list(commitments),
         }
         await self._connection.execute(_COMMIT, parameters)
@@ -140,6 +157,12 @@ class AuditSealStore:
         parameters = {"seals": seals, "limit": limit}
         row = await fetch_one(self._connection, count, parameters)
         return int(row["count"]) if row else 0, await fetch_all(self._connection, unknown, parameters)
+
+    async def removals(self) -> tuple[UUID | None, int]:
+        """Return before which change the retention says that it has deleted records, and how many erasures say."""
+        row = await fetch_one(self._connection, _REMOVALS) or {}
+        before = row.get("dropped_before")
+        return None if before is None else id_at(before), row.get("erased") or 0
 
     async def told(self) -> list[dict[str, Any]]:
         """Return the roots that the feed of events has told of."""

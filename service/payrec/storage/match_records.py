@@ -61,7 +61,7 @@ _SUPERSEDED: Final = """
 """
 _AUDIT: Final = """
     SELECT r.change_id, r.ordinal, c.at, r.actor, r.action, r.resource_id, r.reason, r.before::text AS before,
-        r.after::text AS after, r.request_id, k.salt, k.commitment, s.sequence, s.sealed_at, s.root
+        r.after::text AS after, r.request_id, k.salt, k.content, k.commitment, s.sequence, s.sealed_at, s.root
     FROM audit_record r JOIN change c ON c.id = r.change_id
     LEFT JOIN audit_commitment k ON k.change_id = r.change_id AND k.ordinal = r.ordinal
     LEFT JOIN audit_seal s ON s.sequence = k.seal

@@ -31,14 +31,16 @@ class AuditSeal(TenantTable, table=True):
 
 
 class AuditCommitment(TenantTable, table=True):
-    """What a seal says of one record: a hash of its content and of a salt.
+    """What a seal says of one record: a hash of who did what, and of the hash of a salt and what that was.
 
-    It stays when the record goes; then the salt goes as well, and nobody can find out by guessing what was there.
+    It stays when the content goes, then the salt goes as well; and when the record goes, then the hash of the content
+    too. So nobody can find out by guessing what was there.
     """
 
     __tablename__ = "audit_commitment"
     __table_args__ = (
         CheckConstraint("octet_length(commitment) = 32 AND octet_length(salt) = 16", name="audit_commitment_lengths"),
+        CheckConstraint("octet_length(content) = 32", name="audit_commitment_content_length"),
         Index("audit_commitment_by_seal", "seal"),
     )
 
@@ -48,6 +50,7 @@ class AuditCommitment(TenantTable, table=True):
     """Its ``sequence``."""
     salt: bytes | None = Field(sa_column=column(bytes, nullable=True))
     commitment: bytes = Field(sa_column=column(bytes))
+    content: bytes | None = Field(sa_column=column(bytes, nullable=True))
 
 
 class AuditUnsealed(TenantTable, table=True):

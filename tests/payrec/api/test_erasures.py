@@ -53,6 +53,12 @@ async def still_proved(world: World, transaction_id: str, made: dict[str, Any]) 
     await run(world, said, '{"amount": "1.00"}', change_id, ordinal)
     assert [one.kind for one in (await verified(world)).breaks] == ["record_changed"]
     await run(world, said, None, change_id, ordinal)
+    # Who did it, and what, is proved all the same.
+    [row] = await world.sql("SELECT actor FROM audit_record WHERE (change_id, ordinal) = (%s, %s)", change_id, ordinal)
+    for actor, kinds in (("user:other", ["record_changed"]), (row["actor"], [])):
+        done = "UPDATE audit_record SET actor = %s WHERE (change_id, ordinal) = (%s, %s)"
+        await run(world, done, actor, change_id, ordinal)
+        assert [one.kind for one in (await verified(world)).breaks] == kinds
     log = await world.tenant.get("/audit-log", params={"resourceId": transaction_id})
     assert {(one["before"], one["after"], one["reason"]) for one in log.json()["data"]} == {(None, None, None)}
     [told] = (await world.tenant.get("/audit-log", params={"type": "privacy.erased"})).json()["data"]

@@ -10,8 +10,17 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from payrec.domain.audit_chain import FIRST_ROOT, RECORD_FIELDS, SealHash, commitment
+from payrec.domain.audit_chain import (
+    CONTENT_FIELDS,
+    DEED_FIELDS,
+    FIRST_ROOT,
+    SealHash,
+    commitment,
+    content_hash,
+    is_committed,
+)
 
+RECORD_FIELDS = (*DEED_FIELDS, *CONTENT_FIELDS)
 TEXTS = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5))
 RECORDS = st.fixed_dictionaries(
     {
@@ -27,6 +36,15 @@ COMMITTED = st.lists(
 )
 
 
+def committed_to(record: dict[str, Any], salt: bytes) -> bytes:
+    return commitment(record, content_hash(record, salt))
+
+
+def stored(record: dict[str, Any], salt: bytes) -> dict[str, Any]:
+    """Return a record beside what is kept of it when it is sealed."""
+    return {**record, "salt": salt, "content": content_hash(record, salt), "commitment": committed_to(record, salt)}
+
+
 def root_of(committed: list[tuple[UUID, int, bytes]], *, previous: bytes = FIRST_ROOT, sequence: int = 1) -> bytes:
     seal = SealHash(previous_root=previous, sequence=sequence)
     for one in committed:
@@ -40,8 +58,9 @@ def test_equal_commitments_are_of_equal_records(
     one: dict[str, Any], other: dict[str, Any], salt: bytes, other_salt: bytes
 ) -> None:
     is_same = (one, salt) == (other, other_salt)
-    assert (commitment(one, salt) == commitment(other, other_salt)) == is_same
-    assert commitment(dict(one), salt) == commitment(one, salt)
+    assert (committed_to(one, salt) == committed_to(other, other_salt)) == is_same
+    assert is_committed(stored(one, salt))
+    assert is_committed({**stored(one, salt), **other}) == (one == other)
 
 
 @given(RECORDS, SALTS, st.sampled_from(["change_id", "ordinal", "at", *RECORD_FIELDS]))
@@ -56,7 +75,12 @@ def test_each_thing_that_a_record_says_counts(record: dict[str, Any], salt: byte
     else:
         # Nothing and an empty text are two things.
         changed[name] = "" if record[name] is None else f"{record[name]}x"
-    assert commitment(changed, salt) != commitment(record, salt)
+    assert committed_to(changed, salt) != committed_to(record, salt)
+    assert not is_committed({**stored(record, salt), **changed})
+    # Of what was erased, all else is proved without it, and nothing comes in its place.
+    gone = {**stored(record, salt), **dict.fromkeys(CONTENT_FIELDS), "salt": None}
+    assert is_committed(gone)
+    assert not is_committed({**gone, name: changed[name]})
 
 
 @given(RECORDS, SALTS, st.sampled_from(list(pairwise(RECORD_FIELDS))), st.text(max_size=3))
@@ -66,7 +90,7 @@ def test_no_text_moves_from_one_field_to_the_next(
     here, there = names
     moved = {**record, here: f"{record[here] or ''}{text}", there: record[there] or ""}
     back = {**record, here: record[here] or "", there: f"{text}{record[there] or ''}"}
-    assert (commitment(moved, salt) == commitment(back, salt)) == (moved == back)
+    assert (committed_to(moved, salt) == committed_to(back, salt)) == (moved == back)
 
 
 @given(COMMITTED, COMMITTED, st.binary(min_size=32, max_size=32), st.integers(min_value=1, max_value=99))
@@ -92,9 +116,16 @@ def test_a_commitment_and_a_root_are_what_they_were() -> None:
         "after": '{"a": 1.10}',
         "request_id": "r",
     }
-    committed = commitment(record, bytes(range(16)))
-    assert committed.hex() == "15ce2dc363d75aba00113123d4fe3f7dbcb7e9c784ba31a2db66ab84a0b9e931"
+    salt = bytes(range(16))
+    committed = committed_to(record, salt)
+    assert committed.hex() == "e08ac5d55ec46991994f03e677369043c46e03afec1c6dde26f3aace062a8521"
     assert (
         root_of([(UUID(int=1), 1, committed)]).hex()
-        == "3ceb9618339bcd1de55db5032684898937343c3e0a9f15b13307f273243e88b8"
+        == "88eeefd15b8b042bd609e36923c5f40d8475f427d83cffaac95c2ba13bfaefac"
     )
+    # Before content had a hash of its own.
+    before = bytes.fromhex("15ce2dc363d75aba00113123d4fe3f7dbcb7e9c784ba31a2db66ab84a0b9e931")
+    row = {**record, "salt": salt, "content": None, "commitment": before}
+    assert is_committed(row)
+    assert not is_committed({**row, "actor": "user:2"})
+    assert not is_committed({**row, "salt": bytes(16)})
