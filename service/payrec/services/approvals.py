@@ -10,6 +10,7 @@ from uuid import UUID
 from payrec.domain.approvals import AdjustmentLimit, Books, Decided, Limits, Money, books_of, is_beyond
 from payrec.domain.business_days import shifted
 from payrec.domain.caller import Caller
+from payrec.domain.principal import Principal
 from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope
 from payrec.errors import ForbiddenError
@@ -73,29 +74,41 @@ def decided_of(row: Mapping[str, Any], settled: Iterable[Money], day: date | Non
 
 
 async def books(
-    connection: Connection, limits: Limits, currencies: Iterable[str], days: Iterable[date | None]
+    connection: Connection,
+    limits: Limits,
+    currencies: Iterable[str],
+    days: Iterable[date | None],
+    *,
+    maker: Principal | None = None,
 ) -> Books:
-    """Return the rates that say what amounts of these currencies and days are in those of the limits."""
+    """Return the rates that say what amounts of these currencies and days are in those of the limits.
+
+    What the maker of a decision has set counts for nothing: else whoever may set rates needs no second person.
+    """
     wanted, known = {*currencies, *limits.currencies}, [day for day in days if day is not None]
     if len(wanted) == 1 or not known:
         return books_of(limits, [])
     first, last = shifted(min(known), -FX_DAYS_MAX), shifted(max(known), FX_DAYS_MAX)
-    rates = await FxRateStore(connection).among({*wanted, _RATES_THROUGH}, first, last)
+    but_of = None if maker is None else maker.actor
+    rates = await FxRateStore(connection).among({*wanted, _RATES_THROUGH}, first, last, but_of=but_of)
     return books_of(limits, rates)
 
 
 async def needs_approval(unit: Unit, row: Mapping[str, Any], settled: Iterable[Money], day: date | None) -> bool:
     """Tell whether whoever decides about a match needs a second person for it."""
-    limits = limits_of(settings_of(unit.caller.tenant)).of(unit.caller.principal)
+    maker = unit.caller.principal
+    limits = limits_of(settings_of(unit.caller.tenant)).of(maker)
     if not limits.hold:
         return False
     decided = decided_of(row, settled, day)
-    return is_beyond(decided, limits, await books(unit.connection, limits, decided.currencies, [day]))
+    known = await books(unit.connection, limits, decided.currencies, [day], maker=maker)
+    return is_beyond(decided, limits, known)
 
 
 async def needing_approval(unit: Unit, days: Mapping[UUID, date | None]) -> frozenset[UUID]:
     """Return for which of these matches, each effective on its day, whoever decides needs a second person."""
-    limits = limits_of(settings_of(unit.caller.tenant)).of(unit.caller.principal)
+    maker = unit.caller.principal
+    limits = limits_of(settings_of(unit.caller.tenant)).of(maker)
     if not limits.hold:
         return frozenset()
     rows = await ApprovalStore(unit.connection).amounts(list(days))
@@ -104,5 +117,5 @@ async def needing_approval(unit: Unit, days: Mapping[UUID, date | None]) -> froz
         settled.setdefault(row["id"], []).append((row["settled_currency"], row["settled_minor"]))
     decided = {row["id"]: decided_of(row, settled[row["id"]], days[row["id"]]) for row in rows}
     currencies = {currency for one in decided.values() for currency in one.currencies}
-    known = await books(unit.connection, limits, currencies, days.values())
+    known = await books(unit.connection, limits, currencies, days.values(), maker=maker)
     return frozenset(match_id for match_id, one in decided.items() if is_beyond(one, limits, known))

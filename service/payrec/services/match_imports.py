@@ -130,7 +130,8 @@ class MatchImports(RecordUploads[MatchImportReading, ImportPublic]):
             rates: Books = {}
             if limits.hold:
                 currencies = {end["currency"] for end in ends.values()}
-                rates = await books(unit.connection, limits, currencies, [e["booking_on"] for e in ends.values()])
+                days = [end["booking_on"] for end in ends.values()]
+                rates = await books(unit.connection, limits, currencies, days, maker=unit.caller.principal)
             rows = MatchImportRows(unit, row["id"], ends, limits, rates)
             # Those of the piece before are stored while these are checked.
             await meanwhile(partial(rows.write, new), _stored(before, store))

@@ -133,13 +133,20 @@ class FxRateStore:
         rows = await fetch_all(self._connection, query, (base, first, last))
         return {(row["rated_on"], row["quote"]): (row["mantissa"], row["places"]) for row in rows}
 
-    async def among(self, currencies: Iterable[str], first: date, last: date) -> list[tuple[int, str, str, int, int]]:
-        """Return the rates between these currencies of these days, as the values of RATE_COLUMNS."""
-        query = """
-            SELECT rated_on - DATE '1970-01-01' AS day, base, quote, mantissa, places FROM fx_rate
-            WHERE base = ANY(%(names)s) AND quote = ANY(%(names)s) AND rated_on BETWEEN %(first)s AND %(last)s
+    async def among(
+        self, currencies: Iterable[str], first: date, last: date, *, but_of: str | None = None
+    ) -> list[tuple[int, str, str, int, int]]:
+        """Return the rates between these currencies of these days, as the values of RATE_COLUMNS.
+
+        Without those that an actor, if one is given, has set last.
         """
-        rows = await fetch_all(self._connection, query, {"names": list(currencies), "first": first, "last": last})
+        query = """
+            SELECT rated_on - DATE '1970-01-01' AS day, base, quote, mantissa, places FROM fx_rate r
+            WHERE base = ANY(%(names)s) AND quote = ANY(%(names)s) AND rated_on BETWEEN %(first)s AND %(last)s
+                AND NOT EXISTS (SELECT FROM audit_record a WHERE a.change_id = r.change_id AND a.actor = %(but_of)s)
+        """
+        parameters = {"names": list(currencies), "first": first, "last": last, "but_of": but_of}
+        rows = await fetch_all(self._connection, query, parameters)
         return [(row["day"], row["base"], row["quote"], row["mantissa"], row["places"]) for row in rows]
 
     async def at(self, *, first: date, last: date, as_of: datetime) -> list[dict[str, Any]]:

@@ -194,6 +194,7 @@ async def test_what_a_run_would_accept_waits_for_any_user(world: World) -> None:
 
 async def test_another_currency_is_beyond_unless_a_rate_of_its_days_says_otherwise(world: World) -> None:
     await limit(world)
+    _, other = await add_user(world.service, world.tenant, "approver")
     pounds = {"currency": "GBP"}
     await world.set(autoAccept=True)
     await world.rate("GBP", "EUR", "1.25", "2026-03-10")
@@ -215,7 +216,34 @@ async def test_another_currency_is_beyond_unless_a_rate_of_its_days_says_otherwi
         await world.expect(amount, reference=name, externalId=name, **pounds)
         await world.receive(amount, remittance=name, bookingDate=day, **pounds)
         await world.run()
-        assert (await world.accept(await world.proposal())).json()["status"] == status
+        answer = await other.post(f"/matches/{(await world.proposal())['id']}/accept")
+        assert answer.json()["status"] == status
+
+
+async def test_a_rate_that_who_decides_has_set_himself_counts_for_nothing(world: World) -> None:
+    await limit(world)
+    _, other = await add_user(world.service, world.tenant, "approver")
+    pounds = {"currency": "GBP"}
+
+    async def decided(number: int) -> str:
+        name = f"INV-2026-31{number}"
+        item, line = await world.expect("70.00", externalId=name, **pounds), await world.receive("70.00", **pounds)
+        made = await world.tenant.post("/matches", by_hand(item, line, 7_000))
+        assert made.status_code == 201, made.text
+        return str(made.json()["status"])
+
+    async def set_by(who: Tenant, rate: str) -> None:
+        item = {"date": "2026-03-11", "base": "GBP", "quote": "EUR", "rate": rate}
+        answer = await who.request("PUT", "/fx-rates", json={"items": [item]})
+        assert answer.is_success, answer.text
+
+    await set_by(world.tenant, "0.01")
+    assert await decided(0) == "pending_approval"
+    await set_by(other, "1.25")
+    assert await decided(1) == "accepted"
+    # Who sets it last is who has set it.
+    await set_by(world.tenant, "1.24")
+    assert await decided(2) == "pending_approval"
 
 
 def by_hand(item: str, line: str, minor: int, **adjustment: Any) -> dict[str, Any]:
