@@ -35,7 +35,7 @@ from payrec.domain.postings import (
     taken_of,
 )
 
-_BESIDE: Final = "over_payment"
+BESIDE: Final = "over_payment"
 """The type of adjustment of what a match takes of a line beside its legs, where it names none."""
 
 _ELSEWHERE: Final = 0
@@ -82,7 +82,7 @@ class Part:
     taken_minor: int
     settled: End | None = None
     settled_minor: int = 0
-    beside: str = _BESIDE
+    beside: str = BESIDE
     """The type of adjustment that took it where no item is open again, or that took of it what its item has not."""
 
 
@@ -267,17 +267,17 @@ class Ledger:
         With the counter of what is ``undone`` by the same posting.
         """
         moved, charged = _summed(one.moved for one in undone), _summed(one.charged for one in undone)
-        lines = countered(netted(*(one.lines for one in undone)))
         charges = {line_id: -minor for line_id, minor in charged.items()}
+        against: list[Line] = []
         minors = _summed({end.id: sign * minor} for one in returned for end, minor in one.moved)
         ends = {end.id: end for one in returned for end, _ in one.moved}
         for line_id, minor in minors.items():
             end = ends[line_id]
             share = self._share(end, minor, moved=-moved[line_id], charged=-charged[line_id])
-            lines = netted(lines, lines_against(end, minor, share, codes))
+            against += lines_against(end, minor, share, codes)
             if _is_kept(end):
                 charges[line_id] = share - charged[line_id]
-        return lines, charges
+        return netted(countered(netted(*(one.lines for one in undone))), against), charges
 
     def _take_back(self, kind: str, source_id: UUID, on: date, returned: Sequence[Returned] = ()) -> None:
         original = self._sources.get(source_id)

@@ -10,15 +10,12 @@ from uuid import UUID
 
 from payrec.constants.match_imports import CREATED_BY_IMPORT
 from payrec.domain.period_locks import OpenDays
-from payrec.domain.posting_ledger import Ledger, Part, Posted, Returned
+from payrec.domain.posting_ledger import BESIDE, Ledger, Part, Posted, Returned
 from payrec.domain.postings import Adjusted, Codes, End, Settlement, read, sign_of, taken_of, told
 from payrec.domain.references import account_identifier
 from payrec.domain.scope import TenantScope, today
 from payrec.models.tenants import PostingSettings
 from payrec.storage.posting_sealing import CLASSIFIED, REJECTED, REOPENED, RESTORED, REVERSED, UPDATED, Decision
-
-_BESIDE: Final = "over_payment"
-"""The type of adjustment of what a match takes of a line beside its legs, where it names none."""
 
 LINE_PLACE: Final = 5
 """Where a leg as it is read has the columns of its line, then those of its contra line, and of its two items."""
@@ -182,7 +179,7 @@ def _part(row: Mapping[str, Any]) -> Part:
     taken = _line_end(*(row[name] for name in _LINE_COLUMNS))
     ends = {row["expected_id"], row["id"]}
     own = [a for a in row["adjustments"] or () if UUID(a["id"]) in ends and (None in ends or a["minor"] < 0)]
-    kind = own[0]["type"] if own else _BESIDE
+    kind = own[0]["type"] if own else BESIDE
     if row["expected_id"] is None:
         return Part(taken=taken, taken_minor=row["amount_minor"], beside=kind)
     currency = row["settled_currency"] or row["currency"]
