@@ -78,12 +78,12 @@ class BacktestResult(Public):
     """Lines that were proposed or accepted for anything."""
     figures: BacktestFigures
     actual: BacktestFigures
-    """What runs have really accepted without a person."""
+    """What runs have really accepted without a person, also where somebody has taken it back since."""
     at_precision: BacktestThreshold
     gained: BacktestLines
     """Right, and accepted by a person in fact."""
     lost: BacktestLines
-    """Accepted without a person in fact, and not any more."""
+    """Accepted without a person in fact, and not any more; also where that was taken back since."""
     wrong: BacktestLines
     engine_version: str
     rules_version: int

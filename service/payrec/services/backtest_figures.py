@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -31,16 +31,32 @@ def ends_of(legs: Iterable[Mapping[str, Any]]) -> dict[UUID, End]:
     """Return what became of lines, of the legs of their accepted matches."""
     found: dict[UUID, tuple[UUID, set[UUID], bool]] = {}
     for leg in legs:
-        lines = [leg[name] for name in ("incoming_id", "contra_incoming_id") if leg[name] is not None]
-        items = [leg[name] for name in ("expected_id", "contra_expected_id") if leg[name] is not None]
-        for line in lines:
-            by_run = (leg["decided_by"] or "").startswith(_ENGINE)
-            one = found.setdefault(line, (leg["id"], set(), by_run))
-            one[1].update(other for other in (*items, *lines) if other != line)
+        by_run = (leg["decided_by"] or "").startswith(_ENGINE)
+        for line, others in _joined(leg):
+            found.setdefault(line, (leg["id"], set(), by_run))[1].update(others)
     return {
         line: End(match_id=match, partners=frozenset(others), by_run=by_run)
         for line, (match, others, by_run) in found.items()
     }
+
+
+def first_of(legs: Iterable[Mapping[str, Any]]) -> dict[UUID, frozenset[UUID]]:
+    """Return what lines were joined with first, of the legs of matches in the order in which these came."""
+    found: dict[UUID, tuple[UUID, set[UUID]]] = {}
+    for leg in legs:
+        for line, others in _joined(leg):
+            match, partners = found.setdefault(line, (leg["id"], set()))
+            if match == leg["id"]:
+                partners.update(others)
+    return {line: frozenset(partners) for line, (_, partners) in found.items()}
+
+
+def _joined(leg: Mapping[str, Any]) -> Iterator[tuple[UUID, Iterable[UUID]]]:
+    """Yield the lines of a leg, each with what the leg joins it with."""
+    lines = [leg[name] for name in ("incoming_id", "contra_incoming_id") if leg[name] is not None]
+    items = [leg[name] for name in ("expected_id", "contra_expected_id") if leg[name] is not None]
+    for line in lines:
+        yield line, [other for other in (*items, *lines) if other != line]
 
 
 def figures_of(

@@ -14,7 +14,7 @@ from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.models.backtests import BacktestCreate, BacktestResult
 from payrec.services.backtest_days import Decision, decided
-from payrec.services.backtest_figures import ends_of, figures_of, threshold_of, told
+from payrec.services.backtest_figures import ends_of, figures_of, first_of, threshold_of, told
 from payrec.services.matching_rules import tenant_rules
 from payrec.services.work import LostLeaseError, Work
 from payrec.storage.backtests import BacktestStore
@@ -55,9 +55,10 @@ class BacktestRunner:
                     proposed[line] = decision
             progress.reach(number + 1)
         async with self._work.database.tenant(scope, readonly=True) as connection:
-            ends = ends_of(await BacktestStore(connection).ended(sorted(arrived)))
+            store, lines = BacktestStore(connection), sorted(arrived)
+            ends, in_fact = ends_of(await store.ended(lines)), first_of(await store.by_runs(lines))
         accepted = {line: d.partners for line, d in proposed.items() if d.auto and line in arrived}
-        in_fact = {line: end.partners for line, end in ends.items() if end.by_run}
+        in_fact = {line: partners for line, partners in in_fact.items() if line in arrived}
         right = {line for line, partners in accepted.items() if line in ends and ends[line].partners == partners}
         result = BacktestResult(
             days=days,

@@ -58,6 +58,17 @@ _ENDED: Final = """
     WHERE m.status = 'accepted'
         AND (l.incoming_id = ANY(%(ids)s::uuid[]) OR l.contra_incoming_id = ANY(%(ids)s::uuid[]))
 """
+# What somebody has taken back was accepted too: who did so is named in the match, and the run in the state before.
+_BY_RUNS: Final = """
+    SELECT m.id, l.expected_id, l.contra_expected_id, l.incoming_id, l.contra_incoming_id
+    FROM leg l JOIN match m ON m.id = l.match_id
+    WHERE (l.incoming_id = ANY(%(ids)s::uuid[]) OR l.contra_incoming_id = ANY(%(ids)s::uuid[]))
+        AND ((m.status = 'accepted' AND m.decided_by LIKE 'engine:%%') OR EXISTS (
+            SELECT FROM match_state s
+            WHERE s.match_id = m.id AND s.status = 'accepted' AND s.decided_by LIKE 'engine:%%'
+        ))
+    ORDER BY m.id
+"""
 
 
 class BacktestStore:
@@ -92,3 +103,7 @@ class BacktestStore:
     async def ended(self, ids: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return the legs of accepted matches of these lines, with the match's ``id`` and ``decided_by``."""
         return await fetch_all(self._connection, _ENDED, {"ids": list(ids)})
+
+    async def by_runs(self, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+        """Return the legs of what runs have accepted of these lines, with the match's ``id``, in its order."""
+        return await fetch_all(self._connection, _BY_RUNS, {"ids": list(ids)})
