@@ -28,7 +28,7 @@ class BacktestFigures(Public):
     """How many lines that arrived in these days were accepted without a person, and what became of them at last."""
 
     lines: int
-    """Incoming transactions that arrived."""
+    """Incoming transactions that arrived, without what is ignored, classified or a return and was never accepted."""
     matched: int
     """Of these, those that an accepted match has now."""
     auto_accepted: int

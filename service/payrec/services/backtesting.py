@@ -57,7 +57,10 @@ class BacktestRunner:
         async with self._work.database.tenant(scope, readonly=True) as connection:
             store, lines = BacktestStore(connection), sorted(arrived)
             ends, in_fact = ends_of(await store.ended(lines)), first_of(await store.by_runs(lines))
+            apart = await store.apart(lines)
         accepted = {line: d.partners for line, d in proposed.items() if d.auto and line in arrived}
+        # As in the reports; but where it is, was or would have been accepted for anything, that must be seen.
+        arrived -= apart - ends.keys() - in_fact.keys() - accepted.keys()
         in_fact = {line: partners for line, partners in in_fact.items() if line in arrived}
         right = {line for line, partners in accepted.items() if line in ends and ends[line].partners == partners}
         result = BacktestResult(

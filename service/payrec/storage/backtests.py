@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.storage.allocations import Side
+from payrec.storage.allocations import CLOSED, Side
 from payrec.storage.database import Connection
 from payrec.storage.history import later
 from payrec.storage.history_relations import at_instant
@@ -69,6 +69,10 @@ _BY_RUNS: Final = """
         ))
     ORDER BY m.id
 """
+_APART: Final = """
+    SELECT transaction_id FROM allocation
+    WHERE side = 2 AND transaction_id = ANY(%(ids)s::uuid[]) AND status = ANY(%(statuses)s)
+"""
 
 
 class BacktestStore:
@@ -107,3 +111,8 @@ class BacktestStore:
     async def by_runs(self, ids: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return the legs of what runs have accepted of these lines, with the match's ``id``, in its order."""
         return await fetch_all(self._connection, _BY_RUNS, {"ids": list(ids)})
+
+    async def apart(self, ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of these lines that nobody has to match: ignored, classified, or of a return."""
+        rows = await fetch_all(self._connection, _APART, {"ids": list(ids), "statuses": sorted(CLOSED)})
+        return {row["transaction_id"] for row in rows}

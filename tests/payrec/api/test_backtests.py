@@ -267,6 +267,27 @@ async def test_what_a_run_has_accepted_and_somebody_taken_back_was_accepted_in_f
     assert (await backtest(world, 1, 1, settings=strict))["lost"]["count"] == 3
 
 
+async def test_what_nobody_expects_is_counted_apart_from_the_match_rate(world: World) -> None:
+    """As in the reports: fees and interest are no payments that anybody would have matched."""
+    await world.set(autoAccept=True)
+    await world.expect("100.00", reference="INV-2026-001")
+    await world.receive("100.00", remittance="INV-2026-001")
+    await world.receive("55.00", remittance="what for")
+    fees = [await world.receive(f"{number}.50", remittance="account fee") for number in (1, 2, 3)]
+    await world.run()
+    for line in fees[:2]:
+        answer = await world.tenant.post(f"/incoming-transactions/{line}/classify", {"category": "fee"})
+        assert answer.status_code == 200, answer.text
+    answer = await world.tenant.post(f"/incoming-transactions/{fees[2]}/ignore", {"reason": "not ours"})
+    assert answer.status_code == 200, answer.text
+    await age(world)
+    result = await backtest(world, 1, 1)
+    assert result["figures"] == result["actual"] == {
+        "lines": 2, "matched": 1, "autoAccepted": 1, "right": 1, "wrong": 0, "undecided": 0,
+        "matchRate": 0.5, "errorRate": 0.0, "recall": 1.0,
+    }  # fmt: skip
+
+
 async def test_a_line_counts_once_however_many_days_it_was_open(world: World) -> None:
     await world.receive("100.00", remittance="INV-2026-001")
     await age(world)
