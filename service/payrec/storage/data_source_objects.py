@@ -21,9 +21,10 @@ _REMEMBER: Final = """
         AS v (object_key, name, version, size)
     ON CONFLICT DO NOTHING
 """
+# One that is imported is read again where no version tells whether there is something new: those before went well.
 _ATTEMPT: Final = """
     UPDATE data_source_object SET updated_at = %(at)s, source_version = %(source_version)s,
-        attempts = CASE WHEN source_version = %(source_version)s THEN attempts + 1 ELSE 1 END
+        attempts = CASE WHEN source_version = %(source_version)s AND state <> 'imported' THEN attempts + 1 ELSE 1 END
     WHERE source_id = %(source_id)s AND object_key = %(key)s
 """
 _READ: Final = """

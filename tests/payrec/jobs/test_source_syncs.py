@@ -15,7 +15,7 @@ from payrec.services.source_sync import SourceSyncer, _Sync
 from payrec.storage.data_source_objects import DataSourceObjectStore
 from support.ages import aged
 from support.attempts import DUE, LAPSE, drain
-from support.file_servers import PASSWORD, SftpServer
+from support.file_servers import PASSWORD, SftpServer, file_server
 from support.matching_world import World
 from support.sources import PATH, UNREADABLE, brought, created, events, shown, statement, synced
 
@@ -157,6 +157,37 @@ async def test_one_file_that_cannot_be_read_stops_no_other_and_is_tried_a_few_ti
     assert (await synced(world, source))["failed"] == 0
     assert (await shown(world, source))["status"] == "ok"
     assert await events(world, source) == ["data_source.failed", "data_source.recovered"]
+
+
+async def test_a_file_that_is_read_at_each_look_is_tried_anew_after_each_that_went_well(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tells nothing of its versions is one object for ever: looks that went well are no tries that failed."""
+    monkeypatch.setattr("payrec.services.source_sync.OBJECT_STABLE_AFTER", FRESH)
+    async with file_server() as server:
+        server.tags = False
+        config = {"urls": [f"{server.url}/today.csv"]}
+        made = await world.tenant.post(PATH, {"name": "daily", "kind": "http", "config": config})
+        assert made.status_code == 201, made.text
+        source = made.json()
+        for day in range(1, OBJECT_ATTEMPTS_MAX + 2):
+            server.files["today.csv"] = statement(day)
+            for imported in (1, 0):
+                assert (await synced(world, source))["imported"] == imported
+        server.files["today.csv"] = UNREADABLE
+        for _ in range(OBJECT_ATTEMPTS_MAX - 1):
+            assert (await synced(world, source))["errors"][0]["code"] == "unreadable_file"
+        server.files["today.csv"] = statement(99)
+        result = await synced(world, source)
+        assert (result["imported"], result["failed"]) == (1, 0)
+        assert (await brought(world))[-1] == 99
+        assert (await shown(world, source))["status"] == "ok"
+        # So many in a row are too many, as of any other file.
+        server.files["today.csv"] = UNREADABLE
+        for _ in range(OBJECT_ATTEMPTS_MAX + 2):
+            await synced(world, source)
+        server.files["today.csv"] = statement(100)
+        assert (await synced(world, source))["failed"] == 1
 
 
 async def test_a_source_that_cannot_be_reached_is_failing_until_it_can(world: World, sftp: SftpServer) -> None:
