@@ -69,6 +69,8 @@ class RemoteObject:
     """The entity tag by which the source itself compares, where it has one."""
     spelled: str | None = None
     """The name by which the source knows it, where that is not ``name``."""
+    problem: SourceError | None = None
+    """Why there is nothing to be read of it, where the others may be read all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,10 +70,26 @@ class HttpConnector:
         await self._stack.aclose()
 
     async def list(self, pattern: str) -> AsyncIterator[RemoteObject]:
-        """Yield what is at the addresses whose last segment fits."""
+        """Yield what is at the addresses whose last segment fits, and at last those at which nothing can be read.
+
+        They may be of servers that have nothing to do with each other. Nothing at any of them is a ``SourceError``.
+        """
+        refused: list[RemoteObject] = []
+        are_all = True
         for url in self._urls:
-            if matches(pattern, file_name(url)):
-                yield await self._looked(url)
+            if not matches(pattern, file_name(url)):
+                continue
+            try:
+                found = await self._looked(url)
+            except SourceError as problem:
+                refused.append(RemoteObject(name=url, size=None, version="", modified_at=None, problem=problem))
+                continue
+            are_all = False
+            yield found
+        for one in refused:
+            if are_all and one.problem is not None:
+                raise one.problem
+            yield one
 
     async def fetch(self, found: RemoteObject, into: IO[bytes], *, bytes_max: int) -> None:
         """Read a file; when the connection breaks, go on where it broke if it is still the same file."""

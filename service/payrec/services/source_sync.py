@@ -153,10 +153,8 @@ class SourceSyncer:
     async def _finish(
         self, caller: Caller, scope: TenantScope, job: dict[str, Any], source_id: UUID, tally: _Tally
     ) -> None:
-        errors = [
-            SyncFailure(name=name, code=error["code"], detail=error["detail"])
-            for name, error in tally.failures[:SYNC_ERRORS_SHOWN_MAX]
-        ]
+        told = tally.failures[:SYNC_ERRORS_SHOWN_MAX]
+        errors = [SyncFailure(name=name, code=error["code"], detail=error["detail"]) for name, error in told]
         result = SyncResult(
             data_source_id=source_id,
             listed=tally.listed,
@@ -255,9 +253,10 @@ class _Sync:
         found: list[RemoteObject] = []
         async with within(SOURCE_LISTING_SECONDS):
             async for one in connector.list(pattern):
-                if target is not None and one.name.startswith(target):
-                    continue
-                found.append(one)
+                if one.problem is not None:
+                    self._tally.failures.append((one.name, {"code": one.problem.code, "detail": one.problem.detail}))
+                elif target is None or not one.name.startswith(target):
+                    found.append(one)
                 if len(found) > OBJECTS_LISTED_MAX:
                     raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
         self._tally.listed = len(found)

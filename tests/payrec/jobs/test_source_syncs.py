@@ -190,6 +190,29 @@ async def test_a_file_that_is_read_at_each_look_is_tried_anew_after_each_that_we
         assert (await synced(world, source))["failed"] == 1
 
 
+async def test_an_address_at_which_nothing_is_stops_no_other(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("payrec.services.source_sync.OBJECT_STABLE_AFTER", FRESH)
+    async with file_server() as server:
+        urls = [f"{server.url}/{name}.csv" for name in ("missing", "there")]
+        made = await world.tenant.post(PATH, {"name": "two accounts", "kind": "http", "config": {"urls": urls}})
+        assert made.status_code == 201, made.text
+        source = made.json()
+        error = await synced(world, source)
+        assert (error["code"], error["reason"]) == ("data_source_failed", "not_found"), "nothing at any of them"
+        server.files["there.csv"] = statement(1)
+        for imported in (1, *(0 for _ in range(OBJECT_ATTEMPTS_MAX))):
+            result = await synced(world, source)
+            assert (result["listed"], result["imported"], result["failed"]) == (1, imported, 1), result
+            assert [(error["name"], error["code"]) for error in result["errors"]] == [(urls[0], "not_found")]
+        now = await shown(world, source)
+        assert (now["status"], now["lastError"]["name"], now["lastError"]["code"]) == ("failing", urls[0], "not_found")
+        # It was not tried too often: there was nothing to be read.
+        server.files["missing.csv"] = statement(2)
+        assert (await synced(world, source))["imported"] == 1
+        assert await brought(world) == [1, 2]
+        assert (await shown(world, source))["status"] == "ok"
+
+
 async def test_a_source_that_cannot_be_reached_is_failing_until_it_can(world: World, sftp: SftpServer) -> None:
     source = await created(world, sftp, config={"directory": "later"})
     error = await synced(world, source)
