@@ -64,6 +64,7 @@ from payrec.storage.jobs import JobStore
 _REMEMBERED_AT_ONCE: Final = 1_000
 """Objects that one statement stores."""
 
+_GIVEN_UP: Final = "was not there at any try (a name begins or ends with a slash), or changed, or ended its reader"
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -287,7 +288,7 @@ class _Sync:
             return one.found.version == ""
         if known["attempts"] < OBJECT_ATTEMPTS_MAX or known["source_version"] != self._source["version"]:
             return True
-        error = known["error"] or {"code": "given_up", "detail": "was tried too often"}
+        error = known["error"] or {"code": "given_up", "detail": _GIVEN_UP}
         self._tally.failures.append((one.found.name, error))
         return False
 

@@ -17,6 +17,7 @@ from support.ages import aged
 from support.attempts import DUE, LAPSE, drain
 from support.file_servers import PASSWORD, SftpServer, file_server
 from support.matching_world import World
+from support.object_server import ACCESS_KEY, SECRET_KEY, object_server
 from support.sources import PATH, UNREADABLE, brought, created, events, shown, statement, synced
 
 pytestmark = pytest.mark.anyio
@@ -211,6 +212,21 @@ async def test_an_address_at_which_nothing_is_stops_no_other(world: World, monke
         assert (await synced(world, source))["imported"] == 1
         assert await brought(world) == [1, 2]
         assert (await shown(world, source))["status"] == "ok"
+
+
+async def test_a_name_that_a_store_lists_and_does_not_give_is_told_why(world: World) -> None:
+    """The library leaves out the slash at its beginning, so that nothing is there by the name that is left."""
+    async with object_server() as bucket:
+        bucket.put("/in.csv", statement(1))
+        config = {"bucket": bucket.name, "endpoint": bucket.url}
+        secret = {"accessKeyId": ACCESS_KEY, "secretAccessKey": SECRET_KEY}
+        made = await world.tenant.post(PATH, {"name": "s3", "kind": "s3", "config": config, "secret": secret})
+        assert made.status_code == 201, made.text
+        for _ in range(OBJECT_ATTEMPTS_MAX):
+            assert (await synced(world, made.json()))["waiting"] == 1
+        [error] = (await synced(world, made.json()))["errors"]
+        assert (error["name"], error["code"]) == ("in.csv", "given_up")
+        assert "begins or ends with a slash" in error["detail"]
 
 
 async def test_a_source_that_cannot_be_reached_is_failing_until_it_can(world: World, sftp: SftpServer) -> None:
