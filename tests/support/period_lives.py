@@ -62,12 +62,17 @@ class PeriodLife(AccountLife):
         """Lock some days, whatever is open; remember what statements of them say."""
         account = self.chance.choice([None, *ACCOUNTS])
         body: Row = {"through": self._day(), "account": account, "reason": "closed", "override": True}
+        names = ACCOUNTS if account is None else [account]
+        open_now = [(await self.tell(name, body["through"]))["open"]["count"] for name in names]
+        were_open = not any(self.locked(name, body["through"]) for name in names)
         answer = await self.world.tenant.post(LOCKS, {k: v for k, v in body.items() if v is not None})
         assert answer.status_code in {201, 409, 422}, answer.text
         if answer.status_code != 201:
             return
+        if were_open:
+            assert answer.json()["incomplete"]["openLines"] == sum(open_now)
         self.binding[answer.json()["id"]] = (account, body["through"])
-        for name in ACCOUNTS if account is None else [account]:
+        for name in names:
             day = str(FIRST + timedelta(days=self.chance.randrange(DAYS)))
             if self.locked(name, day) and not any((f.account, f.day) == (name, day) for f in self.frozen):
                 self.frozen.append(Frozen(name, day, await self.tell(name, day)))

@@ -19,6 +19,7 @@ from payrec.storage.allocations import hold_decisions
 from payrec.storage.database import Connection
 from payrec.storage.filters import created, equalities
 from payrec.storage.listing import PageRequest, Selection, select_page
+from payrec.storage.reconciliations import LATE_OF_ALL
 from payrec.storage.rows import Ids, array_text, column_names, fetch_all, fetch_one, insert
 from payrec.tables.period_locks import PeriodLock
 
@@ -66,20 +67,42 @@ _SPANS: Final = """
     WHERE p.through_on >= %(on)s AND (p.account IS NULL OR p.account = %(account)s)
 """
 _OF_ACCOUNT: Final = "(%(account)s::text IS NULL OR {column} = %(account)s)"
-# What is open is counted by itself; only those that are named are looked up.
-_OPEN_LINES: Final = """
-    SELECT i.id AS incoming_transaction_id, i.account, i.booking_on AS booking_date, o.open_minor AS open_amount_minor,
-        i.currency, o.total
-    FROM (
-        SELECT o.transaction_id, o.open_minor, count(*) OVER () AS total FROM incoming_open o
-        WHERE NOT o.pending AND o.booking_day <= %(through)s::date - date '1970-01-01'
-            AND (%(account)s::text IS NULL OR EXISTS (
-                SELECT FROM incoming_transaction i WHERE i.id = o.transaction_id AND i.account = %(account)s
-            ))
-        ORDER BY o.booking_day, o.transaction_id LIMIT %(limit)s
-    ) o JOIN incoming_transaction i ON i.id = o.transaction_id
-    ORDER BY i.booking_on, i.id
-"""
+# What is open is counted by itself; only those that are named are looked up. What is open at the end of the day and not
+# any more, as its statement has it, is looked at line by line: what is decided from a later day on, and what returns
+# took that are booked later; what is in transit is not open.
+_OPEN_LINES: Final = f"""
+    SELECT told.* FROM (
+        WITH {LATE_OF_ALL}, apart AS MATERIALIZED (
+            SELECT i.id, i.booking_on, CASE
+                    WHEN a.status IN ('ignored', 'classified') AND coalesce(a.effective_on <= %(cut_off)s, true) THEN 0
+                    ELSE a.amount_minor - a.allocated_minor END
+                + coalesce(l.minor - l.transit_minor, 0) + coalesce(b.minor - b.allocated_minor, 0) AS open_minor
+            FROM (
+                SELECT id FROM late UNION SELECT id FROM later_return UNION
+                SELECT transaction_id FROM allocation
+                WHERE side = 2 AND status IN ('ignored', 'classified') AND effective_on > %(cut_off)s
+            ) s JOIN incoming_transaction i ON i.id = s.id
+            JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
+            LEFT JOIN late l ON l.id = i.id LEFT JOIN later_return b ON b.id = i.id
+            WHERE NOT i.pending AND i.amount_minor > 0 AND i.booking_on <= %(cut_off)s
+        )
+        SELECT i.id AS incoming_transaction_id, i.account, i.booking_on AS booking_date,
+            o.open_minor AS open_amount_minor, i.currency, o.total
+        FROM (
+            SELECT o.id, o.open_minor, count(*) OVER () AS total FROM (
+                SELECT o.transaction_id AS id, o.open_minor, o.booking_day FROM incoming_open o
+                WHERE NOT o.pending AND o.booking_day <= %(cut_off)s::date - date '1970-01-01'
+                    AND NOT EXISTS (SELECT FROM apart t WHERE t.id = o.transaction_id)
+                UNION ALL
+                SELECT t.id, t.open_minor, t.booking_on - date '1970-01-01' FROM apart t WHERE t.open_minor > 0
+            ) o
+            WHERE %(account)s::text IS NULL OR EXISTS (
+                SELECT FROM incoming_transaction i WHERE i.id = o.id AND i.account = %(account)s
+            )
+            ORDER BY o.booking_day, o.id LIMIT %(limit)s
+        ) o JOIN incoming_transaction i ON i.id = o.id
+    ) told ORDER BY booking_date, incoming_transaction_id
+"""  # noqa: S608 - our own text
 # What was locked with a gap was locked by somebody who knew of it.
 _GAPS: Final = f"""
     SELECT s.import_id, s.ordinal AS statement_index, s.account, s.currency, s.chained_on AS closed_on,
@@ -166,7 +189,12 @@ class PeriodLockStore:
 
     async def incomplete(self, through: date, account: str | None) -> dict[str, tuple[int, list[dict[str, Any]]]]:
         """Return what is open through a day: how much of each kind, and the first of it."""
-        parameters = {"through": through, "account": account, "limit": INCOMPLETE_SHOWN_MAX}
+        parameters = {
+            "through": through,
+            "cut_off": through,
+            "account": account,
+            "limit": INCOMPLETE_SHOWN_MAX,
+        }
         found = {}
         for kind, query in (("open_lines", _OPEN_LINES), ("gaps", _GAPS), ("waiting", _WAITING)):
             rows = await fetch_all(self._connection, query, parameters)

@@ -82,7 +82,8 @@ _LATE: Final = """
         GROUP BY t.id
     )
 """
-_LATE_OF_ALL: Final = _LATE.format(matches="", links="")
+LATE_OF_ALL: Final = _LATE.format(matches="", links="")
+"""The relations ``late`` and ``later_return``: by how much lines, of all accounts, are otherwise at ``%(cut_off)s``."""
 # The same of the lines with the ids alone.
 _LATE_OF_IDS: Final = _LATE.format(
     matches="""AND m.id IN (
@@ -167,7 +168,7 @@ _WHOLE_SHARES: Final = ", ".join(f"('{part}', s.{part}_count, s.{part})" for par
 # of all lines with what became of them took ten times as long.
 _SUMS: Final = f"""
     SELECT told.* FROM (
-        WITH {_LATE_OF_ALL}, apart AS MATERIALIZED (
+        WITH {LATE_OF_ALL}, apart AS MATERIALIZED (
             SELECT i.*, o.transaction_id IS NOT NULL AS is_open
             FROM (
                 SELECT transaction_id AS id FROM allocation WHERE side = 2 AND {RARE_STATUS}
@@ -303,13 +304,13 @@ class ReconciliationStore:
         for _, found in conditions:
             parameters |= found
         texts = {"part": PARTS[query.part], "after": "".join(f" AND {text}" for text, _ in conditions)}
-        statement = _PAGE.format(late=_LATE_OF_ALL, lines="incoming_transaction", **texts)
+        statement = _PAGE.format(late=LATE_OF_ALL, lines="incoming_transaction", **texts)
         if self._as_of is None or not (ids := await self._changed()):
             rows = await fetch_all(self._connection, statement, parameters)
         else:
             parameters["ids"] = ids
             statements = (
-                _PAGE.format(late=_LATE_OF_ALL, lines=_BUT_IDS, **texts),
+                _PAGE.format(late=LATE_OF_ALL, lines=_BUT_IDS, **texts),
                 _THEN + _PAGE.format(late=_LATE_OF_IDS, lines=_OF_IDS, **texts),
             )
             parts = [await fetch_all(self._connection, one, parameters) for one in statements]
