@@ -10,7 +10,7 @@ from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all
 
 # What a line is part of is told by what is allocated of it, by returns, and by the days of its matches. Its own amount
-# and day never change.
+# and day never change but when it is booked: then and now it may be of another account, or beyond the cut-off.
 _CHANGED: Final = """
     WITH since AS MATERIALIZED (SELECT id FROM change WHERE at > %(as_of)s), decided AS MATERIALIZED (
         SELECT m.id FROM match m JOIN since h ON h.id = m.change_id
@@ -19,6 +19,10 @@ _CHANGED: Final = """
     UNION
     SELECT i.id FROM allocation a JOIN since h ON h.id = a.change_id
     JOIN incoming_transaction i ON i.id = a.transaction_id WHERE a.side = 2 AND {of_account}
+    UNION
+    SELECT i.id FROM stated_row t JOIN since h ON h.id = t.until_change_id
+    JOIN incoming_transaction i ON i.id = t.transaction_id
+    WHERE t.side = 2 AND (t.stated ->> 'pending')::boolean AND %(identifier)s IN (i.account, t.stated ->> 'account')
     UNION
     SELECT i.id FROM (
         SELECT t.id FROM decided m JOIN leg l ON l.match_id = m.id
@@ -38,7 +42,8 @@ _CHANGED: Final = """
 async def changed_lines(connection: Connection, of_account: str, parameters: Mapping[str, Any]) -> list[UUID]:
     """Return lines of an account that are new since ``as_of``, or of whose parts anything has changed since.
 
-    ``of_account`` is the condition on ``incoming_transaction i``, and ``parameters`` are its and ``as_of``.
+    ``of_account`` is the condition on ``incoming_transaction i``, and ``parameters`` are its, ``identifier`` of the
+    account among them, and ``as_of``.
     """
     rows = await fetch_all(connection, _CHANGED.format(of_account=of_account), parameters)
     return [row["id"] for row in rows]

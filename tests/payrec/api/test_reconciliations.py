@@ -166,6 +166,37 @@ async def test_a_month_end(world: World) -> None:
     assert parts(other)["open"] == (2, 9_500)
 
 
+@pytest.mark.parametrize("booked", [{}, {"amountMinor": 9_900}, {"bookingDate": "2026-04-02"}, {"account": "OTHER"}])
+async def test_what_was_announced_stays_so_of_an_instant_and_in_a_locked_period(
+    world: World, booked: dict[str, Any]
+) -> None:
+    announced = {
+        "externalId": "T-1", "account": "GIRO", "amountMinor": 10_000, "currency": "EUR", "direction": "credit",
+        "bookingDate": "2026-03-10",
+    }  # fmt: skip
+    await world.upload([{**announced, "status": "pending"}, announced | {"externalId": "T-2", "account": "OTHER"}])
+    accounts = [await account_of(world.tenant, name) for name in ("GIRO", "OTHER")]
+    told = [await statement(world.tenant, account, "2026-03-30") for account in accounts]
+    assert parts(told[0])["pending"] == (1, 10_000)
+    before = await instant(world)
+    # Of the day before the lock's last, whose sums it does not keep.
+    lock = {"through": "2026-03-31", "reason": "month end", "override": True}
+    assert (await world.tenant.post("/period-locks", lock)).status_code == 201
+    locked = [await statement(world.tenant, account, "2026-03-30") for account in accounts]
+    await world.upload([announced | booked])
+    for account, was, then in zip(accounts, told, locked, strict=True):
+        assert await statement(world.tenant, account, "2026-03-30") == then
+        assert parts(then) == parts(was)
+        assert without_links(await statement(world.tenant, account, "2026-03-30", asOf=before)) == without_links(was)
+        for part in ("pending", "open"):
+            listed = (await world.tenant.get(then[part]["url"])).json()["data"]
+            assert (len(listed), sum(line["shareMinor"] for line in listed)) == parts(then)[part]
+    # What is known now is of the days that are open.
+    of_now = [parts(await statement(world.tenant, account, "2026-04-30")) for account in accounts]
+    assert [of["pending"] for of in of_now] == [(0, 0), (0, 0)]
+    assert sum(of["open"][1] for of in of_now) == 10_000 + booked.get("amountMinor", 10_000)
+
+
 async def test_returns_of_a_match_over_the_cut_off_take_of_it_on_their_own_days(world: World) -> None:
     """100.00 on the 2nd, matched with a line of the 10th; 30.00 go back on the 3rd and 20.00 on the 12th."""
     item, other = await world.expect("130.00"), await world.expect("20.00")
