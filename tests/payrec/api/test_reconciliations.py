@@ -262,6 +262,27 @@ async def test_a_line_of_a_provider_counts_with_its_net(world: World) -> None:
     assert told["statementBalanceMinor"] is None is told["differenceMinor"]
 
 
+async def test_a_json_line_is_of_the_account_in_the_currency_that_it_moves(world: World) -> None:
+    """What was paid in dollars moves the account in euros, and nothing moves one in dollars."""
+    net = {"amountMinor": 8_700, "currency": "EUR", "direction": "credit"}
+    charge = {
+        "externalId": "ch_1", "account": "SHOP", "amountMinor": 10_000, "currency": "USD", "direction": "credit",
+        "bookingDate": "2026-03-10", "net": net,
+    }  # fmt: skip
+    uploaded = await world.upload([charge])
+    assert [(balance["account"], balance["currency"]) for balance in uploaded["balances"]] == [("SHOP", "EUR")]
+    account = await account_of(world.tenant, "SHOP")
+    assert account["currency"] == "EUR"
+    told = await statement(world.tenant, account, "2026-03-31")
+    assert (told["balanceMinor"], parts(told)["open"]) == (8_700, (1, 8_700))
+    # The same beside what does move dollars.
+    tip = {**charge, "externalId": "ch_2", "net": None}
+    await world.upload([charge, tip])
+    accounts = (await world.tenant.get("/accounts", params={"identifier": "SHOP"})).json()["data"]
+    sums = {one["currency"]: (await statement(world.tenant, one, "2026-03-31"))["balanceMinor"] for one in accounts}
+    assert sums == {"EUR": 8_700, "USD": 10_000}
+
+
 async def test_what_is_wrong_with_asking(world: World) -> None:
     body = {"identifier": "till", "currency": "EUR", "openingBalanceMinor": 7, "openingOn": "2026-03-02"}
     account = (await world.tenant.post("/accounts", body)).json()

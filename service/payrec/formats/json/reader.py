@@ -54,7 +54,7 @@ class JsonReader:
         return Detected("json" if '"transactions"' in content or several_lines else "jsonl")
 
     def read(self, source: Source, head: Head, detected: Detected, options: ReadOptions) -> Iterator[Parsed]:
-        """Yield entries, and a statement (``transactions``) for each account and currency when it first comes.
+        """Yield entries, and a statement (``transactions``) for each account and currency that they move, as it comes.
 
         Raises
         ------
@@ -85,10 +85,11 @@ class JsonReader:
                 yield Problem(error.code, "error", rejects=True, line=line, detail=error.detail + place)
                 continue
             entry.line = line
-            statement = statements.get((entry.account, entry.currency))
+            # What moves the account says which one it is, as in reports of providers.
+            key = (entry.account, entry.currency if entry.net is None else entry.net.currency)
+            statement = statements.get(key)
             if statement is None:
-                statement = _statement(len(statements), entry.account, entry.currency)
-                statements[entry.account, entry.currency] = statement
+                statement = statements[key] = _statement(len(statements), *key)
                 yield statement
             entry.statement = statement.index
             yield entry
