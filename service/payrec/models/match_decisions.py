@@ -23,7 +23,8 @@ class MatchAccept(Request):
 
     reason: Reason | None = None
     effective_on: Date | None = None
-    """The last booking date of its lines, or the first open day where that is locked, unless a later one is given."""
+    """The last booking date of its lines (of items alone the day of the decision), or the first open day where that is
+    locked, unless a later one is given."""
 
 
 class MatchApprove(Request):

@@ -1,4 +1,7 @@
-"""From which day a decision counts: that of what it is about, or the first that is open where that is locked."""
+"""From which day a decision counts: that of what it is about, or the first that is open where that is locked.
+
+Items alone have no such day: what is decided about them counts from the day on which somebody does.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
+from payrec.domain.scope import today
 from payrec.errors import PayrecError
 from payrec.services.work import Unit
 from payrec.storage.period_locks import PeriodLockStore
@@ -18,15 +22,15 @@ async def effective_day(
 ) -> date | None:
     """Return the day from which a decision counts that is about lines of these accounts.
 
-    ``last_on`` is the day before which it cannot count, ``given`` what somebody asks for. Called when decisions are
-    held. As ``OpenDays.day``.
+    ``last_on`` is the day before which it cannot count, None of items alone, ``given`` what somebody asks for. Called
+    when decisions are held. As ``OpenDays.day``.
 
     Raises
     ------
     PeriodLockedError, ValidationFailedError
     """
     names = set(accounts)
-    return (await PeriodLockStore(unit.connection).open_days(names)).day(last_on, given, names)
+    return (await PeriodLockStore(unit.connection).open_days(names)).day(_from(unit, last_on, given), given, names)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,10 +49,15 @@ async def effective_days(unit: Unit, last: Mapping[UUID, date | None], given: da
     found = DecidedDays()
     for match_id, last_on in last.items():
         try:
-            found.days[match_id] = open_days.day(last_on, given, accounts.get(match_id, ()))
+            found.days[match_id] = open_days.day(_from(unit, last_on, given), given, accounts.get(match_id, ()))
         except PayrecError as error:
             found.refused[match_id] = error
     return found
+
+
+def _from(unit: Unit, last_on: date | None, given: date | None) -> date | None:
+    """Return the day from which something counts at the earliest; any that is given will do for items alone."""
+    return today(unit.caller.tenant, unit.now) if last_on is None and given is None else last_on
 
 
 def accounts_of_legs(legs: Iterable[Mapping[str, Any]]) -> set[str | None]:

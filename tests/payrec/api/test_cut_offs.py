@@ -33,7 +33,7 @@ from support.report_figures import (
 )
 from support.report_lives import Life
 from support.service import Service, Tenant
-from support.wire import fields
+from support.wire import code, fields
 
 pytestmark = pytest.mark.anyio
 
@@ -148,6 +148,43 @@ async def test_a_payment_over_the_cut_off_and_its_return(world: World) -> None:
     assert listed == {"2026-04-01": [], "2026-04-02": [match.json()["id"]]}
     lines = await everything(world.tenant, INCOMING, cutOff="2026-04-02", sort="bookingDate")
     assert [row["id"] for row in lines] == [first, last]
+
+
+async def test_a_credit_note_counts_from_the_day_on_which_somebody_says_so(world: World) -> None:
+    """It has no booking date: neither a cut-off before that day nor a locked day has it."""
+    invoice = await world.expect("100.00", externalId="invoice")
+    note = await world.expect("30.00", direction="debit", externalId="note")
+    await world.sql("UPDATE expected_transaction SET created_at = now() - interval '300 days'")
+    now = datetime.now(UTC).date()
+    leg = {"expectedTransactionId": invoice, "contraExpectedTransactionId": note}
+
+    async def at(day: date) -> tuple[list[int], int, int]:
+        late = await everything(world.tenant, AGEING, cutOff=str(day))
+        statuses = (await report(world.tenant, SUMMARY, cutOff=str(day)))["total"]["matches"]["statuses"]
+        listed = await everything(world.tenant, MATCHES, cutOff=str(day))
+        return sorted(plain(line["open"])[1] for line in late), statuses["accepted"], len(listed)
+
+    async def stated(minor: int, **given: str) -> dict[str, Any]:
+        body = {"legs": [{**leg, "amountMinor": minor}], "reason": "credited", **given}
+        answer = await world.tenant.post(MATCHES, body)
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    yesterday = now - timedelta(days=1)
+    match = await stated(2_000)
+    assert match["effectiveOn"] in {str(now), str(now + timedelta(days=1))}
+    assert await at(yesterday) == ([3_000, 10_000], 0, 0)
+    assert await at(now + timedelta(days=1)) == ([1_000, 8_000], 1, 1)
+    # One that somebody says is of any day, unless it is locked; else it is of the first open one.
+    assert (await stated(100, effectiveOn=str(yesterday)))["effectiveOn"] == str(yesterday)
+    lock = {"through": str(yesterday), "reason": "closed", "override": True}
+    assert (await world.tenant.post("/period-locks", lock)).status_code == 201
+    refused = {"legs": [{**leg, "amountMinor": 1}], "reason": "late", "effectiveOn": str(yesterday)}
+    assert code(await world.tenant.post(MATCHES, refused)) == "period_locked"
+    assert await at(yesterday) == ([2_900, 9_900], 1, 1)
+    answer = await world.tenant.post(f"{MATCHES}/{match['id']}/reverse", {"reason": "another one's"})
+    assert answer.json()["reversedOn"] == match["effectiveOn"]
+    assert await at(now + timedelta(days=1)) == ([2_900, 9_900], 1, 2)
 
 
 async def test_an_instant_shows_a_cut_off_as_it_was_known(world: World) -> None:
