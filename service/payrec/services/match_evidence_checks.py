@@ -53,12 +53,23 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
             return _days_beside(leg.leg) <= (NEAR_DAYS if level is DateLevel.NEAR else CLOSE_DAYS)
         case "account" | "name" | "own_account", _:
             return _says_who(feature, level, leg)
-        case "line", LineLevel.BOOKED | LineLevel.QUOTES_OTHER | LineLevel.OF_ANOTHER | LineLevel.DIFFERS_BY_OTHER:
-            return not leg.leg["pending"]
-        case "line", LineLevel.PENDING:
-            return grouped or leg.leg["pending"]
+        case "line", _:
+            return _says_of_line(level, leg, grouped=grouped)
         case "group", GroupLevel.BY_KEY | GroupLevel.BY_KEY_LESS | GroupLevel.BY_KEY_NET | GroupLevel.BY_QUOTES:
             return leg.proves or leg.hints if level is GroupLevel.BY_QUOTES else leg.in_batch
+        case _:
+            return True
+
+
+def _says_of_line(level: Level, leg: Joined, *, grouped: bool) -> bool:
+    pending, other_month = leg.leg["pending"], leg.of_other_month
+    match level:
+        case LineLevel.BOOKED | LineLevel.OF_OTHER_MONTH:
+            return not pending and (grouped or other_month == (level is LineLevel.OF_OTHER_MONTH))
+        case LineLevel.QUOTES_OTHER | LineLevel.OF_ANOTHER | LineLevel.DIFFERS_BY_OTHER:
+            return not pending
+        case LineLevel.PENDING:
+            return grouped or pending
         case _:
             return True
 

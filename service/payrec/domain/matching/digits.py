@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
 from payrec.domain.matching.days import without_days
+from payrec.domain.matching.months import has_year, months_of, named_months, other_month
 
 DIGITS_MIN: Final = 5
 """Digits that a number needs to be looked at."""
@@ -69,10 +70,20 @@ def _number(digits: bytes) -> int:
 
 
 def reference_digits(reference: str | None) -> int | None:
-    """Return the digits of a reference as a number, or None when it has fewer than ``DIGITS_MIN``."""
+    """Return the digits of a reference as a number, or None when it has fewer than ``DIGITS_MIN`` and names no month.
+
+    A month that it names is as its last digits.
+    """
     if not reference:
         return None
-    digits = reference.encode("ascii", "ignore").translate(_TABLE, _IN_WORD).replace(_APART, b"").replace(b" ", b"")
+    months, rest = ([], reference) if reference.isdecimal() else named_months(reference)
+    digits = rest.encode("ascii", "ignore").translate(_TABLE, _IN_WORD).replace(_APART, b"").replace(b" ", b"")
+    if len(digits) < DIGITS_MIN:
+        months = months or months_of(reference)
+        digits = digits if rest is not reference else b""
+    # Of several months none is the one, and beside a whole number one of no year says too little.
+    if len(months) == 1 and (has_year(months[0]) or len(digits) < DIGITS_MIN):
+        digits += str(months[0])[1:].encode()
     return _number(digits) if len(digits) >= DIGITS_MIN else None
 
 
@@ -86,7 +97,7 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
     """Return the digits of everything that a line quotes as numbers, unique, or None where it quotes none.
 
     At most ``QUOTED_DIGITS_MAX``: first the structured reference, then of each word of the text all its digits and,
-    where marks such as a slash stand between them, those of its parts.
+    where marks such as a slash stand between them, those of its parts, then the months that it names.
     """
     structured = reference_digits(structured_reference) if structured_reference else None
     found = {} if structured is None else {structured: None}
@@ -99,6 +110,8 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
             for digits in dict.fromkeys([whole, *parts]):
                 if len(digits) >= DIGITS_MIN:
                     found[_number(digits)] = None
+        if len(found) < QUOTED_DIGITS_MAX:
+            found.update(dict.fromkeys(months_of(remittance[:REMITTANCE_LENGTH_MAX])))
     return list(found)[:QUOTED_DIGITS_MAX] or None
 
 
@@ -150,7 +163,7 @@ def is_alike(asked: int, quoted: int) -> bool:
     """Tell of two numbers whether the second quotes the first in part or but for a digit.
 
     A part is its end, or all but its last digits. Of a whole one digit may be wrong, missing or too much, or two
-    neighbours may have changed places.
+    neighbours may have changed places; but nobody mistypes a month for another one.
     """
     size, its = (len(str(number)) - 1 for number in (asked, quoted))
     return bool(comes_near(asked, quoted, size, its, size))
@@ -177,4 +190,4 @@ def comes_near(asked: Any, quoted: Any, size: Any, its: Any, most: int) -> Any:
         )
         edited = edited | (same & (other | swapped))
     whole = (size >= EDITED_DIGITS_MIN) & (abs(size - its) <= 1)
-    return (part & (its >= PART_DIGITS_MIN)) | (edited & whole)
+    return (part & (its >= PART_DIGITS_MIN)) | (edited & (whole > other_month(asked, quoted)))

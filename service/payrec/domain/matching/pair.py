@@ -13,6 +13,7 @@ from typing import Final
 
 from payrec.domain.matching.digits import is_alike
 from payrec.domain.matching.line_rules import BASIS_POINTS, Bounds, LineRule, Required
+from payrec.domain.matching.months import other_month, same_month
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     CLOSE_EARLY_DAYS,
@@ -196,10 +197,23 @@ def _of_party(item: Item, line: Line) -> bool:
     return _party(item.account_key, line.account_key) == PartyLevel.EQUAL or _name(item, line) >= NameLevel.EQUAL
 
 
-def _line(line: Line) -> LineLevel:
+def _line(item: Item, line: Line) -> LineLevel:
     if line.duplicate:
         return LineLevel.DUPLICATE
-    return LineLevel.PENDING if line.pending else LineLevel.BOOKED
+    if line.pending:
+        return LineLevel.PENDING
+    proof = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
+    return LineLevel.OF_OTHER_MONTH if not proof and _of_other_month(item, line) else LineLevel.BOOKED
+
+
+def _of_other_month(item: Item, line: Line) -> bool:
+    """Tell whether the line names a month, and neither the item's nor the item itself."""
+    asked = item.reference_digits
+    if asked is None:
+        return False
+    said = line.quoted_digits
+    own = any(same_month(asked, quoted) or is_alike(asked, quoted) for quoted in said)
+    return not own and any(other_month(asked, quoted) for quoted in said)
 
 
 def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: Bounds) -> Reason | None:
@@ -252,7 +266,7 @@ def judged(item: Item, line: Line, rules: MatchingRules) -> Judged:
         "account": _party(item.account_key, line.account_key),
         "name": int(_name(item, line)),
         "own_account": _party(item.own_account_key, line.own_account_key),
-        "line": int(_line(line)),
+        "line": int(_line(item, line)),
     }
     levels |= dict.fromkeys(set(FEATURES) - set(levels), 0)
     return Judged(

@@ -2,8 +2,7 @@
 
 A feature of a pair (its reference, its amount, ...) takes one of a few *levels*; each level has a weight in
 thousandths of log-odds, and a pair's score is ``PRIOR_WEIGHT`` plus the weights of its levels. The levels are what is
-stored, so the explanation of a match is read from them, not reconstructed. Numbers of the enumerations are stored: one
-may be added, none may change its meaning.
+stored, so the explanation of a match is read from them, not reconstructed. So no number of theirs changes its meaning.
 """
 
 from __future__ import annotations
@@ -192,6 +191,8 @@ class LineLevel(Level):
     """Booked, and it says that it is somebody else's: by its account, or by on whose behalf it is paid."""
     DIFFERS_BY_OTHER = 6
     """Booked, and what it differs by is tolerated, and something else of the counterparty is just that, or just it."""
+    OF_OTHER_MONTH = 7
+    """Booked, and it names another month than the item does."""
 
 
 class GroupLevel(Level):
@@ -370,7 +371,6 @@ class MatchingRules(Bounds):
     ValueError
         As ``Bounds``; a relative tolerance is none, a group may have nobody in it, or there are more than
         ``RULES_MAX`` rules.
-
     """
 
     line_rules: tuple[LineRule, ...] = ()

@@ -21,6 +21,7 @@ from payrec.domain.matching.digits import (
     reference_digits,
 )
 from payrec.domain.matching.line_rules import Required
+from payrec.domain.matching.months import other_month
 from payrec.domain.matching.near import alike
 from payrec.domain.matching.pair import Item as PairItem
 from payrec.domain.matching.pair import Line as PairLine
@@ -62,7 +63,8 @@ def edits(digits: str) -> set[str]:
 def nearly(asked: str, quoted: str) -> bool:
     cut = [asked[:-count] for count in range(1, CUT_DIGITS_MAX + 1)]
     part = len(quoted) >= PART_DIGITS_MIN and (asked.endswith(quoted) or quoted in cut)
-    return part or (len(asked) >= EDITED_DIGITS_MIN and quoted in edits(asked))
+    mistaken = len(asked) >= EDITED_DIGITS_MIN and quoted in edits(asked)
+    return part or (mistaken and not other_month(number(asked), number(quoted)))
 
 
 @given(st.lists(st.tuples(DIGITS, DIGITS), min_size=1, max_size=20), st.data())

@@ -1,0 +1,128 @@
+"""Months that texts and references name: which numbers they are, and that what is paid for one pays no other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from payrec.domain.matching.digits import is_alike, quoted_digits, reference_digits
+from payrec.domain.matching.months import is_month, months_of, other_month, same_month
+from payrec.domain.matching.pair import Item as PairItem
+from payrec.domain.matching.pair import Line as PairLine
+from payrec.domain.matching.pair import judged
+from payrec.domain.matching.rules import Confidence, LineLevel, MatchingRules, Uniqueness
+from support.matching_frames import Item, Line, run, sure
+
+AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
+
+
+@pytest.mark.parametrize(
+    ("text", "months"),
+    [
+        ("Miete März 2026", [1_032026]),
+        ("MIETE MAERZ", [1_030000]),
+        ("Miete Feb. 26 danke", [1_022026]),
+        ("Loyer février", [1_020000]),
+        ("rent 3/2026", [1_032026]),
+        ("Miete 02", [1_020000]),
+        ("Miete 1/26 und 02/26, 03/26", [1_012026, 1_022026]),
+        ("Miete 3 Zimmer", []),
+        ("Miete 10,50", []),
+        ("Rate 1/12", []),
+        ("RE 12/2026/0815", []),
+        ("12.02.2026", []),
+        ("Dec", []),
+        ("Julia May-Augustin", [1_050000]),
+        ("", []),
+    ],
+)
+def test_months_are_read_by_name_and_by_number(text: str, months: list[int]) -> None:
+    assert months_of(text) == months
+
+
+@pytest.mark.parametrize(
+    ("reference", "number"),
+    [
+        ("Miete März 2026", 1_032026),
+        ("Miete 03", 1_030000),
+        ("Whg 12 Miete Maerz 2026", 1_12032026),
+        ("Miete Maerz 2026 Whg 12", 1_12032026),
+        ("Miete Februar und Maerz", None),
+        ("RE-20260141 Januar", 1_20260141),
+        ("MIETE-2026-03", 1_202603),
+    ],
+)
+def test_the_month_of_a_reference_is_its_last_digits(reference: str, number: int | None) -> None:
+    assert reference_digits(reference) == number
+
+
+@pytest.mark.parametrize(
+    ("asked", "quoted", "other", "same"),
+    [
+        (1_032026, 1_022026, True, False),
+        (1_032026, 1_032025, True, False),
+        (1_032026, 1_202602, True, False),
+        (1_032026, 1_202603, False, True),
+        (1_032026, 1_030000, False, True),
+        (1_4711032026, 1_022026, True, False),
+        (1_4711032026, 1_4711022026, True, False),
+        (1_4711032026, 1_4712022026, False, False),
+        (1_032026, 1_132026, False, False),
+        (1_032026, 1_20260141, False, False),
+        (1_20260141, 1_022026, False, False),
+    ],
+)
+def test_a_month_is_the_same_or_another(asked: int, quoted: int, *, other: bool, same: bool) -> None:
+    assert (bool(other_month(asked, quoted)), bool(same_month(asked, quoted))) == (other, same)
+    columns = np.array([asked]), np.array([quoted])
+    assert (other_month(*columns).tolist(), same_month(*columns).tolist()) == ([other], [same])
+    assert is_month(np.array([asked])).tolist() == [bool(is_month(asked))]
+    assert not (other and is_alike(asked, quoted))
+
+
+@pytest.mark.parametrize(
+    ("reference", "text", "accepted"),
+    [
+        ("Miete 03/2026", "Miete 02/2026", False),
+        ("Miete März 2026", "Miete Februar 2026", False),
+        ("Miete 03", "Miete 02", False),
+        ("Miete 03/2026", "Miete Februar", False),
+        ("MIETE-2026-03", "MIETE-2026-02", False),
+        ("MIETE-4711-03/2026", "MIETE-4711-02/2026", False),
+        ("Miete 03/2026", "Miete März", True),
+        ("Miete März 2026", "Miete 2026-03", True),
+        ("Miete März 2026", "Miete 02/2026 und 03/2026", True),
+        ("Miete 03/2026", "Miete 03/2026, Februar ist schon da", True),
+        ("Miete 03/2026", "Miete", True),
+        ("RE-2026-0141", "Februar 2026", True),
+    ],
+)
+def test_who_pays_for_another_month_waits_for_a_person(reference: str, text: str, *, accepted: bool) -> None:
+    item = Item("march", 85_000, name="Anna Meier", reference=reference)
+    [match] = run([item], [Line("x", 85_000, name="Anna Meier", text=text)], AUTO).matches
+    line = LineLevel.BOOKED if accepted else LineLevel.OF_OTHER_MONTH
+    assert (match.auto, dict(match.levels)["line"]) == (accepted, line)
+    assert accepted or sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    told = judged(
+        PairItem(
+            currency="EUR", direction=1, amount_minor=1, total_minor=1, reference_digits=reference_digits(reference)
+        ),
+        PairLine(
+            currency="EUR",
+            direction=1,
+            amount_minor=1,
+            total_minor=1,
+            quoted_digits=tuple(quoted_digits(text) or ()),
+        ),
+        AUTO,
+    )
+    assert (told.levels["line"] == LineLevel.BOOKED) is accepted
+
+
+def test_the_month_tells_rents_of_one_amount_apart() -> None:
+    items = [
+        Item(f"{number:02}", 85_000, name="Anna Meier", reference=f"Miete {name} 2026")
+        for number, name in ((1, "Januar"), (2, "Februar"), (3, "März"))
+    ]
+    result = run(items, [Line("x", 85_000, name="Anna Meier", text="Wohnungsmiete 02/26")], AUTO)
+    assert [(match.auto, match.ends) for match in result.matches] == [(True, (frozenset({"02"}), frozenset({"x"})))]
