@@ -4,9 +4,9 @@ They name something of their counterparty's, and it is not what has their amount
 person to look at, and so is what they quote beside it and pay nearly: a credit note that they take off is no fee. The
 number of somebody else's item, which is quoted by mistake, says nothing.
 
-So it is where a difference that counts as none is just what something else of the counterparty is: it may have been
-settled by that, and not by a fee that somebody kept. And so it is where the line has to the minor unit what another
-item of the counterparty asks for, whoever pays: the number may be mistaken.
+So it is where a difference that counts as none is just what something else of the counterparty is, or several things
+together: it may have been settled by that, and not by a fee that somebody kept. And so it is where the line has to the
+minor unit what another item of the counterparty asks for, whoever pays: the number may be mistaken.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import once
 from payrec.domain.matching.rules import LineLevel
 from payrec.domain.matching.score import AS_ASKED, NEARLY, RANK_PROOF, contradicted, said_of_line
+from payrec.domain.matching.several_else import asked_of, several
 
 
 def with_elsewhere(pairs: pl.DataFrame, found: Candidates, refused: pl.DataFrame, sides: Sides) -> pl.DataFrame:
@@ -60,8 +61,8 @@ def just_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     The difference is the line less the items. Something else is of the counterparty of either; with it in the place of
     one of the items, they may be the line to the minor unit.
 
-    What is too much may be of another item of the counterparty or have been given back, what is missing a credit note
-    of its own, or the part that another line pays.
+    What is too much may be of other items of the counterparty or have been given back, what is missing credit notes of
+    its own, or the part that other lines pay.
     """
     difference, way = pl.col("difference_minor"), pl.col("difference_minor").sign().cast(pl.Int8)
     items, lines = (
@@ -75,13 +76,13 @@ def just_another(rows: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     whole = ends.select("e", "i", amount_minor="paid", way=forth)
     # What one item would have to be in the place of another for the line to differ by nothing.
     instead = ends.select("e", "i", amount_minor=pl.col("asked") + difference, way=forth)
-    found = []
+    back = gaps.with_columns(way=-pl.col("way"))
+    found = [several(gaps, sides.expected, "e"), several(back, sides.incoming, "i")]
     for asked, frame, end in (
         (pl.concat([gaps, whole, instead]), sides.expected, "e"),
-        (gaps.with_columns(way=-pl.col("way")), sides.incoming, "i"),
+        (back, sides.incoming, "i"),
     ):
-        said = frame.select("currency", "direction", *PARTIES, own="amount_minor", **{end: "row"})
-        its = asked.join(said, on=end).with_columns(direction=(pl.col("direction") * pl.col("way")).cast(pl.Int8))
+        its = asked_of(asked, frame, end)
         # None of the line's own is something else.
         its = its.join(its.select("i", amount_minor="own").unique(), on=["i", "amount_minor"], how="anti")
         for name in PARTIES:
