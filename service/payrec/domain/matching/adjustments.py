@@ -18,11 +18,9 @@ import polars as pl
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA, PARTY_KEYS, Sides
 from payrec.domain.matching.emptiness import of_none
+from payrec.domain.matching.line_rules import ROUNDING_MINOR_MAX
 from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import FEE_SHARE_MAX, AdjustmentType, AmountLevel, MatchingRules
-
-ROUNDING_MINOR_MAX: Final = 5
-"""Minor units by which an amount that was rounded may be off."""
 
 FEE_UNITS_MAX: Final = 25
 """Whole units of a currency that banks on the way may keep, where they are at most a tenth of the amount."""

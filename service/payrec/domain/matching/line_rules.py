@@ -13,6 +13,12 @@ from typing import Final, Protocol
 RULES_MAX: Final = 100
 """Rules of a tenant; their numbers, from 1 on, are kept in 8 bits."""
 
+ROUNDING_MINOR_MAX: Final = 5
+"""Minor units by which an amount that was rounded may be off."""
+
+FLAT_SHARE_MAX: Final = 3
+"""What a tenant tolerates in minor units is at most the amount divided by this: beyond, a payment is a part."""
+
 BASIS_POINTS: Final = 10_000
 """Basis points of a whole."""
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from payrec.domain.matching.digits import is_alike
-from payrec.domain.matching.line_rules import BASIS_POINTS, Bounds, LineRule, Required
+from payrec.domain.matching.line_rules import (
+    BASIS_POINTS,
+    FLAT_SHARE_MAX,
+    ROUNDING_MINOR_MAX,
+    Bounds,
+    LineRule,
+    Required,
+)
 from payrec.domain.matching.months import other_month, same_month
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
@@ -146,7 +153,8 @@ def _amount(item: Item, line: Line, rules: Bounds) -> AmountLevel:
         return AmountLevel.TERM
     quoted = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
     fee = quoted and 0 < -difference <= min(rules.fee_tolerance_minor, item.amount_minor // FEE_SHARE_MAX)
-    if fee or abs(difference) <= max(share, rules.amount_tolerance_minor):
+    flat = min(rules.amount_tolerance_minor, max(item.amount_minor // FLAT_SHARE_MAX, ROUNDING_MINOR_MAX))
+    if fee or abs(difference) <= max(share, flat):
         return AmountLevel.TOLERANCE
     if untouched and (item.min_minor, item.max_minor) != (None, None) and low <= line.amount_minor <= high:
         return AmountLevel.BAND

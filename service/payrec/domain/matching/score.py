@@ -11,7 +11,7 @@ from payrec.domain.matching.adjustments import tolerated_fee
 from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
-from payrec.domain.matching.line_rules import BASIS_POINTS
+from payrec.domain.matching.line_rules import BASIS_POINTS, FLAT_SHARE_MAX, ROUNDING_MINOR_MAX
 from payrec.domain.matching.other_months import of_other_months
 from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
@@ -173,7 +173,10 @@ def tolerated(rules: MatchingRules) -> pl.Expr:
     open_minor = pl.col("e_amount_minor")
     points = bound(rules, lambda bounds: bounds.amount_tolerance_basis_points)
     share = (open_minor // BASIS_POINTS) * points + (open_minor % BASIS_POINTS) * points // BASIS_POINTS
-    tolerance = pl.max_horizontal(share, bound(rules, lambda bounds: bounds.amount_tolerance_minor))
+    # Beyond a great part of the item, what is so little elsewhere is another payment, or its rest is still to come.
+    most = pl.max_horizontal(open_minor // FLAT_SHARE_MAX, ROUNDING_MINOR_MAX)
+    flat = pl.min_horizontal(bound(rules, lambda bounds: bounds.amount_tolerance_minor), most)
+    tolerance = pl.max_horizontal(share, flat)
     return pl.col("difference_minor").abs() <= tolerance
 
 

@@ -104,6 +104,8 @@ AMOUNTS = {
     "a minor unit more": (10_000, 10_001, {}, AmountLevel.LARGER),
     "as much less as is tolerated": (10_000, 9_950, {"amount_tolerance_minor": 50}, AmountLevel.TOLERANCE),
     "as much more as is tolerated": (10_000, 10_050, {"amount_tolerance_minor": 50}, AmountLevel.TOLERANCE),
+    "as much as is tolerated of a small one": (900, 600, {"amount_tolerance_minor": 500}, AmountLevel.TOLERANCE),
+    "a part of a small one": (900, 599, {"amount_tolerance_minor": 500}, AmountLevel.SMALLER),
     "more than is tolerated": (10_000, 10_051, {"amount_tolerance_minor": 50}, AmountLevel.LARGER),
     "a share of it": (30_099, 30_399, {"amount_tolerance_basis_points": 100}, AmountLevel.TOLERANCE),
     "more than the share": (30_099, 30_400, {"amount_tolerance_basis_points": 100}, AmountLevel.LARGER),

@@ -54,6 +54,14 @@ MINOR, SHARE = "amount_tolerance_minor", "amount_tolerance_basis_points"
         (10_000, 10_050, {MINOR: 50}, AmountLevel.TOLERANCE),
         (10_000, 9_949, {MINOR: 50}, AmountLevel.SMALLER),
         (10_000, 10_051, {MINOR: 50}, AmountLevel.LARGER),
+        # What is little beside most items is much of a small one, unless it may be rounded.
+        (900, 600, {MINOR: 500}, AmountLevel.TOLERANCE),
+        (900, 599, {MINOR: 500}, AmountLevel.SMALLER),
+        (900, 1_200, {MINOR: 500}, AmountLevel.TOLERANCE),
+        (900, 1_201, {MINOR: 500}, AmountLevel.LARGER),
+        (900, 599, {MINOR: 500, SHARE: 5_000}, AmountLevel.TOLERANCE),
+        (10, 5, {MINOR: 500}, AmountLevel.TOLERANCE),
+        (10, 4, {MINOR: 500}, AmountLevel.SMALLER),
         # Of a share what is less than a minor unit is dropped: of 30,099 one percent is 300.
         (30_099, 30_399, {SHARE: 100}, AmountLevel.TOLERANCE),
         (30_099, 30_400, {SHARE: 100}, AmountLevel.LARGER),
