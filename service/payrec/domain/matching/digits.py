@@ -55,6 +55,13 @@ _SPAN: Final = re.compile(
 )
 """A number, with marks in it, and one up to which it goes, before which the letters may stand again."""
 
+_CUSTOMER: Final = re.compile(
+    r"\b(?:Kunden?|Kd|Mandats?|Mandant|Mitglieds?|customer|client|member|mandate|klant)"
+    r"[-. ]{0,2}(?:(?:Nr|Nummer|No|Number|ID|Ref))?[.:#/ -]{0,3}[0-9]++",
+    re.ASCII | re.IGNORECASE,
+)
+"""What says who pays, as ``Kunde 10023`` or ``Kd.-Nr.: 10023``, and not what for."""
+
 _MARKS: Final = re.compile("[-._/]")
 _BLANK: Final = b" \t\n\r\x0b\x0c"
 _IN_WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._"
@@ -88,8 +95,11 @@ def reference_digits(reference: str | None) -> int | None:
 
 
 def _words(remittance: str) -> list[bytes]:
-    """Return the digits of each word of a text, an ``_APART`` where marks stand between them."""
-    text = without_days(remittance[:REMITTANCE_LENGTH_MAX])
+    """Return the digits of each word of a text, an ``_APART`` where marks stand between them.
+
+    The number of a customer is none of what he pays, however near it comes to one.
+    """
+    text = _CUSTOMER.sub(" ", without_days(remittance[:REMITTANCE_LENGTH_MAX]))
     return text.encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
 
 

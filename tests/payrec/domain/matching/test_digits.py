@@ -39,6 +39,13 @@ def test_a_reference_is_the_number_of_its_last_digits(reference: str | None, num
         ("thanks", None, None),
         ("", None, None),
         ("11111 22222 33333 44444 55555", None, [1_11111, 1_22222, 1_33333, 1_44444]),
+        ("Kunde 10023", None, None),
+        ("Kd.-Nr.: 10023, RE-20555", None, [1_20555]),
+        ("KDNR10023", None, None),
+        ("customer no. 10023", None, None),
+        ("Mandatsref. 10023 Mitglied 10024", None, None),
+        ("RE-10023 Kunde 7", None, [1_10023]),
+        ("Kunde Meier 10023", None, [1_10023]),
     ],
 )
 def test_what_is_quoted_are_the_first_numbers(

@@ -67,6 +67,15 @@ def nearly(asked: str, quoted: str) -> bool:
     return part or (mistaken and not other_month(number(asked), number(quoted)))
 
 
+@pytest.mark.parametrize("text", ["Kunde 110023", "Kd.-Nr. 110032", "customer no. 110032"])
+def test_the_number_of_a_customer_is_no_mistyped_reference(text: str) -> None:
+    items = [Item("a", reference="RE-110032", name="Foo KG"), Item("b", reference="RE-120555", name="Foo KG")]
+    result = run(items, [Line("x", text=text, name="Foo KG")], AUTO)
+    assert [match.auto for match in result.matches] == [False]
+    # What is asked for by that very number is named by it.
+    assert only(run([Item("c", reference="110032", name="Foo KG")], [Line("x", text="Kunde 110032")], AUTO)).auto
+
+
 @given(st.lists(st.tuples(DIGITS, DIGITS), min_size=1, max_size=20), st.data())
 @settings(max_examples=300, deadline=None)
 def test_what_comes_near_is_a_part_or_one_slip_away(pairs: list[tuple[str, str]], data: st.DataObject) -> None:
