@@ -149,7 +149,7 @@ def _amount(item: Item, line: Line, rules: Bounds) -> AmountLevel:
     high = item.amount_minor if item.max_minor is None else item.max_minor
     if difference == 0:
         return AmountLevel.EQUAL
-    if untouched and _in_terms(item, line):
+    if untouched and _in_terms(item, line, rules):
         return AmountLevel.TERM
     quoted = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
     fee = quoted and 0 < -difference <= min(rules.fee_tolerance_minor, item.amount_minor // FEE_SHARE_MAX)
@@ -161,11 +161,13 @@ def _amount(item: Item, line: Line, rules: Bounds) -> AmountLevel:
     return AmountLevel.SMALLER if difference < 0 else AmountLevel.LARGER
 
 
-def _in_terms(item: Item, line: Line) -> bool:
+def _in_terms(item: Item, line: Line, rules: Bounds) -> bool:
     """Tell whether the line is what one of the item's terms asks for, in time."""
     terms = item.terms or ()
     pairs = zip(terms[::2], terms[1::2], strict=True)
-    return line.day is not None and any(line.amount_minor == minor and line.day <= last for minor, last in pairs)
+    beside = min(rules.amount_tolerance_minor, ROUNDING_MINOR_MAX)
+    own = [last for minor, last in pairs if abs(line.amount_minor - minor) <= beside]
+    return line.day is not None and any(line.day <= last for last in own)
 
 
 def _days(item: Item, line: Line, rules: Bounds) -> tuple[DateLevel, int]:

@@ -73,23 +73,26 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
             pairs,
             sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
             incoming[pairs["i"]].select(pl.exclude(own).name.prefix("i_"), *own),
-            _in_terms(pairs, sides),
+            _in_terms(pairs, sides, rules),
             of_other_months(pairs, sides),
         ],
         how="horizontal",
     )
 
 
-def _in_terms(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+def _in_terms(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     terms = sides.terms()
     if terms.is_empty() or pairs.is_empty():
         return pairs.select(in_terms=pl.repeat(value=False, n=pl.len(), dtype=pl.Boolean))
-    paid = sides.incoming.select("row", "day", "amount_minor")
+    paid = sides.incoming.select("row", "day", "amount_minor", *columns(rules))
+    # A share of an amount is rounded here and there otherwise, and of each position of an invoice by some.
+    beside = pl.min_horizontal(bound(rules, lambda bounds: bounds.amount_tolerance_minor), ROUNDING_MINOR_MAX)
+    off = pl.col("amount_minor") - pl.col("amount_minor_paid")
     asked = (
         pairs.select("e", "i", place=pl.int_range(pl.len()))
         .join(terms, left_on="e", right_on="row")
         .join(paid, left_on="i", right_on="row", suffix="_paid")
-        .filter((pl.col("amount_minor") == pl.col("amount_minor_paid")) & (pl.col("day") <= pl.col("last_day")))
+        .filter((off.abs() <= beside) & (pl.col("day") <= pl.col("last_day")))
     )
     return pairs.select(in_terms=pl.int_range(pl.len()).is_in(asked["place"].implode()))
 

@@ -37,6 +37,19 @@ def test_nothing_else_is_a_discount(amount: int, day: int | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("amount", "tolerance", "accepted"),
+    [(9_799, 5, True), (9_801, 5, True), (9_795, 500, True), (9_794, 5, False), (9_798, 1, False), (9_799, 0, False)],
+)
+def test_a_discount_may_be_rounded_by_what_is_tolerated(amount: int, tolerance: int, *, accepted: bool) -> None:
+    rules = MatchingRules(auto_accept=True, amount_tolerance_minor=tolerance)
+    found = run([ITEM], [replace(QUOTING, amount=amount, day=20_600)], rules)
+    kind = AdjustmentType.DISCOUNT if accepted else AdjustmentType.FEE
+    assert (only(found).auto, found.adjustments([ITEM])) == (accepted, {"a": (kind, 10_000 - amount)})
+    late = run([ITEM], [replace(QUOTING, amount=amount, day=20_601)], rules)
+    assert AdjustmentType.DISCOUNT not in {kind for kind, _ in late.adjustments([ITEM]).values()}
+
+
+@pytest.mark.parametrize(
     ("item", "line"),
     [(replace(ITEM, total=12_000), QUOTING), (ITEM, replace(QUOTING, total=20_000))],
 )
