@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from payrec.constants import AMOUNT_MINOR_MAX, AMOUNT_TEXT_LENGTH_MAX
+from payrec.domain.references import is_iban
 from payrec.formats.base import RecordError
 
 _NO_REFERENCE: Final = frozenset({"NOTPROVIDED", "NOT PROVIDED", "NONREF", "-"})
@@ -62,6 +63,12 @@ def account(text: str | None) -> str | None:
     """Return the account without blanks and in upper case, as IBANs are compared (ISO 13616)."""
     cleaned = clean(text)
     return None if cleaned is None else clean(cleaned.replace(" ", "").upper())
+
+
+def own_account(text: str | None) -> str | None:
+    """Return an IBAN as all IBANs are compared, and any other account as the file or a person writes it."""
+    cleaned = clean(text)
+    return account(cleaned) if cleaned is not None and is_iban(cleaned) else cleaned
 
 
 def amount_to_minor(text: str, digits: int) -> int:

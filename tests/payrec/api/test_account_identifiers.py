@@ -127,3 +127,27 @@ async def test_items_that_were_stored_as_they_were_typed_are_called_as_lines_are
     query = "SELECT account FROM expected_transaction ORDER BY external_id"
     assert [row["account"] for row in await rows(service, acme, query)] == after
     assert [row["account"] for row in await rows(service, globex, query)] == before
+
+
+async def test_a_file_names_an_account_as_a_line_by_itself_does(world: World) -> None:
+    typed, stored = "  The   till ", "The till"
+    await world.receive(account=typed, externalId="a")
+    record = {"bookingDate": "2026-03-12", **MONEY}
+    csv = "Date,Amount,Currency,Account,Reference\n2026-03-12,1.00,EUR,{},{}\n"
+    of_file = [
+        ("lines.json", json.dumps([{**record, "externalId": "b", "account": typed}]), {}),
+        ("lines.json", json.dumps([{**record, "externalId": "c"}]), {"account": typed}),
+        ("lines.csv", csv.format(typed, "first"), {}),
+        ("lines.csv", csv.format("", "second"), {"account": typed}),
+        (
+            "lines.mt940",
+            ":20:X\n:25:\n:28C:1\n:60F:C260312EUR0,\n:61:260312C2,NMSC\n:62F:C260312EUR2,\n-\n",
+            {"account": typed},
+        ),
+    ]
+    for name, content, options in of_file:
+        answer = await world.tenant.post(f"{INCOMING}/upload", files={"file": (name, content.encode())}, data=options)
+        assert (answer.status_code, answer.json()["counts"]["accepted"]) == (201, 1), answer.text
+    assert await accounts(world.tenant, INCOMING) == {stored}
+    [made] = (await world.tenant.get("/accounts")).json()["data"]
+    assert made["identifier"] == stored

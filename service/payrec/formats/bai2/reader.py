@@ -17,6 +17,7 @@ from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.references import is_iban
 from payrec.domain.statements import Direction, Parsed, Problem, Severity, Skipped, Statement, StatementEnd
 from payrec.errors import UnreadableFileError
+from payrec.formats import text
 from payrec.formats.bai2.records import Fields, Record, RunOn, Stray, records_of
 from payrec.formats.bai2.values import (
     AccountHead,
@@ -25,7 +26,6 @@ from payrec.formats.bai2.values import (
     created_at,
     day,
     read_account,
-    read_account_number,
     read_transaction,
     whole,
     written_amount,
@@ -286,7 +286,7 @@ class _File:
             self._stray()
 
     def _open_statement(self, head: AccountHead) -> None:
-        account = head.account or read_account_number(self._options.account or "")
+        account = head.account or text.own_account(self._options.account)
         self._statement = statement = Statement(
             self._index,
             kind="interim" if self._interim else "statement",

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from payrec.constants import AMOUNT_MINOR_MAX, TEXT_LENGTH_MAX
 from payrec.domain.currencies import MINOR_UNITS
-from payrec.domain.references import is_iban
 from payrec.domain.statements import Balance, BalanceType, Direction, Entry
 from payrec.formats import text
 from payrec.formats.bai2.records import Fields, Record, join_text
@@ -283,7 +282,7 @@ def read_account(record: Record, inherited_currency: str, on: date | None) -> Ac
     fields = Fields(record)
     number = fields.next()
     if len(number) <= TEXT_LENGTH_MAX:
-        head.account = read_account_number(number)
+        head.account = text.own_account(number)
     else:
         head.flaws.append(f"the account number is longer than {TEXT_LENGTH_MAX} characters: it is not read")
     head.currency = fields.next().upper() or None
@@ -295,12 +294,6 @@ def read_account(record: Record, inherited_currency: str, on: date | None) -> Ac
         head.flaws.extend(_read_groups(fields, head, head.currency or inherited_currency, on))
     head.stray = fields.stray
     return head
-
-
-def read_account_number(digits: str) -> str | None:
-    """Return an IBAN as all IBANs are compared, and other identifiers as the bank writes them."""
-    number = text.clean(digits)
-    return text.account(number) if number is not None and is_iban(number) else number
 
 
 def _read_groups(fields: Fields, head: AccountHead, currency: str, on: date | None) -> Iterator[str]:

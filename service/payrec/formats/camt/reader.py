@@ -199,7 +199,7 @@ class _Message:
             if _is_date(head.get(key)):
                 setattr(statement, attribute, text.parse_iso_date(head[key].strip()))
         iban = text.account(head.get("iban"))
-        statement.account = iban or text.account(head.get("other")) or text.account(self._options.account)
+        statement.account = iban or text.account(head.get("other")) or text.own_account(self._options.account)
         statement.account_name = text.clean(head.get("name")) or text.clean(head.get("owner"))
         statement.account_bic = text.account(head.get("bic"))
         if statement.account is not None and is_iban(statement.account):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import TypeVar
 
 from payrec.constants import (
@@ -22,7 +23,7 @@ from payrec.formats.csv.columns import Columns, is_pending_word, mark_direction
 from payrec.formats.csv.dates import DateReader, date_reader
 from payrec.formats.csv.values import AmountReader, Decimal, Exact, amount_reader, bare, unwrap
 from payrec.formats.csv.words import fold
-from payrec.formats.text import account, clean, clean_lines, reference
+from payrec.formats.text import account, clean, clean_lines, own_account, reference
 
 Value = TypeVar("Value")
 
@@ -124,6 +125,12 @@ def short_account(cell: str) -> str | None:
         return cell.upper()
     # An apostrophe keeps spreadsheets from reading a number.
     return account(short_text(cell.strip("'"))) if cell else None
+
+
+@lru_cache(maxsize=1024)
+def short_own_account(cell: str) -> str | None:
+    """Return an own account, of which a file has few; raises ``RecordError`` when it is too long."""
+    return own_account(short_text(cell.strip("'"))) if cell else None
 
 
 class Amounts:

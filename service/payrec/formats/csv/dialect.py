@@ -25,7 +25,7 @@ from payrec.formats.csv.questions import currency_question, header_question
 from payrec.formats.csv.table import DELIMITERS, RARE_DELIMITERS, Table, looks_like_rows, tables
 from payrec.formats.csv.values import bare, currency_of_text, split_amount, unwrap
 from payrec.formats.csv.words import CLOSING_WORDS, OPENING_WORDS, ROLE_PHRASES, fold
-from payrec.formats.text import account as account_text
+from payrec.formats.text import own_account
 
 _IBAN_LIKE: Final = re.compile(r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]){11,30}\b")
 
@@ -136,7 +136,7 @@ def make_layout(
         raise no_header(table, columns)
     layout = Layout(table, columns, width, carriage_returns)
     layout.currency = profile.get("currency") or (options.currency or "").strip().upper() or None
-    given = account_text(options.account or profile.get("account"))
+    given = own_account(options.account or profile.get("account"))
     preamble = table.rows[: table.header or 0]
     _read_preamble(preamble, layout)
     layout.account = given or layout.account
@@ -210,7 +210,7 @@ def _read_labelled(label: str, value: str, layout: Layout) -> None:
     if is_own and len(value) <= 60 and sum(c.isdigit() for c in value) >= 4:
         iban = _iban_in(value)
         if layout.account is None or (iban is not None and not is_iban(layout.account)):
-            layout.account = iban or account_text(value)
+            layout.account = iban or own_account(value)
     elif words in ROLE_PHRASES["currency"] and layout.currency is None and is_currency(value):
         layout.currency = value.upper()
     elif words in OPENING_WORDS:
@@ -221,7 +221,7 @@ def _read_labelled(label: str, value: str, layout: Layout) -> None:
 
 def _iban_in(text: str) -> str | None:
     found = _IBAN_LIKE.search(text) if len(text) < 200 else None
-    return account_text(found[0]) if found is not None and is_iban(found[0]) else None
+    return own_account(found[0]) if found is not None and is_iban(found[0]) else None
 
 
 def _currency_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns) -> str | None:

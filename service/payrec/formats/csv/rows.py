@@ -19,6 +19,7 @@ from payrec.formats.csv.cells import (
     kept_cells,
     long_text,
     short_account,
+    short_own_account,
     short_reference,
     short_text,
 )
@@ -251,7 +252,7 @@ class RowReader(Head):
         currency = unwrap(currency_cell).strip().upper() or self._rules.currency
         if currency not in MINOR_UNITS:
             raise RecordError("invalid_entry", "the currency is not an ISO 4217 code")
-        account = short_account(account_cell) or self._rules.account
+        account = short_own_account(account_cell) or self._rules.account
         group = self._statements.get((account, currency))
         if group is None:
             if len(self._statements) >= FILE_ACCOUNTS_MAX:

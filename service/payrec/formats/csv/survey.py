@@ -13,7 +13,7 @@ from payrec.formats.csv.columns import Columns
 from payrec.formats.csv.dates import date_evidence
 from payrec.formats.csv.questions import CARD_SIGN, DATE_ORDER, DECIMAL, SIGN
 from payrec.formats.csv.values import Decimal, Exact, decimal_evidence
-from payrec.formats.text import account as account_text
+from payrec.formats.text import own_account
 
 _GARBLED_SHARE: Final = 20
 """Where both sides are proved, the lesser counts as garbled if it is at most one in so many of the greater."""
@@ -72,7 +72,7 @@ class Survey:
             self._look_at_account(row[self._account])
 
     def _look_at_account(self, cell: str) -> None:
-        account = account_text(cell)
+        account = own_account(cell)
         if account is not None:
             if self._first_account is None:
                 self._first_account = account

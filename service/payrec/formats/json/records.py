@@ -249,7 +249,7 @@ def _date(value: Any) -> date:
 
 
 _parse_date: Final = lru_cache(maxsize=4096)(text.parse_iso_date)
-_own_account: Final = lru_cache(maxsize=1024)(text.account)
+_own_account: Final = lru_cache(maxsize=1024)(text.own_account)
 """Of days and own accounts a file has few."""
 
 

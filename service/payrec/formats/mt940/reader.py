@@ -330,7 +330,7 @@ class _Messages:
         if self._currency is None:
             self._currency = self._options.currency
         if statement.account is None:
-            statement.account = text.account(self._options.account)
+            statement.account = text.own_account(self._options.account)
             statement.account_scheme = "iban" if statement.account and is_iban(statement.account) else "other"
         statement.currency = self._currency
         if self._interim and statement.balance("opening") is None:

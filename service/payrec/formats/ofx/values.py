@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Final
 
 from payrec.domain.currencies import MINOR_UNITS
-from payrec.domain.references import is_iban
 from payrec.domain.statements import Balance, BalanceType, Entry
 from payrec.formats import text
 from payrec.formats.base import RecordError
@@ -97,9 +96,8 @@ def created_at(moment: str) -> str | None:
 
 
 def account_number(written: str | None) -> str | None:
-    """Return an IBAN as all IBANs are compared, and other identifiers as the bank writes them."""
-    number = text.clean(value_of(written)) if written else None
-    return text.account(number) if number is not None and is_iban(number) else number
+    """Return an account as it is stored."""
+    return text.own_account(value_of(written)) if written else None
 
 
 def read_balance(fields: Fields, kind: BalanceType, currency: str | None) -> tuple[Balance | None, str | None]:

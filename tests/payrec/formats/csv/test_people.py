@@ -106,7 +106,7 @@ def test_whose_accounts_they_are() -> None:
         "bunq.csv": "NL91BUNQ0417164300",
         "qonto.csv": "FR7630006000011234567890189",
         "swiss_ubs.csv": "CH9300762011623852957",
-        "barclays.csv": "20-00-0012345678",
+        "barclays.csv": "20-00-00 12345678",
     }
     assert {name: entry(name, 0).account for name in own} == own
     others = {

@@ -10,6 +10,7 @@ import pytest
 from payrec.domain.statements import Entry, Problem, StatementEnd
 from support.csv_files import HEADER, KNOWN_TABLES, entries, read, reason, rejected, signed
 from support.samples import options_of, requires_samples, sample
+from support.statements import IBAN
 
 # Known files ------------------------------------------------------------------------------------------------------
 
@@ -167,16 +168,17 @@ def test_the_settled_amount_counts_and_the_original_is_kept() -> None:
 
 
 def test_an_account_column_alone_is_the_own_account_if_all_rows_say_the_same() -> None:
-    same = entries("Date;IBAN;Amount;Currency\n2026-01-02;DE1;1.00;EUR\n2026-01-02;DE 1;2.00;EUR\n")
+    spaced = "de89 3704 0044 0532 0130 00"
+    same = entries(f"Date;IBAN;Amount;Currency\n2026-01-02;{IBAN};1.00;EUR\n2026-01-02;{spaced};2.00;EUR\n")
     other = entries("Date;IBAN;Amount;Currency\n2026-01-02;DE1;1.00;EUR\n2026-01-02;DE2;2.00;EUR\n")
-    assert {(e.account, e.counterparty_account) for e in same} == {("DE1", None)}
+    assert {(e.account, e.counterparty_account) for e in same} == {(IBAN, None)}
     assert [(e.account, e.counterparty_account) for e in other] == [(None, "DE1"), (None, "DE2")]
 
 
 def test_the_option_says_whose_account_the_column_is() -> None:
-    text = "Date;IBAN;Amount;Currency\n2026-01-02;DE1;1.00;EUR\n"
-    assert [(e.account, e.counterparty_account) for e in entries(text, account="DE9")] == [("DE9", "DE1")]
-    assert [(e.account, e.counterparty_account) for e in entries(text, account="de 1")] == [("DE1", None)]
+    text = f"Date;IBAN;Amount;Currency\n2026-01-02;{IBAN};1.00;EUR\n"
+    assert [(e.account, e.counterparty_account) for e in entries(text, account="Main till")] == [("Main till", IBAN)]
+    assert [(e.account, e.counterparty_account) for e in entries(text, account=IBAN.lower())] == [(IBAN, None)]
 
 
 def test_an_account_column_that_differs_only_behind_the_head_is_the_counterpartys() -> None:

@@ -82,7 +82,7 @@ def test_null_is_absent_and_options_fill_in() -> None:
     entry = entry_of(
         currency=None, account=None, remittance=None, charges=None, amount=None, amountMinor=7, options=options
     )
-    assert (entry.currency, entry.account, entry.amount_minor) == ("CHF", "CH1", 7)
+    assert (entry.currency, entry.account, entry.amount_minor) == ("CHF", "ch 1", 7)
     assert entry_of(options=options).currency == "EUR"
 
 
