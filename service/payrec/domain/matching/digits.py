@@ -62,6 +62,9 @@ _CUSTOMER: Final = re.compile(
 )
 """What says who pays, as ``Kunde 10023`` or ``Kd.-Nr.: 10023``, and not what for."""
 
+_OF_CUSTOMERS: Final = re.compile("kund|kd|manda|mitglied|customer|client|member|klant")
+"""One of these is in small letters in all that ``_CUSTOMER`` finds, and to look for that takes a third of the time."""
+
 _MARKS: Final = re.compile("[-._/]")
 _BLANK: Final = b" \t\n\r\x0b\x0c"
 _IN_WORD: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._"
@@ -99,7 +102,9 @@ def _words(remittance: str) -> list[bytes]:
 
     The number of a customer is none of what he pays, however near it comes to one.
     """
-    text = _CUSTOMER.sub(" ", without_days(remittance[:REMITTANCE_LENGTH_MAX]))
+    text = without_days(remittance[:REMITTANCE_LENGTH_MAX])
+    if _OF_CUSTOMERS.search(text.lower()):
+        text = _CUSTOMER.sub(" ", text)
     return text.encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
 
 

@@ -58,6 +58,8 @@ _BY_THE_MONTH: Final = frozenset(_RENTS.split())
 _BEHIND: Final = re.compile(
     rf"\b(?:{'|'.join(sorted(_BY_THE_MONTH))})[ :.]{{1,2}}(0[1-9]|1[0-2])(?![0-9./-]|,[0-9])", re.ASCII
 )
+_SAID: Final = _BY_THE_MONTH | _NUMBERS.keys()
+"""Words without which a text has no month but one before a slash."""
 _LETTERS_ALONE: Final = bytes(at if chr(at).isalpha() and at < 128 else 32 for at in range(256))
 """Of ``bytes.translate``."""
 
@@ -69,35 +71,36 @@ def _number(month: int, year: str | None) -> int:
     return _MONTH + month * _PLACE + said
 
 
-def _folded(text: str) -> str:
-    folded = fold(text)
-    return folded if folded.isascii() else folded.encode("ascii", "ignore").decode()
+def _folded(text: str) -> tuple[str, bool]:
+    """Return a text folded, and whether it has a word of ``_SAID``.
+
+    Nearly no text has any, and to look at its words takes a tenth of the time.
+    """
+    folded = fold(text) if text.isascii() else fold(text).encode("ascii", "ignore").decode()
+    return folded, not _SAID.isdisjoint(folded.encode().translate(_LETTERS_ALONE).decode().split())
+
+
+def _named(folded: str) -> list[int]:
+    found = _NAMED.findall(folded)
+    return [_number(_NUMBERS[name or short], year or its) for name, year, short, its in found]
 
 
 def named_months(text: str) -> tuple[list[int], str]:
     """Return the months that a text names by their names, and the text without them: folded if it has any."""
-    folded = _folded(text)
-    # Nearly no text has any, and to look at its words takes a tenth of the time.
-    if _NUMBERS.keys().isdisjoint(folded.encode().translate(_LETTERS_ALONE).decode().split()):
-        return [], text
-    found = _NAMED.findall(folded)
-    months = [_number(_NUMBERS[name or short], year or its) for name, year, short, its in found]
+    folded, are_said = _folded(text)
+    months = _named(folded) if are_said else []
     return months, _NAMED.sub(" ", folded) if months else text
 
 
-def _numbered_months(text: str) -> list[int]:
-    """Return the months that a text has as numbers."""
-    folded = _folded(text)
-    found = _BY_SLASH.findall(folded) if "/" in folded else []
-    months = [_number(int(month), year) for month, year in found]
-    if not _BY_THE_MONTH.isdisjoint(folded.encode().translate(_LETTERS_ALONE).decode().split()):
-        months += [_number(int(month), None) for month in _BEHIND.findall(folded)]
-    return months
-
-
 def months_of(text: str) -> list[int]:
-    """Return the first months that a text names, as numbers or by name, unique."""
-    return list(dict.fromkeys(named_months(text)[0] + _numbered_months(text)))[:MONTHS_MAX]
+    """Return the first months that a text names, by name or as numbers, unique."""
+    folded, are_said = _folded(text)
+    months = _named(folded) if are_said else []
+    if "/" in folded:
+        months += [_number(int(month), year) for month, year in _BY_SLASH.findall(folded)]
+    if are_said:
+        months += [_number(int(month), None) for month in _BEHIND.findall(folded)]
+    return list(dict.fromkeys(months))[:MONTHS_MAX]
 
 
 def has_year(month: int) -> bool:
