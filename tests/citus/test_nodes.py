@@ -10,6 +10,7 @@ import pytest
 from psycopg import sql
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
+from payrec.errors import UnavailableError
 from support.causes import ended, everything_once, feed, table, uploaded
 from support.citus import CitusServer, Node, NodeOutages, nodes_of
 from support.outages import Installation, installed, surely
@@ -21,6 +22,10 @@ pytestmark = pytest.mark.anyio
 
 ITEM = {"direction": "credit", "currency": "EUR", "amount": "1.00"}
 LINE = {**ITEM, "bookingDate": "2026-03-01", "account": "DE02120300000000202051"}
+
+ONE_PART = "INSERT INTO change (id) VALUES (gen_random_uuid())"
+TWO_PARTS = f"WITH made AS ({ONE_PART} RETURNING id) INSERT INTO audit_unsealed (change_id) SELECT id FROM made"  # noqa: S608
+"""Of one part a worker is told COMMIT alone, else it prepares before."""
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +99,25 @@ async def test_who_is_on_another_node_reads_and_posts_meanwhile(
     assert (await surely(lambda: here.get(f"/expected-transactions/{first}"))).status_code == 200
     assert (await surely(lambda: there.post("/matches", decision))).status_code == 201
     assert (await ended(there, f"/imports/{await uploaded(there, 1, 3)}"))["counts"]["accepted"] == 3
+
+
+@pytest.mark.parametrize("statement", [ONE_PART, TWO_PARTS])
+async def test_who_commits_while_a_node_goes_down_is_told_to_come_again(
+    place: Installation, postgres: CitusServer, crash: NodeOutages, statement: str
+) -> None:
+    tenant = await tenant_on(place, postgres.nodes[1], f"tenant{len(statement)}")
+    scope = await scope_of_tenant(place.service.factory, tenant)
+
+    async def commit() -> None:
+        async with place.service.factory.context.database.tenant(scope) as connection:
+            await connection.execute(statement.encode())
+            crash.go_down()
+
+    try:
+        with pytest.raises(UnavailableError, match="did not answer"):
+            await commit()
+    finally:
+        crash.come_back()
 
 
 async def test_everything_is_done_once_while_a_node_goes_down_and_comes_back(

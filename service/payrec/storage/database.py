@@ -22,11 +22,11 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from pydantic_core import from_json
 
 from payrec.domain.scope import TenantScope
-from payrec.errors import ProvisioningDeniedError, StorageFullError, UnavailableError
+from payrec.errors import ProvisioningDeniedError, UnavailableError
 from payrec.shares import TenantShares
 from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.beginnings import beginning, beginning_anew
-from payrec.storage.integrity import translate
+from payrec.storage.integrity import translate, unavailable
 from payrec.storage.obstacles import obstacle
 
 
@@ -279,12 +279,10 @@ class Database:
             connection = await self._lent(lender, begin)
             try:
                 yield connection
-            except psycopg.errors.DiskFull as error:
-                raise StorageFullError("the database's disk is full") from error
-            except (psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable) as error:
-                raise UnavailableError("others were changing the same") from error
-            except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
-                raise UnavailableError("the database did not answer") from error
+            except psycopg.Error as error:
+                if (typed := unavailable(error)) is None:
+                    raise
+                raise typed from error
             finally:
                 await asyncio.shield(lender.putconn(connection))
 

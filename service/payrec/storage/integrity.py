@@ -17,6 +17,8 @@ from payrec.errors import (
     PayrecError,
     ReferenceTakenError,
     SlugTakenError,
+    StorageFullError,
+    UnavailableError,
     UsernameTakenError,
 )
 
@@ -46,6 +48,19 @@ _OF_SHARD: Final = re.compile(r"_[0-9]{6,}$")
 """What Citus adds to names of indexes on its workers, and so to those of constraints that have one."""
 
 
+_LOST: Final = (
+    "server closed the connection unexpectedly",
+    "could not receive data from server",
+    "could not send data to server",
+    "no connection to the server",
+    "SSL SYSCALL error",
+    "SSL connection has been closed unexpectedly",
+    "failure on connection marked as essential",
+    "failed to prepare transaction",
+    "could not commit transaction for shard",
+)
+"""What the coordinator of Citus says of a worker that it has lost, mostly at COMMIT; most of it are libpq's words."""
+
 _WORDS: Final[dict[str, type[psycopg.Error]]] = {
     "violates unique constraint": errors.UniqueViolation,
     "violates foreign key constraint": errors.ForeignKeyViolation,
@@ -54,12 +69,16 @@ _WORDS: Final[dict[str, type[psycopg.Error]]] = {
     "due to lock timeout": errors.LockNotAvailable,
     "due to statement timeout": errors.QueryCanceled,
     "No space left on device": errors.DiskFull,
+    **dict.fromkeys(_LOST, errors.ConnectionFailure),
 }
 """What PostgreSQL's messages say, and the kind of error whose messages say it."""
 
 
 def meant_by_worker(error: errors.InternalError_) -> psycopg.Error:
-    """Return what a worker of Citus means that refuses to COPY: it comes in words alone, as an error without a kind."""
+    """Return what a worker of Citus means that refuses to COPY, or that is lost.
+
+    Either comes in words alone, as an error without a kind.
+    """
     said = str(error)
     return next((kind(said) for words, kind in _WORDS.items() if words in said), error)
 
@@ -73,3 +92,15 @@ def translate(error: psycopg.IntegrityError) -> PayrecError | None:
         name = _OF_SHARD.sub("", said[1]) if said else ""
     kind = ERRORS_BY_CONSTRAINT.get(name)
     return kind() if kind is not None else None
+
+
+def unavailable(error: psycopg.Error) -> UnavailableError | None:
+    """Return what the interface says where the database cannot do now what it could, or None."""
+    meant = meant_by_worker(error) if isinstance(error, errors.InternalError_) else error
+    if isinstance(meant, errors.DiskFull):
+        return StorageFullError("the database's disk is full")
+    if isinstance(meant, errors.DeadlockDetected | errors.LockNotAvailable):
+        return UnavailableError("others were changing the same")
+    if isinstance(meant, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout):
+        return UnavailableError("the database did not answer")
+    return None

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from payrec.errors import DuplicateExternalIdError
-from payrec.storage.integrity import meant_by_worker, translate
+from payrec.errors import DuplicateExternalIdError, StorageFullError, UnavailableError
+from payrec.storage.integrity import meant_by_worker, translate, unavailable
 
 TOLD_BY_A_WORKER = (
     'duplicate key value violates unique constraint "incoming_transaction_external_id_unique_102044"\n'
@@ -34,6 +34,34 @@ def test_a_row_that_a_worker_refuses_is_what_the_interface_says_of_it() -> None:
     assert isinstance(translate(meant), DuplicateExternalIdError)
 
 
+LOST_BY_THE_COORDINATOR = (
+    "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n"
+    "\tbefore or while processing the request.\ninvalid socket\nCONTEXT:  while executing command on 127.0.0.1:5432"
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        LOST_BY_THE_COORDINATOR,
+        "could not commit transaction for shard 102021 on at least one active node",
+        "failure on connection marked as essential: 127.0.0.1:7701\nCONTEXT:  COPY change, line 1",
+    ],
+)
+def test_a_worker_that_is_lost_at_commit_is_a_database_that_does_not_answer(words: str) -> None:
+    error = errors.InternalError_(words)
+    assert isinstance(meant_by_worker(error), psycopg.OperationalError)
+    assert type(unavailable(error)) is UnavailableError
+
+
+def test_a_worker_whose_disk_is_full_is_a_full_disk_however_it_is_told() -> None:
+    words = 'could not extend file "base/16384/16410": No space left on device'
+    assert type(unavailable(errors.InternalError_(words))) is StorageFullError
+    assert type(unavailable(errors.DiskFull(words))) is StorageFullError
+
+
 def test_what_else_goes_wrong_inside_stays_what_it_is() -> None:
-    error = errors.InternalError_("connection to the remote node failed")
+    error = errors.InternalError_("cache lookup failed for relation 16410")
     assert meant_by_worker(error) is error
+    assert unavailable(error) is None
+    assert unavailable(errors.UndefinedTable("relation does not exist")) is None
