@@ -20,6 +20,10 @@ SEALINGS_PER_TURN: Final = 20
 UNSEALED_CHANGES_READ: Final = 5_000
 """Changes with unsealed events that are read at a time."""
 
+UNSEEN_CHANGE_AGE_MAX: Final = timedelta(days=1)
+"""For how long a change is waited for of which the coordinator of a Citus cluster has told and which its worker has not
+committed: then the daily look at every outbox has come."""
+
 EVENT_POLL_SECONDS_MIN: Final = 0.05
 """Least time between two looks of a worker for events and due endpoints, while there are any."""
 

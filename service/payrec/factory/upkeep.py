@@ -38,7 +38,8 @@ class UpkeepFactory:
 
     def create_sealer(self) -> Sealer:
         """Make what gives events their places in the feed."""
-        return Sealer(database=self._work.database, ids=self._work.ids, metrics=self._metrics)
+        work = self._work
+        return Sealer(database=work.database, clock=work.clock, ids=work.ids, metrics=self._metrics)
 
     def create_posting_sealer(self) -> PostingSealer:
         """Make what numbers postings."""

@@ -83,6 +83,7 @@ class Outgoing:
         self._woken = asyncio.Event()
         self._turn = asyncio.Semaphore(SEALINGS_AT_ONCE)
         self._is_away = False
+        self._is_distributed = False
         self._logger = structlog.get_logger("payrec.outgoing")
 
     @asynccontextmanager
@@ -119,6 +120,7 @@ class Outgoing:
         self._left_alone = {key: until for key, until in self._left_alone.items() if until > now}
         try:
             async with self._database.control(readonly=True) as connection:
+                self._is_distributed = connection.is_distributed
                 store = WakeUpStore(connection)
                 unsealed, due = await store.look(
                     not_sealed={*self._sealing, *self._left_alone},
@@ -161,8 +163,11 @@ class Outgoing:
         are sealed before more is posted.
         """
         self._database.hurry()
+        settled = waiting.change_ids
         async with self._turn:
             if scope is not None:
+                if self._is_distributed:
+                    settled = await self._sealer.settled(scope, waiting.change_ids)
                 sealed = await self._sealer.seal(scope, waiting.event_ids)
                 self._ring(waiting.environment_id)
                 if sealed is None:
@@ -170,9 +175,12 @@ class Outgoing:
                 if not await self._postings.number(scope):
                     return
             async with self._database.control() as connection:
-                await WakeUpStore(connection).sealed(waiting.change_ids)
+                await WakeUpStore(connection).sealed(settled)
                 if waiting.event_ids:
                     await ControlOutboxStore(connection).forget(waiting.event_ids)
+        if len(settled) < len(waiting.change_ids):
+            # What cannot be seen yet is not looked for all the time.
+            self._left_alone[waiting.environment_id] = self._clock.monotonic() + EVENT_POLL_SECONDS_MAX
         self._woken.set()
 
     def _ring(self, sealed_id: UUID) -> None:

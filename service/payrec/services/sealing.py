@@ -7,11 +7,13 @@ a reader pass over what commits late. Whoever reads the feed up to a place has e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
-from payrec.constants.events import EVENTS_SEALED_AT_ONCE, SEALINGS_PER_TURN
-from payrec.domain.caller import IdSource
+from payrec.constants.events import EVENTS_SEALED_AT_ONCE, SEALINGS_PER_TURN, UNSEEN_CHANGE_AGE_MAX
+from payrec.domain.caller import Clock, IdSource
 from payrec.domain.events import ALL_EVENTS
+from payrec.domain.identifiers import id_at
 from payrec.domain.scope import TenantScope
 from payrec.metrics import Metrics
 from payrec.storage.changes import ChangeStore
@@ -20,12 +22,16 @@ from payrec.storage.database import Database
 from payrec.storage.sealing import SealingStore
 from payrec.storage.wakeups import WakeUpStore
 
+CHANGE_ID_VERSION: Final = 7
+"""Of the UUID that is the id of a change; an outbox that is to be looked at in any case has one of another version."""
+
 
 class Sealer:
     """Seals the outboxes of tenant environments, each alone."""
 
-    def __init__(self, *, database: Database, ids: IdSource, metrics: Metrics) -> None:
+    def __init__(self, *, database: Database, clock: Clock, ids: IdSource, metrics: Metrics) -> None:
         self._database = database
+        self._clock = clock
         self._ids = ids
         self._metrics = metrics
 
@@ -56,6 +62,18 @@ class Sealer:
             if after >= until:
                 return count
         return None
+
+    async def settled(self, scope: TenantScope, change_ids: Sequence[UUID]) -> Sequence[UUID]:
+        """Return those of the changes that say that something waits of which a seal that begins now finds everything.
+
+        On Citus (decision 12) the coordinator commits before the worker does, so it tells of a change that cannot be
+        seen yet: for milliseconds, or, where one of them is lost in between, until the change is recovered. What is not
+        the id of a change says nothing of when it was, nor does one whose change is in no backup.
+        """
+        async with self._database.tenant(scope, readonly=True) as connection:
+            committed = await SealingStore(connection).committed(change_ids)
+        begin = id_at(self._clock.now() - UNSEEN_CHANGE_AGE_MAX)
+        return [one for one in change_ids if one in committed or one.version != CHANGE_ID_VERSION or one < begin]
 
     async def look_everywhere(self) -> None:
         """Have every outbox looked at, whatever is in it and since when."""

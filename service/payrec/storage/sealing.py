@@ -17,6 +17,7 @@ from payrec.storage.database import Connection
 from payrec.storage.rows import array_text, fetch_all, fetch_one
 
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('event_feed'), hashtext(current_schema())) AS is_ours"
+_COMMITTED: Final = "SELECT id FROM change WHERE id = ANY(%s)"
 _LOOK: Final = """
     WITH waiting AS (
         SELECT sequence, type, cardinality(resource_ids) AS count FROM outbox
@@ -80,6 +81,10 @@ class SealingStore:
         """Keep everybody else from sealing here until the transaction ends; return whether nobody else does."""
         row = await fetch_one(self._connection, _LOCK)
         return row is not None and bool(row["is_ours"])
+
+    async def committed(self, change_ids: Sequence[UUID]) -> set[UUID]:
+        """Return those of these changes that can be seen."""
+        return {row["id"] for row in await fetch_all(self._connection, _COMMITTED, (list(change_ids),))}
 
     async def look(self, *, after: int, until: int | None, events_max: int) -> Batch | None:
         """Return the next batch, or None when the drain is at its end.
