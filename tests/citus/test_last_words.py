@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
+import psycopg
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.services.sealing import Sealer
 from payrec.storage.rows import fetch_one
-from support.causes import feed
+from support.causes import ended, feed
 from support.citus import CitusServer
 from support.citus_wire import Wire
+from support.clock_tasks import clock_tasks
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
 from support.tenant_data import scope_of_tenant
@@ -52,6 +54,12 @@ async def tenant_behind(wire: Wire, service: Service, addresses: EmbeddedDatabas
     return tenant
 
 
+def recover(database: EmbeddedDatabase) -> None:
+    """Commit what is left of transactions whose connections were lost, as Citus does by itself every minute."""
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.execute("SELECT recover_prepared_transactions()")
+
+
 async def test_an_event_gets_its_place_though_it_was_told_of_before_it_could_be_seen(
     service: Service, addresses: EmbeddedDatabase, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,3 +89,23 @@ async def test_an_event_gets_its_place_though_it_was_told_of_before_it_could_be_
             return await fetch_one(connection, "SELECT FROM unsealed_change") is None or None
 
     await until(none_is_left)
+
+
+async def test_a_job_is_done_though_its_wake_up_came_while_it_was_not_committed(
+    service: Service, addresses: EmbeddedDatabase, wire: Wire
+) -> None:
+    tenant = await tenant_behind(wire, service, addresses, "globex")
+    body = {"kind": "export", "params": {"resource": "matches", "format": "csv"}}
+    with wire.cutting():
+        job_id = (await tenant.post("/jobs", body)).json()["id"]
+        assert (await tenant.get(f"/jobs/{job_id}")).status_code == 404
+
+        async def has_looked() -> bool | None:
+            async with service.factory.context.database.queue() as connection:
+                return await fetch_one(connection, "SELECT FROM procrastinate_jobs") is None or None
+
+        await until(has_looked)
+    await asyncio.to_thread(recover, addresses)
+    assert (await tenant.get(f"/jobs/{job_id}")).json()["status"] == "queued"
+    await clock_tasks(service.factory)["tell_of_waiting"]()
+    assert (await ended(tenant, f"/jobs/{job_id}"))["status"] == "succeeded"

@@ -134,7 +134,7 @@ class CitusServer:
         for node in self.nodes:
             with node.connect(self.home) as connection:
                 # Citus's own process of the database may just have begun anew.
-                _once_let(partial(connection.execute, drop), refused=errors.ObjectInUse, until=until)
+                once_let(partial(connection.execute, drop), refused=errors.ObjectInUse, until=until)
 
     def _leave(self, connection: psycopg.Connection[Any], name: str) -> None:
         connection.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,))
@@ -151,7 +151,7 @@ class CitusServer:
                 # It is given every role there is, which fails while somebody else gives or takes one there.
                 until = time.monotonic() + JOIN_SECONDS_MAX
                 add = partial(connection.execute, "SELECT citus_add_node(%s, %s)", (node.host, node.port))
-                _once_let(add, refused=errors.InternalError_, until=until)
+                once_let(add, refused=errors.InternalError_, until=until)
 
     def _address(self, role: str, database: str) -> str:
         node = self.nodes[0]
@@ -212,7 +212,7 @@ def _one(connection: psycopg.Connection[Any], query: LiteralString) -> str:
     return str(row[0])
 
 
-def _once_let(do: Callable[[], object], *, refused: type[psycopg.Error], until: float) -> None:
+def once_let(do: Callable[[], object], *, refused: type[psycopg.Error], until: float) -> None:
     """Do what is refused as long as somebody is in the way; raise the refusal when that has lasted too long."""
     while True:
         try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
 
 import psycopg
 
 from payrec.embedded.postgres import EmbeddedDatabase
-from support.citus import Node, nodes_of
+from support.citus import JOIN_SECONDS_MAX, Node, nodes_of, once_let
 
 LAST_WORD = b"COMMIT PREPARED"
 """What a worker is told after the coordinator has committed."""
@@ -76,7 +78,9 @@ class Wire:
 
     def _move(self, database: EmbeddedDatabase, port: int) -> None:
         with psycopg.connect(database.superuser_url, autocommit=True) as connection:
-            connection.execute(_MOVE, (self._node.host, port, self._node.group))
+            move = partial(connection.execute, _MOVE, (self._node.host, port, self._node.group))
+            # Citus may be telling the nodes of each other.
+            once_let(move, refused=psycopg.Error, until=time.monotonic() + JOIN_SECONDS_MAX)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

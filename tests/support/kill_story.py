@@ -29,6 +29,7 @@ KWD: Final = {"currency": "KWD", "count": 1, "amount": "7.000"}
 DUE_TASKS: Final = {
     "audit_seal": "seal_audit_logs",
     "outboxes": "look_at_outboxes",
+    "lost_wake_ups": "tell_of_waiting",
     "key_expiry": "announce_expiring_keys",
     "schedule": "start_due_syncs",
     "overdue": "announce_overdue",
@@ -170,6 +171,13 @@ class Story:
 
     async def outboxes(self) -> None:
         """Leave what is there to be looked at."""
+
+    async def lost_wake_ups(self) -> None:
+        """Leave something of which no worker is told."""
+        await self.world.sql(
+            "INSERT INTO outbox (change_id, ordinal, type, resource_ids)"
+            " VALUES (gen_random_uuid(), 1, 'match.rejected', ARRAY[gen_random_uuid()])"
+        )
 
     async def settings(self) -> None:
         """Change what the tenant has set, of which every environment is told."""

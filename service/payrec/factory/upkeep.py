@@ -13,6 +13,7 @@ from payrec.services.blobs import ObjectStore
 from payrec.services.posting_sealing import PostingSealer
 from payrec.services.retention import RetentionService
 from payrec.services.sealing import Sealer
+from payrec.services.waiting import WaitingService
 from payrec.services.work import Work
 
 
@@ -52,3 +53,7 @@ class UpkeepFactory:
     def create_audit_verification_service(self) -> AuditVerificationService:
         """Make what looks at sealed audit logs again."""
         return AuditVerificationService(database=self._work.database)
+
+    def create_waiting_service(self) -> WaitingService:
+        """Make what tells workers again of what waits for them."""
+        return WaitingService(work=self._work)

@@ -58,6 +58,9 @@ COUNTED_AT: Final = "*/5 * * * *"
 OUTBOXES_AT: Final = "41 3 * * *"
 """When every outbox is looked at, also where nothing has said so: daily (cron, UTC)."""
 
+WAITING_AT: Final = "3-58/5 * * * *"
+"""When workers are told again of what waits for them: every five minutes (cron, UTC)."""
+
 TOMBSTONES_AT: Final = "2-57/5 * * * *"
 """When schemas of dropped environments are looked for: every five minutes (cron, UTC)."""
 
@@ -72,6 +75,7 @@ PERIODIC: Final = {
     "seal_audit_logs": AUDIT_SEALED_AT,
     "start_due_syncs": SOURCES_LOOKED_AT,
     "take_census": COUNTED_AT,
+    "tell_of_waiting": WAITING_AT,
 }
 """The tasks of the clock and when they are due; a worker's context has under each name what is done then."""
 

@@ -127,6 +127,7 @@ def context_of(factory: Factory, runner: JobRunner) -> dict[str, Any]:
         "seal_audit_logs": factory.upkeep.create_audit_sealer().seal_everywhere,
         "start_due_syncs": factory.sources.create_sync_service().start_due,
         "take_census": factory.measurement.take_census,
+        "tell_of_waiting": factory.upkeep.create_waiting_service().tell_again,
     }
 
 

@@ -22,8 +22,9 @@ from payrec.services.validation import validated
 from payrec.services.work import Work
 from payrec.storage.migrations import is_ahead, upgrade_control
 from payrec.storage.provisioning import Provisioner
-from payrec.storage.tenant_registrations import TenantRegistrationStore, WaitingStore
+from payrec.storage.tenant_registrations import TenantRegistrationStore
 from payrec.storage.tenants import TenantStore, standing
+from payrec.storage.waiting import WaitingStore
 
 
 class TenantRegistrationService:

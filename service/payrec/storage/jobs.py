@@ -25,19 +25,20 @@ INLINE_LEASE: Final = timedelta(seconds=60)
 """How long a job belongs to the request that does it, which renews nothing."""
 
 _COLUMNS: Final = columns_of(Job)
-_IS_WAITING: Final = """(
+IS_WAITING: Final = """(
     (status = 'queued' AND (next_attempt_at IS NULL OR next_attempt_at <= statement_timestamp()))
     OR (status = 'running' AND lease_until < statement_timestamp())
 )"""
+"""Whether a job may be taken."""
 _NEXT: Final = sql.SQL("SELECT {} FROM job WHERE kind = %s AND {} ORDER BY id LIMIT 1").format(
-    sql.SQL(_COLUMNS), sql.SQL(_IS_WAITING)
+    sql.SQL(_COLUMNS), sql.SQL(IS_WAITING)
 )
 _CLAIM: Final = sql.SQL(
     """UPDATE job SET status = 'running', attempts = attempts + 1, lease_until = statement_timestamp() + %(lease)s,
         started_at = coalesce(started_at, %(now)s), updated_at = %(now)s, version = version + 1, next_attempt_at = NULL,
         repeat_requested = FALSE
     WHERE id = (SELECT id FROM job WHERE id = %(id)s AND {} FOR UPDATE SKIP LOCKED) RETURNING {}"""
-).format(sql.SQL(_IS_WAITING), sql.SQL(_COLUMNS))
+).format(sql.SQL(IS_WAITING), sql.SQL(_COLUMNS))
 _GIVE_BACK: Final = """
     UPDATE job SET status = 'queued', lease_until = NULL, next_attempt_at = statement_timestamp() + %(delay)s,
         updated_at = %(now)s, version = version + 1

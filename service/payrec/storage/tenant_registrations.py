@@ -7,9 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from payrec.storage.database import Connection
-from payrec.storage.jobs import JobStore
 from payrec.storage.rows import fetch_all, fetch_one, insert
-from payrec.storage.sealing import wake_webhooks
 from payrec.storage.tenants import TenantStore
 from payrec.tables.api_keys import ApiKey
 from payrec.tables.users import AppUser
@@ -29,9 +27,6 @@ _KEYS: Final = """
         expires_at, created_by, created_at
     FROM api_key WHERE tenant_id = %s AND revoked_at IS NULL ORDER BY id
 """
-_OPEN_KINDS: Final = "SELECT DISTINCT kind FROM job WHERE status IN ('queued', 'running')"
-_WAKE_SEALER: Final = "SELECT control.note_unsealed(gen_random_uuid(), %(environment_id)s)"
-_ACTIVE_WEBHOOKS: Final = "SELECT id FROM webhook WHERE status = 'active'"
 
 
 class TenantRegistrationStore:
@@ -85,18 +80,3 @@ class TenantRegistrationStore:
             await insert(self._connection, AppUser, user)
         for key in keys:
             await insert(self._connection, ApiKey, key)
-
-
-class WaitingStore:
-    """What waits for workers in one tenant environment."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def tell(self, environment_id: UUID) -> None:
-        """Tell the workers, when this transaction commits, of open jobs, of events without a place, and of webhooks."""
-        for row in await fetch_all(self._connection, _OPEN_KINDS):
-            await JobStore(self._connection).wake(environment_id, row["kind"])
-        await self._connection.execute(_WAKE_SEALER, {"environment_id": environment_id})
-        endpoints = [row["id"] for row in await fetch_all(self._connection, _ACTIVE_WEBHOOKS)]
-        await wake_webhooks(self._connection, environment_id, endpoints)

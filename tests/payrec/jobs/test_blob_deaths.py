@@ -63,6 +63,7 @@ ELSEWHERE = {
     "services.sealing.Sealer.seal",
     "services.sealing.Sealer._take_over",
     "services.statement_notices.StatementNoticeService._announce",
+    "services.waiting.WaitingService._tell",
 }
 """Other commits that a worker comes to meanwhile."""
 

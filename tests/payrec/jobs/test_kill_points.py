@@ -70,6 +70,7 @@ COMMITS = {
     "services.source_sync._Sync._looked": "sync",
     "services.source_sync._Sync._taken": "sync",
     "services.statement_notices.StatementNoticeService._announce": "missing_statement",
+    "services.waiting.WaitingService._tell": "lost_wake_ups",
     "services.webhook_delivery.WebhookDeliverer._disable": "webhook_disabled",
     "services.webhook_delivery.WebhookDeliverer._give_back": "upload",
     "services.webhook_delivery.WebhookDeliverer._store": "upload",

@@ -18,8 +18,14 @@ pytestmark = pytest.mark.anyio
 
 async def test_every_task_of_the_clock_runs_with_what_a_worker_gives_it(service: Service, acme: Tenant) -> None:
     tasks = clock_tasks(service.factory)
-    assert {"announce_expiring_keys", "drop_expired", "start_due_syncs", "look_at_outboxes"} <= tasks.keys()
-    assert "drop_tombstones" in tasks
+    assert {
+        "announce_expiring_keys",
+        "drop_expired",
+        "start_due_syncs",
+        "look_at_outboxes",
+        "tell_of_waiting",
+    } <= tasks.keys()
+    assert {"drop_tombstones", "tell_of_waiting"} <= tasks.keys()
     for do in tasks.values():
         await do()
     assert (await acme.get("/events")).status_code == 200
@@ -32,6 +38,7 @@ ROUNDS = (
     "seal_audit_logs",
     "start_due_syncs",
     "take_census",
+    "tell_of_waiting",
 )
 """Tasks that come through the tenant environments, whatever is kept outside of the database."""
 

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from payrec.domain.scope import TenantScope
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.jobs.worker import run_worker
 from payrec.services.import_processing import ImportProcessor
@@ -18,6 +19,7 @@ from payrec.storage.jobs import JobStore
 from support.matching_world import DEADLINE_SECONDS, World, matching_world
 from support.postgres import cloned
 from support.service import make_config, running
+from support.wire import until
 
 pytestmark = pytest.mark.anyio
 
@@ -148,6 +150,48 @@ async def world(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> 
                 await working
 
 
+async def add(world: World, scope: TenantScope) -> UUID:
+    """Add a job of which nobody is told."""
+    context = world.service.factory.context
+    job_id = context.ids.new()
+    async with context.database.tenant(scope) as connection:
+        await JobStore(connection).add(
+            {
+                "id": job_id,
+                "created_at": context.clock.now(),
+                "updated_at": context.clock.now(),
+                "kind": "import",
+                "status": "queued",
+                "actor": "user:test",
+                "request_id": "test",
+                "params": {},
+            }
+        )
+    return job_id
+
+
+async def test_what_nobody_was_told_of_is_found_by_the_clock(world: World) -> None:
+    waiting = world.service.factory.upkeep.create_waiting_service()
+
+    async def nothing_waits() -> bool | None:
+        return await waiting.tell_again() == 0 or None
+
+    await until(nothing_waits)
+    job_id = await add(world, world.scope)
+    event = (
+        "INSERT INTO outbox (change_id, ordinal, type, resource_ids) VALUES (%s, 1, 'job.failed', ARRAY[%s]::uuid[])"
+    )
+    await world.sql(event, job_id, job_id)
+    assert await waiting.tell_again() == 1
+
+    async def is_done() -> bool | None:
+        query = "SELECT (SELECT status FROM job) AS status, (SELECT count(*) FROM outbox) AS left"
+        return await world.sql(query) == [{"status": "succeeded", "left": 0}] or None
+
+    await until(is_done)
+    await until(nothing_waits)
+
+
 async def test_jobs_that_come_while_a_worker_drains_are_all_done_without_polling(world: World) -> None:
     context = world.service.factory.context
 
@@ -176,10 +220,10 @@ async def test_jobs_that_come_while_a_worker_drains_are_all_done_without_polling
     scopes = (world.scope, world.bystander_scope)
     await asyncio.gather(*(enqueue(n, scope) for n in range(JOBS_AT_ONCE) for scope in scopes))
     loop = asyncio.get_running_loop()
-    until = loop.time() + DEADLINE_SECONDS
+    deadline = loop.time() + DEADLINE_SECONDS
     for scope in scopes:
         waiting = "SELECT count(*) AS n FROM job WHERE status <> 'succeeded' OR attempts <> 1"
         while (left := (await world._sql(scope, waiting))[0]["n"]) > 0:
-            assert loop.time() < until, f"{left} jobs are not done"
+            assert loop.time() < deadline, f"{left} jobs are not done"
             await asyncio.sleep(0.02)
         assert (await world._sql(scope, "SELECT count(*) AS n FROM job")) == [{"n": JOBS_AT_ONCE}]
