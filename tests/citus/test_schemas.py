@@ -10,6 +10,7 @@ import pytest
 from psycopg import errors
 
 from payrec.embedded.postgres import LOGIN_ROLE, EmbeddedDatabase, EmbeddedPostgres
+from payrec.errors import UnavailableError
 from payrec.storage.database import Database
 from payrec.storage.provisioning import Provisioner
 from payrec.storage.temporary import make_temporary
@@ -91,3 +92,22 @@ async def test_a_schema_that_is_moved_is_there_for_its_own_tenant_alone(
     with pytest.raises(errors.InsufficientPrivilege):
         async with opened.tenant(places.b) as connection:
             await connection.execute(f"SELECT 1 FROM {places.a.schema_name}.change".encode())  # noqa: S608 - our own name
+
+
+async def test_who_stages_rows_while_a_schema_is_moved_is_told_to_come_again(
+    postgres: CitusServer, addresses: EmbeddedDatabase, opened: Database, places: Places
+) -> None:
+    schema = places.b.schema_name
+    [here] = nodes_of(addresses, schema)
+    others = [(node.host, node.port) for node in postgres.nodes[1:] if (node.host, node.port) != here]
+    if not others:
+        pytest.skip("PAYREC_TEST_CITUS_URL: the cluster has one worker alone")
+    create = "CREATE TEMPORARY TABLE staged (id uuid) ON COMMIT DROP"
+    with psycopg.connect(addresses.superuser_url) as moving:
+        moving.execute("SELECT citus_schema_move(%s, %s, %s)", (schema, *others[0]))
+        with pytest.raises(UnavailableError, match="others were changing the same"):
+            async with opened.tenant(places.b) as connection:
+                await make_temporary(connection, create)
+        moving.rollback()
+    async with opened.tenant(places.b) as connection:
+        await make_temporary(connection, create)

@@ -67,6 +67,7 @@ _WORDS: Final[dict[str, type[psycopg.Error]]] = {
     "violates check constraint": errors.CheckViolation,
     "deadlock detected": errors.DeadlockDetected,
     "due to lock timeout": errors.LockNotAvailable,
+    "could not acquire the lock required to": errors.LockNotAvailable,
     "due to statement timeout": errors.QueryCanceled,
     "No space left on device": errors.DiskFull,
     **dict.fromkeys(_LOST, errors.ConnectionFailure),
@@ -75,9 +76,9 @@ _WORDS: Final[dict[str, type[psycopg.Error]]] = {
 
 
 def meant_by_worker(error: errors.InternalError_) -> psycopg.Error:
-    """Return what a worker of Citus means that refuses to COPY, or that is lost.
+    """Return what a worker of Citus means that refuses to COPY, or that is lost, or has a schema that is on the move.
 
-    Either comes in words alone, as an error without a kind.
+    It comes in words alone, as an error without a kind.
     """
     said = str(error)
     return next((kind(said) for words, kind in _WORDS.items() if words in said), error)

@@ -54,6 +54,12 @@ def test_a_worker_that_is_lost_at_commit_is_a_database_that_does_not_answer(word
     assert type(unavailable(error)) is UnavailableError
 
 
+def test_a_schema_that_is_on_the_move_is_one_that_others_change() -> None:
+    words = "could not acquire the lock required to colocate distributed table acme_production.account"
+    meant = unavailable(errors.InternalError_(words))
+    assert str(meant) == "others were changing the same"
+
+
 def test_a_worker_whose_disk_is_full_is_a_full_disk_however_it_is_told() -> None:
     words = 'could not extend file "base/16384/16410": No space left on device'
     assert type(unavailable(errors.InternalError_(words))) is StorageFullError
