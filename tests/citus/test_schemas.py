@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import cast
 
@@ -92,6 +93,23 @@ async def test_a_schema_that_is_moved_is_there_for_its_own_tenant_alone(
     with pytest.raises(errors.InsufficientPrivilege):
         async with opened.tenant(places.b) as connection:
             await connection.execute(f"SELECT 1 FROM {places.a.schema_name}.change".encode())  # noqa: S608 - our own name
+
+
+async def test_who_is_in_a_hurry_waits_no_longer_on_a_worker_than_elsewhere(
+    opened: Database, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.storage.database.LOCK_SECONDS_MAX", 0.2)
+    update = b"UPDATE history_span SET begun_at = begun_at"
+
+    async def wait() -> None:
+        Database.hurry()
+        async with opened.tenant(places.a) as connection:
+            await connection.execute(update)
+
+    async with opened.tenant(places.a) as holding:
+        await holding.execute(update)
+        with pytest.raises(UnavailableError, match="others were changing the same"):
+            await asyncio.wait_for(asyncio.create_task(wait()), 10)
 
 
 async def test_who_stages_rows_while_a_schema_is_moved_is_told_to_come_again(

@@ -47,3 +47,12 @@ def beginning(
 def beginning_anew(begin: bytes) -> bytes:
     """Return the message that ends what ``begin`` has failed in, and begins with the memberships as they are now."""
     return b"ROLLBACK; BEGIN; " + MEMBERSHIPS_ANEW + b"; COMMIT; " + begin
+
+
+def bounded_on_workers(milliseconds: int) -> bytes:
+    """Return the message that bounds by so much how long a transaction waits for a lock on the workers of Citus.
+
+    What is set on the coordinator holds there alone, unless it is told to pass it on.
+    """
+    there = "SET LOCAL citus.propagate_set_commands = 'local'; SET LOCAL lock_timeout = {}"
+    return f"{there.format(milliseconds)}; SET LOCAL citus.propagate_set_commands = 'none'".encode()

@@ -25,7 +25,7 @@ from payrec.domain.scope import TenantScope
 from payrec.errors import ProvisioningDeniedError, UnavailableError
 from payrec.shares import TenantShares
 from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
-from payrec.storage.beginnings import beginning, beginning_anew
+from payrec.storage.beginnings import beginning, beginning_anew, bounded_on_workers
 from payrec.storage.integrity import translate, unavailable
 from payrec.storage.obstacles import obstacle
 
@@ -337,11 +337,14 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(self, pool: AsyncConnectionPool[Connection], begin: bytes) -> AsyncIterator[Connection]:
-        if _HURRIES.get():
-            begin += b"; SET LOCAL lock_timeout = %d" % (LOCK_SECONDS_MAX * 1000)
+        milliseconds = round(LOCK_SECONDS_MAX * 1000) if _HURRIES.get() else 0
+        if milliseconds:
+            begin += b"; SET LOCAL lock_timeout = %d" % milliseconds
         async with self._connection(pool, begin) as connection:
             connection.dropped_at_commit = []
             try:
+                if milliseconds and connection.is_distributed:
+                    await connection.execute(bounded_on_workers(milliseconds), prepare=False)
                 yield connection
             except BaseException as error:
                 with contextlib.suppress(psycopg.Error):
