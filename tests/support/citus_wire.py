@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from functools import partial
 
 import psycopg
 
@@ -19,7 +18,8 @@ LAST_WORD = b"COMMIT PREPARED"
 
 _BYTES = 65_536
 _ADDRESS = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = %s"
-_MOVE = "SELECT citus_update_node(nodeid, %s, %s) FROM pg_dist_node WHERE groupid = %s"
+_ID = "SELECT nodeid FROM pg_dist_node WHERE groupid = %s"
+_MOVE = "SELECT citus_update_node(%s, %s, %s)"
 
 
 class Wire:
@@ -77,10 +77,13 @@ class Wire:
                 connection.execute("SELECT citus_schema_move(%s, %s, %s)", (schema, host, port))
 
     def _move(self, database: EmbeddedDatabase, port: int) -> None:
-        with psycopg.connect(database.superuser_url, autocommit=True) as connection:
-            move = partial(connection.execute, _MOVE, (self._node.host, port, self._node.group))
-            # Citus may be telling the nodes of each other.
-            once_let(move, refused=psycopg.Error, until=time.monotonic() + JOIN_SECONDS_MAX)
+        def move() -> None:
+            with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+                [(node_id,)] = connection.execute(_ID, (self._node.group,)).fetchall()
+                connection.execute(_MOVE, (node_id, self._node.host, port))
+
+        # Now and then it ends the coordinator (signal 11, Citus 15 in development), which begins again by itself.
+        once_let(move, refused=psycopg.Error, until=time.monotonic() + JOIN_SECONDS_MAX)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
