@@ -11,7 +11,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -76,6 +76,23 @@ class SignIn:
         return _text(hashlib.sha256(self.verifier.encode()).digest())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Renewal:
+    """What the provider gave for a refresh token."""
+
+    grant: TokenGrant = field(repr=False)
+    asked_at: datetime
+
+    def is_spent(self, now: datetime) -> bool:
+        """Tell whether its token is about to end, so that the provider has to be asked again.
+
+        A token that lives for less than twice the usual time before its end is used for half its life: of requests
+        that come at once, one asks, however short that is.
+        """
+        before = min(SESSION_RENEWED_BEFORE.total_seconds(), self.grant.expires_in / 2)
+        return now >= _after(self.asked_at, self.grant.expires_in) - timedelta(seconds=before)
+
+
 class ConsoleSessions:
     """Begins, seals, opens and prolongs sessions. One for the process, because it remembers renewals."""
 
@@ -93,7 +110,7 @@ class ConsoleSessions:
         self._identity_provider = identity_provider
         self._clock = clock
         self._token_bytes = token_bytes
-        self._renewals: OrderedDict[bytes, asyncio.Task[TokenGrant | None]] = OrderedDict()
+        self._renewals: OrderedDict[bytes, asyncio.Task[_Renewal | None]] = OrderedDict()
 
     async def begin(self, grant: TokenGrant, *, request_id: str) -> ConsoleSession:
         """Return the session of somebody who has just signed in.
@@ -168,14 +185,15 @@ class ConsoleSessions:
         now = self._clock.now()
         if session.refresh_token is None or session.expires_at - SESSION_RENEWED_BEFORE > now:
             return None
-        grant = await self._renewed(session.refresh_token)
-        if grant is None:
+        renewal = await self._renewed(session.refresh_token)
+        if renewal is None:
             return None
+        grant = renewal.grant
         return replace(
             session,
             access_token=grant.access_token,
             refresh_token=grant.refresh_token or session.refresh_token,
-            expires_at=_after(now, grant.expires_in),
+            expires_at=_after(renewal.asked_at, grant.expires_in),
             id_token=_short(grant.id_token) or session.id_token,
         )
 
@@ -202,10 +220,15 @@ class ConsoleSessions:
         made = SignIn(state=found["s"], verifier=found["v"], next=found["n"], expires_at=expires_at)
         return made if expires_at > self._clock.now() else None
 
-    async def _renewed(self, refresh_token: str) -> TokenGrant | None:
-        """Use a refresh token once, however many requests come with it: providers may take each only once."""
+    async def _renewed(self, refresh_token: str) -> _Renewal | None:
+        """Use a refresh token once, however many requests come with it: providers may take each only once.
+
+        Others give out no next one (RFC 6749, section 6), so the same comes again when what it gave is about to end.
+        """
         key = hashlib.sha256(refresh_token.encode()).digest()
         known = self._renewals.get(key)
+        if known is not None and (spent := self._spent(known)) is not None:
+            known, refresh_token = None, spent.grant.refresh_token or refresh_token
         if known is None:
             known = self._renewals[key] = asyncio.create_task(self._refresh(refresh_token))
             while len(self._renewals) > SESSION_RENEWALS_KEPT:
@@ -216,9 +239,17 @@ class ConsoleSessions:
             self._renewals.pop(key, None)  # the provider may be there again for the next request
             return None
 
-    async def _refresh(self, refresh_token: str) -> TokenGrant | None:
+    def _spent(self, known: asyncio.Task[_Renewal | None]) -> _Renewal | None:
+        """Return what a renewal gave, where that is about to end."""
+        if not known.done() or known.cancelled() or known.exception() is not None:
+            return None
+        renewal = known.result()
+        return renewal if renewal is not None and renewal.is_spent(self._clock.now()) else None
+
+    async def _refresh(self, refresh_token: str) -> _Renewal | None:
+        asked_at = self._clock.now()
         try:
-            return await self._identity_provider.refresh_grant(refresh_token)
+            return _Renewal(grant=await self._identity_provider.refresh_grant(refresh_token), asked_at=asked_at)
         except InvalidCredentialsError:
             return None
 

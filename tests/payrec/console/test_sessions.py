@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import secrets
-from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any
-from uuid import UUID
 
 import httpx2
 import pytest
@@ -16,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payrec.console.rendering import local
-from payrec.constants.console import COOKIE_BYTES_MAX, COOKIES_MAX, SESSION_LIFETIME_MAX
-from payrec.errors import HeaderTooLargeError, IdentityProviderUnavailableError, InvalidCredentialsError
-from payrec.services.console_sessions import ConsoleSession, ConsoleSessions
-from payrec.services.identity_provider import TokenGrant
 from payrec.services.secret_box import SecretBox
 from support.browser import ConsoleWorld
-from support.idp import NOW, TENANT, USER, Clock
 from support.wire import code, in_control
 
 pytestmark = pytest.mark.anyio
@@ -288,99 +277,3 @@ async def test_a_user_who_is_disabled_is_out_at_once(console_world: ConsoleWorld
         statement = "UPDATE app_user SET status = 'disabled' WHERE id = %s"
         await in_control(console_world.service, statement, viewer.user_id)
         assert (await client.get(PAGE)).status_code == 403
-
-
-class _Provider:
-    """Gives out tokens for refresh tokens, each of them once."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.answer: Any = TokenGrant(access_token="new", expires_in=300, refresh_token="next")
-
-    async def refresh_grant(self, refresh_token: str) -> TokenGrant:
-        self.asked.append(refresh_token)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        assert isinstance(self.answer, TokenGrant)
-        return self.answer
-
-
-def _sessions(clock: Clock, provider: Any) -> ConsoleSessions:
-    box = SecretBox(key=b"k" * 32, token_bytes=lambda count: b"n" * count)
-    made = SimpleNamespace(now=clock)
-    return ConsoleSessions(
-        box=box,
-        authenticator=None,  # type: ignore[arg-type]  # nobody signs in here
-        identity_provider=provider,
-        clock=made,
-        token_bytes=lambda count: b"t" * count,
-    )
-
-
-def _session(**changes: Any) -> ConsoleSession:
-    made: dict[str, Any] = {
-        "access_token": "a.b.c",
-        "refresh_token": "once",
-        "expires_at": NOW + timedelta(seconds=300),
-        "ends_at": NOW + SESSION_LIFETIME_MAX,
-        "tenant_id": UUID(TENANT),
-        "user_id": UUID(USER),
-        "environments": ("production",),
-    }
-    return ConsoleSession(**made | changes)
-
-
-async def test_a_session_is_prolonged_shortly_before_its_token_ends_and_once_for_all_that_ask() -> None:
-    clock, provider = Clock(), _Provider()
-    sessions = _sessions(clock, provider)
-    assert await sessions.prolonged(_session()) is None
-    clock.move(seconds=241)
-    found = await asyncio.gather(*(sessions.prolonged(_session()) for _ in range(8)))
-    assert provider.asked == ["once"]
-    assert {(s.access_token, s.refresh_token) for s in found if s is not None} == {("new", "next")}
-    assert found[0] is not None
-    assert found[0].ends_at == _session().ends_at
-    assert await sessions.prolonged(_session(refresh_token=None)) is None
-
-
-@pytest.mark.parametrize("error", [InvalidCredentialsError(), IdentityProviderUnavailableError()])
-async def test_a_provider_that_prolongs_nothing_ends_no_session_that_is_still_good(error: Exception) -> None:
-    clock, provider = Clock(), _Provider()
-    sessions = _sessions(clock, provider)
-    provider.answer = error
-    clock.move(seconds=250)
-    assert await sessions.prolonged(_session()) is None
-    provider.answer = TokenGrant(access_token="new", expires_in=300)
-    later = await sessions.prolonged(_session())
-    assert (later is not None) == isinstance(error, IdentityProviderUnavailableError)
-
-
-async def test_a_session_ends_with_its_token_or_at_its_own_end() -> None:
-    clock = Clock()
-    sessions = _sessions(clock, _Provider())
-    short, long = sessions.seal(_session(refresh_token=None)), sessions.seal(_session())
-    assert sessions.open(short) == _session(refresh_token=None)
-    clock.move(seconds=300)
-    assert sessions.open(short) is None
-    assert sessions.open(long) is not None
-    clock.move(hours=12)
-    assert sessions.open(long) is None
-
-
-async def test_tokens_are_split_over_cookies_and_too_large_ones_are_refused() -> None:
-    sessions = _sessions(Clock(), _Provider())
-    pieces = sessions.seal(_session(access_token=secrets.token_urlsafe(5_000)))
-    assert 1 < len(pieces) <= COOKIES_MAX
-    assert all(len(piece) <= COOKIE_BYTES_MAX for piece in pieces)
-    opened = sessions.open(pieces)
-    assert opened is not None
-    without = sessions.seal(_session(access_token="a.b.c", refresh_token=secrets.token_urlsafe(20_000)))
-    reopened = sessions.open(without)
-    assert reopened is not None
-    assert reopened.refresh_token is None
-    with pytest.raises(HeaderTooLargeError):
-        sessions.seal(_session(access_token=secrets.token_urlsafe(12_000)))
-    crowd = {"access_token": secrets.token_urlsafe(6_000), "id_token": secrets.token_urlsafe(3_000)}
-    crowded = sessions.open(sessions.seal(_session(**crowd)))
-    assert crowded is not None
-    assert (crowded.refresh_token, crowded.id_token) == ("once", ""), "it goes before the refresh token"
