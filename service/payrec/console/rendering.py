@@ -147,6 +147,10 @@ class Pages:
         if not state.get("is_page"):
             return problem_response(error, request_id=state["request_id"])
         request = Request(scope)
+        if isinstance(error, NotFoundError) and scope["method"] in {"GET", "HEAD"} and scope["path"].endswith("/"):
+            # Typed, or put together of an address and a name. Nothing of the console ends so, and what is there without
+            # it says itself whether there is something.
+            return redirect(_asked({**scope, "path": scope["path"].rstrip("/")}))
         if isinstance(error, UnauthenticatedError) and scope["path"].startswith(CONSOLE):
             return redirect(sign_in_url(_asked(scope)))
         caller: Caller | None = state.get("caller")

@@ -53,6 +53,33 @@ async def test_the_address_of_an_environment_leads_to_its_overview(console_world
         assert answer.headers["location"] == "/console/sign-in?next=%2Fconsole%2Fproduction"
 
 
+@pytest.mark.parametrize(
+    ("typed", "there"),
+    [
+        ("/console/", "/console"),
+        ("/console//", "/console"),
+        ("/console/sign-in/?next=/console/test/review", "/console/sign-in?next=/console/test/review"),
+        ("/console/production/", "/console/production"),
+        ("/console/test/search/?q=a%2Fb", "/console/test/search?q=a%2Fb"),
+        ("/console/test/matches/", "/console/test/matches"),
+        ("/console//evil.example/", "/console//evil.example"),
+    ],
+)
+async def test_an_address_that_ends_with_a_slash_leads_to_the_one_without(
+    console_world: ConsoleWorld, typed: str, there: str
+) -> None:
+    async with console_world.client() as client:
+        answer = await client.get(typed)
+        assert (answer.status_code, answer.headers.get("location")) == (303, there)
+
+
+async def test_a_script_or_a_change_is_led_to_no_other_address(console_world: ConsoleWorld) -> None:
+    async with console_world.client() as client:
+        assert (await client.get("/console/test/review/", headers=SCRIPT)).status_code == 404
+        assert (await client.post("/console/sign-out/", headers={"Origin": console_world.base_url})).status_code == 404
+        assert (await client.get("/console/test/rest/matches/", headers=SCRIPT)).status_code == 404
+
+
 async def test_a_script_without_a_session_is_told_so_and_not_sent_elsewhere(console_world: ConsoleWorld) -> None:
     async with httpx2.AsyncClient(base_url=console_world.base_url) as client:
         for path in (PAGE, f"{REST}/matches"):

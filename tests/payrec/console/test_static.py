@@ -53,7 +53,7 @@ async def test_a_file_of_another_release_is_asked_for_again(console_world: Conso
 )
 async def test_nothing_else_is_served(console_world: ConsoleWorld, path: str) -> None:
     async with httpx2.AsyncClient(base_url=console_world.base_url) as client:
-        answer = await client.get(f"/console/static/{path}")
+        answer = await client.get(f"/console/static/{path}", follow_redirects=True)
         assert answer.status_code == 404
 
 
