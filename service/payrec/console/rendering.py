@@ -154,7 +154,12 @@ class Pages:
         if isinstance(error, UnauthenticatedError) and scope["path"].startswith(CONSOLE):
             return redirect(sign_in_url(_asked(scope)))
         caller: Caller | None = state.get("caller")
-        values = {**_values(caller), "error": error, "request_id": state["request_id"]}
+        values = {
+            **_values(caller),
+            "error": error,
+            "request_id": state["request_id"],
+            "elsewhere": state.get("elsewhere"),
+        }
         answer = self._answer(request, "error.html", error.status, values)
         answer.headers.update({name: value for name, value in error.headers.items() if name.lower() != "content-type"})
         return answer

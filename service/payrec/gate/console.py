@@ -119,6 +119,8 @@ class ConsoleDoor:
         session = sessions.open(self._cookies.session_of(scope))
         if session is None:
             return kept
+        # Who is refused here has to get on, or out.
+        scope["state"]["elsewhere"] = tuple(name for name in session.environments if name != environment)
         prolonged = await sessions.prolonged(session)
         if prolonged is not None:
             session = prolonged

@@ -304,3 +304,25 @@ async def test_a_user_who_is_disabled_is_out_at_once(console_world: ConsoleWorld
         statement = "UPDATE app_user SET status = 'disabled' WHERE id = %s"
         await in_control(console_world.service, statement, viewer.user_id)
         assert (await client.get(PAGE)).status_code == 403
+
+
+async def test_who_has_lost_an_environment_gets_on_to_another_one(console_world: ConsoleWorld) -> None:
+    moved = await console_world.person("viewer", "approver")
+    async with console_world.client(moved) as client:
+        statement = "UPDATE app_user SET environments = '{test}' WHERE id = %s"
+        await in_control(console_world.service, statement, moved.user_id)
+        answer = await client.get("/console", follow_redirects=True)
+        assert (answer.status_code, "environment_mismatch" in answer.text) == (403, True)
+        assert 'href="/console"' not in answer.text, "it leads here again"
+        assert 'href="/console/test/overview"' in answer.text
+        assert (await client.get("/console/test/overview")).status_code == 200
+
+
+async def test_who_is_refused_everywhere_can_sign_out(console_world: ConsoleWorld) -> None:
+    platform = await console_world.person("platform-admin")
+    async with console_world.client(platform) as client:
+        refused = await client.get(PAGE)
+        assert (refused.status_code, 'action="/console/sign-out"' in refused.text) == (403, True)
+        answer = await client.post("/console/sign-out", headers={"Origin": console_world.base_url})
+        assert answer.status_code == 303
+        assert 'action="/console/sign-out"' not in (await client.get("/console/nothing")).text
