@@ -27,6 +27,9 @@ CONSOLE: Final = "/console"
 PROOF: Final = "x-payrec-console"
 """Header of what a script of the console sends: no other site can make a browser send it without being asked first."""
 
+PAGE_OF: Final = "x-payrec-user"
+"""Header with the user whose page a script is of: somebody else may have signed in since, in another tab."""
+
 _SESSION: Final = "payrec_session"
 _SIGN_IN: Final = "payrec_sign_in"
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -104,7 +107,7 @@ class ConsoleDoor:
         if environment not in ENVIRONMENTS:
             return scope
         state["is_entered"] = True
-        sent = await self._credentials(scope, environment, watch)
+        sent = await self._credentials(scope, environment, headers.get(PAGE_OF), watch)
         if not rest.startswith("rest/"):
             return {**scope, "headers": sent}
         state["is_page"], state["is_rest"] = False, True
@@ -112,12 +115,15 @@ class ConsoleDoor:
         target = "/" + rest.removeprefix("rest/")
         return {**scope, "headers": sent, "path": target, "raw_path": target.encode()}
 
-    async def _credentials(self, scope: Scope, environment: str, watch: Watch) -> list[Header]:
-        """Return the headers with the session's credentials instead of all that the client sent of the kind."""
+    async def _credentials(self, scope: Scope, environment: str, page_of: str | None, watch: Watch) -> list[Header]:
+        """Return the headers with the session's credentials instead of all that the client sent of the kind.
+
+        What a page of one user sends is done by no other, and in no other tenant: there is no session for it.
+        """
         kept: list[Header] = [(name, value) for name, value in scope["headers"] if name not in _REPLACED]
         sessions = self._factory.console_sessions
         session = sessions.open(self._cookies.session_of(scope))
-        if session is None:
+        if session is None or page_of not in {None, str(session.user_id)}:
             return kept
         # Who is refused here has to get on, or out.
         scope["state"]["elsewhere"] = tuple(name for name in session.environments if name != environment)

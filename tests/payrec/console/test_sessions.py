@@ -153,6 +153,18 @@ async def test_a_session_is_that_of_its_tenant_whatever_headers_say(console_worl
         assert (await theirs.get(path, headers=forged)).status_code == 404
 
 
+async def test_a_page_of_somebody_else_has_no_session(console_world: ConsoleWorld) -> None:
+    item = {"amount": "4.00", "currency": "EUR", "direction": "credit"}
+    mine, other = await console_world.person("admin"), await console_world.person("operator")
+    async with console_world.client(mine) as client:
+        for user, status in ((mine.user_id, 201), (other.user_id, 401), ("", 401), (console_world.globex.id, 401)):
+            of_page = SCRIPT | {"X-Payrec-User": str(user)}
+            answer = await client.post(f"{REST}/expected-transactions", json=item, headers=of_page)
+            assert answer.status_code == status, user
+            fragment = await client.get(f"{PAGE}/figures", headers=of_page)
+            assert fragment.status_code == (200 if status == 201 else 401), user
+
+
 async def test_what_a_role_may_not_do_it_may_not_do_from_the_console(console_world: ConsoleWorld) -> None:
     viewer = await console_world.person("viewer")
     item = {"amount": "1.00", "currency": "EUR", "direction": "credit"}

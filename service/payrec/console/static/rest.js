@@ -114,6 +114,11 @@ export function isRefusal({ status, code }) {
   return status >= 400 && status < 500 && status !== 401 && code !== "idempotency_in_progress";
 }
 
+/** Return the headers that say that a page of ours asks, and whose: somebody else may have signed in since it was made. */
+export function proofs() {
+  return { "X-Payrec-Console": "1", "X-Payrec-User": document.body.dataset.user };
+}
+
 async function insistently(url, options, { signal, answerMs, attempts, inBackground = false }) {
   let wasLost = false;
   for (let attempt = 1; ; attempt += 1) {
@@ -123,7 +128,7 @@ async function insistently(url, options, { signal, answerMs, attempts, inBackgro
       const limit = AbortSignal.timeout(answerMs);
       response = await fetch(url, {
         ...options,
-        headers: { ...options.headers, "X-Payrec-Console": "1" },
+        headers: { ...options.headers, ...proofs() },
         credentials: "same-origin",
         redirect: "error",
         cache: "no-store",

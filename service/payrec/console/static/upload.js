@@ -1,6 +1,6 @@
 // Sends a file with its options and tells how much of it is sent, which fetch does not; else as rest.js.
 import { sessionIsBack } from "./console.js";
-import { Problem } from "./rest.js";
+import { Problem, proofs } from "./rest.js";
 
 /** How long a server may take for a file after it has all of it; a request that takes longer is given up. */
 const ANSWER_MS = 10 * 60_000;
@@ -21,7 +21,7 @@ function once(path, form, { idempotencyKey, signal, progress }) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", `/console/${document.body.dataset.environment}/rest${path}`);
-    request.setRequestHeader("X-Payrec-Console", "1");
+    for (const [name, value] of Object.entries(proofs())) request.setRequestHeader(name, value);
     if (idempotencyKey) request.setRequestHeader("Idempotency-Key", idempotencyKey);
     request.upload.onprogress = (event) => event.lengthComputable && progress(event.loaded / event.total);
     request.upload.onload = () => {
