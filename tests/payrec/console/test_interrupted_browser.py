@@ -62,6 +62,26 @@ async def test_a_session_that_is_over_loses_nothing(
     assert await dialog.is_hidden()
 
 
+async def test_a_sign_in_by_another_way_than_the_dialog_s_link_is_noticed(
+    page: Page, queue: Queue, console_world: ConsoleWorld
+) -> None:
+    match, _ = await queue.propose(*amounts(2))
+    await opens(page)
+    await page.context.clear_cookies()
+    await page.keyboard.press("a")
+    dialog = page.get_by_role("dialog", name="Your session is over")
+    await dialog.wait_for()
+    other = await page.context.new_page()
+    await other.goto("/console")
+    for name, value in console_world.password_of(console_world.acme).items():
+        await other.fill(f"[name={name}]", value)
+    await other.keyboard.press("Enter")
+    await other.wait_for_url("**/overview")
+    await dialog.wait_for(state="hidden")
+    await says(page, "Accepted.")
+    assert await queue.status(match) == "accepted"
+
+
 async def test_what_is_looked_for_beside_asks_nobody_to_sign_in(page: Page, queue: Queue) -> None:
     """The dialog would have the keys of whoever is typing."""
     await queue.propose(*amounts(2))

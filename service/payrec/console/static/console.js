@@ -64,13 +64,25 @@ export function announce(message, { isAlert = false } = {}) {
   requestAnimationFrame(() => { region.textContent = message; });
 }
 
+const CHANNEL = "payrec-console";
+
+/** Tell the tabs that wait for a session that there is one, and whose. */
+export function tellSignedIn(user) {
+  const channel = new BroadcastChannel(CHANNEL);
+  channel.postMessage({ signedIn: user });
+  channel.close();
+}
+
+// Who signs in by another way than the link of the dialog comes to a page as well, and has a session there.
+if (document.body.dataset.user) tellSignedIn(document.body.dataset.user);
+
 let waiting = null;
 
 /** Ask to sign in again, and return when the same user has; the page stays as it is. */
 export function sessionIsBack() {
   waiting ??= new Promise((resolve, reject) => {
     const dialog = document.getElementById("session-over");
-    const channel = new BroadcastChannel("payrec-console");
+    const channel = new BroadcastChannel(CHANNEL);
     const end = (settle, value) => {
       channel.close();
       dialog.close();
