@@ -35,3 +35,30 @@ async def test_scripts_write_money_as_the_server_does(page: Page) -> None:
         await page.goto("/console/production/search")
         told = await page.evaluate(WRITTEN, [{"locale": locale, **formatting.symbols(parsed)}, cases])
         assert told == [formatting.money(int(minor), currency, parsed) for minor, currency, _ in cases], locale
+
+
+READ: Final = """async ([given, cases]) => {
+    Object.assign(document.body.dataset, given);
+    const own = document.querySelector('script[src*="console.js"]').src;
+    const { minorOf } = await import(own.replace("console.js", "review_texts.js"));
+    return cases.map(([typed, exponent]) => minorOf(typed, exponent)?.toString() ?? null);
+}"""
+
+TYPED: Final = {
+    "en": {"4.50": 450, "4,50": None, "1,234": 123400, "1,234.5": 123450, "12,34,567": 123456700, "1 234.50": 123450},
+    "de": {"4,50": 450, "400.00": None, "1.234": 123400, "1.234,50": 123450, "1234,5": 123450, "1.234.56": None},
+    "de-CH": {"4.50": 450, "1’234.50": 123450, "1'234.50": 123450, "4,50": None, "1’23": None},
+    "fr": {"4,50": 450, "1\u202f234,50": 123450, "1 234,50": 123450, "4.50": None, "4 50": None},
+}
+"""What people type, and the minor units that are meant; nothing where that is not certain."""
+
+
+async def test_an_amount_that_is_typed_is_what_is_meant_or_refused(page: Page) -> None:
+    every = {"": 0, "  ": 0, "0": 0, "7": 700, "-7": None, "x": None, "1e3": None, "9999999999999": 999999999999900}
+    for locale, own in TYPED.items():
+        cases = every | own
+        await page.goto("/console/production/search")
+        symbols = formatting.symbols(formatting.locale_of(locale))
+        read = await page.evaluate(READ, [symbols, [[typed, 2] for typed in cases]])
+        wanted = [None if minor is None else str(minor) for minor in cases.values()]
+        assert dict(zip(cases, read, strict=True)) == dict(zip(cases, wanted, strict=True)), locale

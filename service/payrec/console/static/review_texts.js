@@ -32,14 +32,18 @@ export function countDown(by) {
   holder.textContent = holder.dataset[plural.select(count)].replace("{number}", number(count));
 }
 
-/** Read an amount as the locale writes it: minor units, 0 for nothing, null for what is no amount. */
+/**
+ * Read an amount as the locale writes it: minor units, 0 for nothing, null for what is no amount. Groups have to be
+ * groups: who is used to another locale types "4,50", and must not match 450.
+ */
 export function minorOf(typed, exponent) {
   const { decimal, group } = document.body.dataset;
-  const plain = typed.replace(/[\s\u00a0\u202f'’]/g, "").split(group).join("");
+  const plain = typed.trim().replaceAll(group, " ").replace(/[\s'’]/g, " ");
   const [units, fraction = "", ...more] = plain.split(decimal);
   if (!plain) return 0n;
-  if (more.length || !/^[0-9]{1,16}$/.test(units) || !/^[0-9]*$/.test(fraction) || fraction.length > exponent) return null;
-  return BigInt(units + fraction.padEnd(exponent, "0"));
+  if (more.length || !/^([0-9]{1,16}|[0-9]{1,3}( [0-9]{2,3}){0,5} [0-9]{3})$/.test(units)) return null;
+  if (!/^[0-9]*$/.test(fraction) || fraction.length > exponent) return null;
+  return BigInt(units.replaceAll(" ", "") + fraction.padEnd(exponent, "0"));
 }
 
 /** Return minor units as they are typed. */
