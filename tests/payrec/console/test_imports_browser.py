@@ -124,6 +124,28 @@ async def test_a_table_is_corrected_saved_as_a_profile_and_uploaded_by_keyboard_
     assert await page.locator("#d-sign").input_value() == "inverted"
 
 
+async def test_what_was_changed_after_the_preview_is_looked_at_before_it_is_stored(
+    page: Page, console_world: ConsoleWorld
+) -> None:
+    await page.goto(PAGE)
+    await page.get_by_label("Account", exact=True).fill("SEEN")
+    await previewed(page, file("changed.csv", MESSY.replace(b"4711", b"4713")))
+    upload, told = page.get_by_role("button", name="Upload it"), page.get_by_text("changed after the preview")
+    await page.get_by_role("heading", name="How the table was read").wait_for()
+    await page.locator("#d-sign").select_option("inverted")
+    await upload.click()
+    await told.wait_for()
+    await page.get_by_text("-1,234.50\u00a0EUR").wait_for()
+    await page.get_by_label("Account", exact=True).fill("CHANGED")
+    await upload.click()
+    await page.locator("#preview-statements").get_by_text("CHANGED").wait_for()
+    assert await told.is_visible()
+    assert not (await console_world.rest("GET", "/incoming-transactions?account=SEEN")).json()["data"]
+    await uploaded(page)
+    found = (await console_world.rest("GET", "/incoming-transactions?account=CHANGED")).json()["data"]
+    assert sorted((line["direction"], line["amountMinor"]) for line in found) == [("credit", 80000), ("debit", 123450)]
+
+
 async def test_a_file_that_does_not_say_enough_asks_and_takes_the_answer(page: Page, axe: Axe) -> None:
     await page.goto(PAGE)
     await page.get_by_label("Account", exact=True).fill("ASKED")

@@ -22,6 +22,7 @@ let question = null;
 let format = "auto";
 let going = null;
 let uploadKey = null;
+let looked = "";
 let files = [];
 let current = 0;
 
@@ -85,7 +86,18 @@ async function preview() {
   }
 }
 
+/** Look again where something was changed since the preview: nothing is stored as what nobody has seen. */
+async function lookedAgain() {
+  const changes = corrections();
+  if (looked === JSON.stringify(options()) && !Object.keys(changes).length) return false;
+  profile = merged(profile, changes);
+  await preview();
+  at("preview-changed").hidden = false;
+  return true;
+}
+
 async function upload() {
+  if (await lookedAgain()) return undefined;
   // The same file with the same options again is one action, however often it is tried.
   uploadKey ??= newIdempotencyKey();
   try {
@@ -188,6 +200,8 @@ function answer() {
 
 function show(read) {
   format = read.format;
+  looked = JSON.stringify(options());
+  at("preview-changed").hidden = true;
   const facts = {
     name: read.file.name,
     format: read.formatVersion?.startsWith(read.format) ? read.formatVersion : [read.format, read.formatVersion].filter(Boolean).join(" "),
