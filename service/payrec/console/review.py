@@ -42,7 +42,9 @@ async def review(context: Context, query: Shown) -> Response:
     shown = next((str(row["id"]) for row in queue.rows), None)
     service = context.factory.create_review_service()
     values = await item_values(context, await service.item(context.caller, shown)) if shown is not None else {}
-    return page(context, "review.html", **{**_queue_values(query, queue), **values, "current": shown})
+    asked = None if query.match is None or query.direction != "from" else query.match.lower()
+    gone = asked if asked != shown else None
+    return page(context, "review.html", **{**_queue_values(query, queue), **values, "current": shown, "gone": gone})
 
 
 @router.get("/review/queue")

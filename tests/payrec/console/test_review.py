@@ -90,6 +90,18 @@ async def test_a_proposal_is_told_with_what_speaks_for_it(console_world: Console
     assert "Nothing else comes near." in choices or "choice-list" in choices
 
 
+async def test_another_match_than_that_of_the_address_is_not_taken_for_it(console_world: ConsoleWorld) -> None:
+    asked, other = await stored(console_world, 31, "131.00"), await stored(console_world, 32, "130.00")
+    told = "The match of this address does not wait here"
+    assert told not in await get(console_world, f"{PAGE}?match={asked}")
+    assert told not in await get(console_world, f"{PAGE}?match={asked}&direction=after")
+    assert (await console_world.rest("POST", f"/matches/{asked}/accept", json={})).status_code == 200
+    text = await get(console_world, f"{PAGE}?match={asked}")
+    assert f'data-id="{other}"' in text
+    assert told in text
+    assert f'href="/console/production/matches/{asked}"' in text
+
+
 async def test_on_whose_behalf_is_paid_is_told_and_marked(console_world: ConsoleWorld) -> None:
     payer = {"counterpartyName": "Northwind Holding", "ultimateCounterpartyName": "SONS & MILLER"}
     match = await stored(console_world, 8, **payer)
