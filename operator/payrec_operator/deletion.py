@@ -27,8 +27,8 @@ async def release(resource: TenantResource, world: World, *, now: datetime, atte
     A tenant that does not belong to the resource is left alone.
     """
     if resource.abandoned:
-        await _close(resource, world)
-        return _given_up(resource, "the annotation payrec.dev/abandon is there", now=now)
+        is_closed = await _close(resource, world)
+        return _given_up(resource, "the annotation payrec.dev/abandon is there", is_closed=is_closed, now=now)
     if resource.paused:
         return paused(resource, now=now)
     try:
@@ -40,8 +40,8 @@ async def release(resource: TenantResource, world: World, *, now: datetime, atte
     except Exception as error:  # noqa: BLE001 - whatever it is, the number of tries is bounded
         problem = problem_of(error)
         if attempt + 1 >= DELETION_TRIES_MAX:
-            await _close(resource, world)
-            return _given_up(resource, problem.message, now=now, error=error)
+            is_closed = await _close(resource, world)
+            return _given_up(resource, problem.message, is_closed=is_closed, now=now, error=error)
         conditions = _conditions(Reason.DROP_FAILED, problem.message)
         return Outcome(
             status=_status(resource, conditions, now=now),
@@ -84,17 +84,25 @@ async def _part(resource: TenantResource, world: World, tenant: TenantState) -> 
         await world.registry.orphan(tenant.tenant_id)
 
 
-async def _close(resource: TenantResource, world: World) -> None:
-    """Revoke the keys and leave the tenant suspended, if that can be done."""
+async def _close(resource: TenantResource, world: World) -> bool:
+    """Revoke the keys and leave the tenant suspended; false where that cannot be done."""
     with suppress(Exception):
         tenant = await world.registry.find(resource.owner)
         if tenant is not None:
             await _delete_secrets(resource, world, attempt=DELETION_SECRET_TRIES_MAX)
             await world.registry.orphan(tenant.tenant_id)
+        return True
+    return False
 
 
-def _given_up(resource: TenantResource, why: str, *, now: datetime, error: Exception | None = None) -> Outcome:
+def _given_up(
+    resource: TenantResource, why: str, *, is_closed: bool, now: datetime, error: Exception | None = None
+) -> Outcome:
     message = f"the resource is let go and nothing was dropped: {why}"
+    if not is_closed:
+        # Nobody comes back to it, and what a resource owns nobody else may suspend or delete: so somebody has to know.
+        message += "; the tenant could not be closed, and its keys may still work: make the resource again with the"
+        message += " annotation payrec.dev/adopt, and delete it"
     conditions = _conditions(Reason.DROP_FAILED, message)
     return Outcome(
         status=_status(resource, conditions, now=now),

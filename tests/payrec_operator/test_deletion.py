@@ -86,6 +86,7 @@ def test_paused_waits_and_abandon_goes(world: OperatorWorld) -> None:
     assert outcome.release
     assert [(e.type, str(e.reason)) for e in outcome.events] == [("Warning", "DropFailed")]
     assert not world.registry.is_alive(text), "what could be closed is closed"
+    assert "keys" not in outcome.events[0].message
     assert sorted(world.registry.schemas) == ["acme_production", "acme_test"], "giving up drops nothing"
 
 
@@ -117,6 +118,25 @@ def test_no_deletion_hangs_for_ever(world: OperatorWorld, call: str) -> None:
     assert outcome.events[0].reason == "DropFailed"
     assert sorted(world.registry.schemas) == ["acme_production", "acme_test"], "giving up drops nothing"
     assert world.registry.is_alive(text) == (call == "find")
+    assert ("its keys may still work" in outcome.events[0].message) == (call == "find")
+
+
+@pytest.mark.parametrize("call", ["find", "orphan"])
+def test_who_gives_up_is_told_of_keys_that_could_not_be_ended(world: OperatorWorld, call: str) -> None:
+    place, text = gone(world, "Retain")
+    world.annotate(place, "abandon", "true")
+    world.faults.down.add(call)
+    outcome = world.passes(place)
+    assert outcome.release
+    assert world.registry.is_alive(text)
+    assert "its keys may still work: make the resource again" in outcome.events[0].message
+    world.faults.down.clear()
+    again = world.create(make_spec(deletionPolicy="Retain"), adopt="true")
+    world.passes(again)
+    assert world.condition(again, "Ready") == ("True", "Reconciled")
+    world.delete(again)
+    assert world.passes(again).release
+    assert not world.registry.is_alive(text)
 
 
 def test_secrets_that_cannot_be_deleted_do_not_keep_the_keys_alive(world: OperatorWorld) -> None:
