@@ -285,3 +285,18 @@ async def test_a_match_with_a_fee_comes_back_with_its_fee(page: Page, queue: Que
     again = (await queue.world.rest("GET", f"/matches?incomingTransactionId={line}&status=accepted")).json()["data"]
     adjusted = [[(part["type"], part["amountMinor"]) for part in one["adjustments"]] for one in again]
     assert adjusted == [[("bank_charge", 300)]]
+
+
+async def test_a_place_that_is_no_more_is_forgotten(page: Page, queue: Queue) -> None:
+    [match] = await queue.propose("77.00")
+    await opens(page)
+    await shows(page, match)
+    nowhere = "?match=018f0000-0000-7000-8000-000000000000"
+    await page.evaluate(
+        "(place) => Object.keys(sessionStorage).forEach((key) => { sessionStorage[key] = place; })", nowhere
+    )
+    await page.goto("/console/production/review")
+    await page.get_by_text("There is nothing at this address").wait_for()
+    await page.get_by_role("link", name="To the overview").click()
+    await page.get_by_role("link", name="Review", exact=True).click()
+    await shows(page, match)

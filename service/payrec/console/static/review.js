@@ -340,8 +340,11 @@ watcher.observe(foot);
 
 page.dataset.isReady = "yes";
 const stored = sessionStorage.getItem(placeKey);
-if (!location.search && stored) location.replace(page.dataset.place + stored);
-else if (showing) {
+if (!location.search && stored) {
+  // Remembered again by the page that it leads to, unless there is none: an environment may have been made anew.
+  sessionStorage.removeItem(placeKey);
+  location.replace(page.dataset.place + stored);
+} else if (showing) {
   remember(showing);
   shown();
 } else if (page.dataset.wasAsked) decisions.changed();
