@@ -143,7 +143,7 @@ class Sessions:
         self._session = SimpleNamespace(access_token=tenant.token, tenant_id=tenant.id)
 
     def open(self, pieces: list[str]) -> Any:
-        return SimpleNamespace() if pieces == ["sealed"] else None
+        return SimpleNamespace(environments=("test",), user_id="ada") if pieces == ["sealed"] else None
 
     async def prolonged(self, _session: Any) -> Any:
         return self._session
