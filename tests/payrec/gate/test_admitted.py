@@ -165,6 +165,8 @@ async def test_a_page_of_the_console_asks_as_its_session(entrance: Entrance, acm
     for headers, refusal in (
         ([*sent, ("Sec-Fetch-Site", "cross-site")], "cross_site_request"),
         ([*admin(globex), ("X-Payrec-Console", "1")], "missing_credentials"),
+        # A page that was made for somebody else, who had the session before.
+        ([*sent, ("Sec-Fetch-Site", "same-origin"), ("X-Payrec-User", "bob")], "missing_credentials"),
     ):
         assert (await entrance.ask("GET", path, headers)).refusal()[1] == refusal
 
