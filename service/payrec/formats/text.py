@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from payrec.constants import AMOUNT_MINOR_MAX, AMOUNT_TEXT_LENGTH_MAX
-from payrec.domain.references import is_iban
+from payrec.domain.references import account_identifier
 from payrec.formats.base import RecordError
 
 _NO_REFERENCE: Final = frozenset({"NOTPROVIDED", "NOT PROVIDED", "NONREF", "-"})
@@ -65,10 +65,11 @@ def account(text: str | None) -> str | None:
     return None if cleaned is None else clean(cleaned.replace(" ", "").upper())
 
 
+@lru_cache(maxsize=1024)
 def own_account(text: str | None) -> str | None:
-    """Return an IBAN as all IBANs are compared, and any other account as the file or a person writes it."""
+    """Return what an own account is called wherever it is given (``account_identifier``). A file has few."""
     cleaned = clean(text)
-    return account(cleaned) if cleaned is not None and is_iban(cleaned) else cleaned
+    return None if cleaned is None else account_identifier(cleaned)
 
 
 def amount_to_minor(text: str, digits: int) -> int:

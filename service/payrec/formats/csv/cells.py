@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import lru_cache
 from typing import TypeVar
 
 from payrec.constants import (
@@ -127,9 +126,8 @@ def short_account(cell: str) -> str | None:
     return account(short_text(cell.strip("'"))) if cell else None
 
 
-@lru_cache(maxsize=1024)
 def short_own_account(cell: str) -> str | None:
-    """Return an own account, of which a file has few; raises ``RecordError`` when it is too long."""
+    """Return an own account; raises ``RecordError`` when it is too long."""
     return own_account(short_text(cell.strip("'"))) if cell else None
 
 

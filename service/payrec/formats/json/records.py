@@ -203,10 +203,10 @@ def entry_of(record: Any, options: ReadOptions) -> Entry:
 
 def _account(value: Any, options: ReadOptions) -> str | None:
     if value is None:
-        return _own_account(options.account)
+        return text.own_account(options.account)
     if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
         raise RecordError("invalid_entry", f"account must be a string of at most {TEXT_LENGTH_MAX} characters")
-    return _own_account(value)
+    return text.own_account(value)
 
 
 def _direction(value: Any) -> Direction:
@@ -249,8 +249,7 @@ def _date(value: Any) -> date:
 
 
 _parse_date: Final = lru_cache(maxsize=4096)(text.parse_iso_date)
-_own_account: Final = lru_cache(maxsize=1024)(text.own_account)
-"""Of days and own accounts a file has few."""
+"""Of days a file has few."""
 
 
 def _booking_date(entry: Entry, value: Any) -> None:
