@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.matching.digits import is_alike
+from payrec.domain.matching.digits import is_alike, is_of_other_month
 from payrec.domain.matching.keys import ExpectedKeys, IncomingKeys, expected_keys, incoming_keys, is_proving
-from payrec.domain.matching.months import other_month, same_month
 from payrec.domain.matching.provable import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.rules import (
     ENGINE_VERSION,
@@ -105,9 +104,7 @@ class Joined:
     def of_other_month(self) -> bool:
         """Whether the line names a month, and quotes neither the item nor its month."""
         asked, said = self.expected.reference_digits, self.incoming.quoted_digits or ()
-        if asked is None or self.proves or self.nearly_quotes or any(same_month(asked, quoted) for quoted in said):
-            return False
-        return any(other_month(asked, quoted) for quoted in said)
+        return not self.proves and is_of_other_month(asked, said)
 
     @property
     def in_batch(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
 from payrec.domain.matching.days import without_days
-from payrec.domain.matching.months import has_year, months_of, named_months, other_month
+from payrec.domain.matching.months import has_year, months_of, named_months, other_month, same_month
 
 DIGITS_MIN: Final = 5
 """Digits that a number needs to be looked at."""
@@ -172,6 +172,15 @@ def _all_between(first: str, last: str) -> Iterable[bytes]:
     if not low < high < low + SPAN_NUMBERS_MAX:
         return ()
     return (str(number).zfill(len(first)).encode() for number in range(low, high + 1))
+
+
+def is_of_other_month(asked: int | None, said: Iterable[int]) -> bool:
+    """Tell of the digits of a reference whether a line names a month, and quotes neither the item nor its month."""
+    if asked is None:
+        return False
+    quoted = list(said)
+    own = any(same_month(asked, one) or is_alike(asked, one) for one in quoted)
+    return not own and any(other_month(asked, one) for one in quoted)
 
 
 def is_alike(asked: int, quoted: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from payrec.domain.matching.digits import is_alike
+from payrec.domain.matching.digits import is_alike, is_of_other_month
 from payrec.domain.matching.line_rules import (
     BASIS_POINTS,
     FLAT_SHARE_MAX,
@@ -20,7 +20,6 @@ from payrec.domain.matching.line_rules import (
     LineRule,
     Required,
 )
-from payrec.domain.matching.months import other_month, same_month
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     CLOSE_EARLY_DAYS,
@@ -213,17 +212,8 @@ def _line(item: Item, line: Line) -> LineLevel:
     if line.pending:
         return LineLevel.PENDING
     proof = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
-    return LineLevel.OF_OTHER_MONTH if not proof and _of_other_month(item, line) else LineLevel.BOOKED
-
-
-def _of_other_month(item: Item, line: Line) -> bool:
-    """Tell whether the line names a month, and neither the item's nor the item itself."""
-    asked = item.reference_digits
-    if asked is None:
-        return False
-    said = line.quoted_digits
-    own = any(same_month(asked, quoted) or is_alike(asked, quoted) for quoted in said)
-    return not own and any(other_month(asked, quoted) for quoted in said)
+    is_other = not proof and is_of_other_month(item.reference_digits, line.quoted_digits)
+    return LineLevel.OF_OTHER_MONTH if is_other else LineLevel.BOOKED
 
 
 def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: Bounds) -> Reason | None:
