@@ -74,22 +74,19 @@ class HttpConnector:
 
         They may be of servers that have nothing to do with each other. Nothing at any of them is a ``SourceError``.
         """
-        refused: list[RemoteObject] = []
-        are_all = True
-        for url in self._urls:
-            if not matches(pattern, file_name(url)):
-                continue
+        urls = [url for url in self._urls if matches(pattern, file_name(url))]
+        refused: dict[str, SourceError] = {}
+        for url in urls:
             try:
                 found = await self._looked(url)
-            except SourceError as problem:
-                refused.append(RemoteObject(name=url, size=None, version="", modified_at=None, problem=problem))
-                continue
-            are_all = False
-            yield found
-        for one in refused:
-            if are_all and one.problem is not None:
-                raise one.problem
-            yield one
+            except SourceError as error:
+                refused[url] = error
+            else:
+                yield found
+        if refused and len(refused) == len(urls):
+            raise refused[urls[0]]
+        for url, problem in refused.items():
+            yield RemoteObject(name=url, size=None, version="", modified_at=None, problem=problem)
 
     async def fetch(self, found: RemoteObject, into: IO[bytes], *, bytes_max: int) -> None:
         """Read a file; when the connection breaks, go on where it broke if it is still the same file."""

@@ -123,14 +123,12 @@ class AuditVerificationService:
             change_id, ordinal = row["change_id"], row["ordinal"]
             digest.add(change_id, ordinal, row["commitment"])
             where = {"seal": seal["sequence"], "change_id": change_id, "ordinal": ordinal}
-            if row["at"] is None:
+            # The root covers the id of the change, which begins with its time: nobody makes a record older.
+            may_be_gone = row["salt"] is None and dropped_before is not None and change_id < dropped_before
+            if row["at"] is None or not (row["is_there"] or may_be_gone):
                 result.found("record_missing", **where)
             elif not row["is_there"]:
-                # The root covers the id of the change, which begins with its time: nobody makes a record older.
-                if row["salt"] is None and dropped_before is not None and change_id < dropped_before:
-                    gone.append(row["at"])
-                else:
-                    result.found("record_missing", **where)
+                gone.append(row["at"])
             elif not is_committed(row):
                 result.found("record_changed", **where)
             elif row["salt"] is None:
