@@ -20,7 +20,7 @@ from support.providers import EmbeddedProvider, Person, person
 from support.service import Service, Tenant, make_config, running
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, Page, Route
+    from playwright.async_api import Browser, BrowserContext, FilePayload, Page, Route
 
 __all__ = ["anonymous", "axe", "browser", "console_world", "page", "shot"]
 
@@ -226,3 +226,9 @@ def axe() -> Callable[[Page], Awaitable[None]]:
 def shot() -> Callable[..., Awaitable[None]]:
     """Return what keeps how a page looks: ``await shot(page, "review")``."""
     return _shot
+
+
+async def previewed(page: Page, payload: FilePayload | Path) -> None:
+    """Choose a file and look at it."""
+    await page.get_by_label("Choose a file").set_input_files(payload)
+    await page.get_by_role("button", name="Preview", exact=True).click()

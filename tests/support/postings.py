@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from payrec.domain.scope import TenantScope
-from support.matching_world import World
+from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 from support.wire import until
 
@@ -24,6 +26,36 @@ CODES: Row = {
     ],
     "categories": [{"category": "interest", "code": "2650"}],
 }
+
+
+@asynccontextmanager
+async def posting_world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    """Give a world whose books have codes; nothing that happens there is posted for the other tenant."""
+    async with matching_world(service, acme, globex) as made:
+        await set_codes(made, CODES)
+        yield made
+        await number_all(made)
+        assert await postings(globex) == []
+
+
+async def match(world: World, *legs: Row, adjustments: list[Row] | None = None) -> Row:
+    """Match by hand; return the match."""
+    body = {"legs": list(legs), "adjustments": adjustments or [], "reason": "by hand"}
+    answer = await world.tenant.post("/matches", body)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+async def decide(world: World, path: str, body: Row | None = None) -> Row:
+    """Decide something about what there is; return what it is then."""
+    answer = await world.tenant.post(path, body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def leg(item: str, line: str, minor: int) -> Row:
+    """Return a leg of a match by hand."""
+    return {"expectedTransactionId": item, "incomingTransactionId": line, "amountMinor": minor}
 
 
 async def set_codes(world: World, posting: Row | None) -> None:

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from support.matching_world import World, matching_world
-from support.postings import CODES, Row, entries, number_all, played, posted, postings, set_codes
+from support.matching_world import World
+from support.postings import decide, entries, leg, match, number_all, played, posted, posting_world
 from support.service import Service, Tenant
 from support.wire import add_user
 
@@ -19,11 +19,8 @@ RETURN = {"direction": "debit", "bankTransactionCode": "PMNT-RCDT-RRTN", "endToE
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
-    async with matching_world(service, acme, globex) as made:
-        await set_codes(made, CODES)
+    async with posting_world(service, acme, globex) as made:
         yield made
-        await number_all(made)
-        assert await postings(globex) == []
 
 
 async def received(world: World, amount: str, net_minor: int, **given: str) -> str:
@@ -33,17 +30,6 @@ async def received(world: World, amount: str, net_minor: int, **given: str) -> s
         "UPDATE incoming_transaction SET net_minor = %s, net_currency = 'EUR' WHERE id = %s", net_minor, line
     )
     return line
-
-
-async def decide(world: World, path: str, body: Row) -> Row:
-    answer = await world.tenant.post(path, body)
-    assert answer.is_success, answer.text
-    return dict(answer.json())
-
-
-async def match(world: World, item: str, line: str, minor: int) -> str:
-    joined = {"expectedTransactionId": item, "incomingTransactionId": line, "amountMinor": minor}
-    return str((await decide(world, MATCHES, {"legs": [joined], "reason": "by hand"}))["id"])
 
 
 async def stated(world: World) -> tuple[int, int]:
@@ -74,7 +60,7 @@ async def test_the_books_have_what_the_statement_says_of_a_return_without_a_matc
         path = f"/tenants/{world.tenant.id}/settings"
         assert (await world.tenant.request("PATCH", path, json=limit)).status_code == 200
     if ending != "before":
-        first = await match(world, item, payment, 10_000)
+        first = (await match(world, leg(item, payment, 10_000)))["id"]
         await decided()
     await decide(world, f"{LINES}/{back}/link-reversal", {"incomingTransactionId": payment, "amountMinor": 4_000})
     await decided()
@@ -87,7 +73,7 @@ async def test_the_books_have_what_the_statement_says_of_a_return_without_a_matc
     assert (of_line, of_item) == ({payment: 4_000, back: -4_000}, {})
     assert of_code == {("1210", "EUR"): -120 - 50, ("4970", "EUR"): 170}
     assert await stated(world) == (0, -170)
-    await match(world, item, payment, 6_000)
+    await match(world, leg(item, payment, 6_000))
     found = await posted(world)
     of_line, of_item, of_code = played(found)
     assert (of_line, of_item) == ({payment: 10_000, back: -4_000}, {"E1": -6_000})

@@ -14,8 +14,20 @@ import pytest
 
 from payrec.constants.postings import POSTINGS_PAGE_MAX
 from payrec.services import postings as service_of_postings
-from support.matching_world import World, matching_world
-from support.postings import CODES, Row, entries, number_all, played, posted, postings, set_codes
+from support.matching_world import World
+from support.postings import (
+    CODES,
+    Row,
+    decide,
+    entries,
+    leg,
+    match,
+    played,
+    posted,
+    posting_world,
+    postings,
+    set_codes,
+)
 from support.service import Service, Tenant
 from support.statements import IBAN
 from support.wire import add_user, code, fields
@@ -27,28 +39,8 @@ MATCHES, LINES, ACKNOWLEDGEMENTS = "/matches", "/incoming-transactions", "/posti
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
-    async with matching_world(service, acme, globex) as made:
-        await set_codes(made, CODES)
+    async with posting_world(service, acme, globex) as made:
         yield made
-        await number_all(made)
-        assert await postings(globex) == []
-
-
-async def match(world: World, *legs: Row, adjustments: list[Row] | None = None) -> Row:
-    body = {"legs": list(legs), "adjustments": adjustments or [], "reason": "by hand"}
-    answer = await world.tenant.post(MATCHES, body)
-    assert answer.status_code == 201, answer.text
-    return dict(answer.json())
-
-
-async def decide(world: World, path: str, body: Row | None = None) -> Row:
-    answer = await world.tenant.post(path, body)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
-
-
-def leg(item: str, line: str, minor: int) -> Row:
-    return {"expectedTransactionId": item, "incomingTransactionId": line, "amountMinor": minor}
 
 
 async def test_a_match_is_posted_by_the_codes_of_then_and_its_reversal_counters_it(world: World) -> None:

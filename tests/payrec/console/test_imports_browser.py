@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.browser import ConsoleWorld, held, sign_in
+from support.browser import ConsoleWorld, held, previewed, sign_in
 from support.statements import camt, message
 from support.tenant_data import scope_of_tenant
 
@@ -34,12 +34,6 @@ Shot = Callable[..., Awaitable[None]]
 
 def file(name: str, content: bytes) -> FilePayload:
     return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
-
-
-async def previewed(page: Page, payload: FilePayload | Path) -> None:
-    """Choose a file and look at it."""
-    await page.get_by_label("Choose a file").set_input_files(payload)
-    await page.get_by_role("button", name="Preview", exact=True).click()
 
 
 async def uploaded(page: Page) -> str:

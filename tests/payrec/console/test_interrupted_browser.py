@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from support.browser import ConsoleWorld, held, sign_in
+from support.browser import ConsoleWorld, held, previewed, sign_in
 from support.console_writes import WRITES, Steps, amounts, losing_the_first
 from support.review_queue import Queue, module_queue, opens, queue, says
 from support.statements import camt, message
@@ -138,10 +138,7 @@ async def test_what_was_taken_back_is_forgotten_though_that_got_no_answer_at_fir
 async def test_an_upload_goes_on_after_the_sign_in_and_is_stored_once(page: Page, console_world: ConsoleWorld) -> None:
     content = message(camt(0, 700, 50, account="AT611904300234573201"))
     await page.goto("/console/production/imports")
-    await page.get_by_label("Choose a file").set_input_files(
-        {"name": "over.xml", "mimeType": "text/xml", "buffer": content}
-    )
-    await page.get_by_role("button", name="Preview", exact=True).click()
+    await previewed(page, {"name": "over.xml", "mimeType": "text/xml", "buffer": content})
     await page.get_by_role("heading", name="What is in the file").wait_for()
     await page.context.clear_cookies()
     await page.get_by_role("button", name="Upload it").click()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.browser import ConsoleWorld, sign_in
+from support.browser import ConsoleWorld, previewed, sign_in
 from support.service import Tenant
 from support.statements import camt, message
 
@@ -46,10 +46,7 @@ async def test_days_are_locked_in_the_tenant_whose_page_it_is(page: Page, consol
 async def test_a_file_comes_to_the_tenant_whose_page_it_is(page: Page, console_world: ConsoleWorld) -> None:
     content = message(camt(0, 700, 50, account="AT611904300234573201"))
     await page.goto("/console/production/imports")
-    await page.get_by_label("Choose a file").set_input_files(
-        {"name": "ours.xml", "mimeType": "text/xml", "buffer": content}
-    )
-    await page.get_by_role("button", name="Preview", exact=True).click()
+    await previewed(page, {"name": "ours.xml", "mimeType": "text/xml", "buffer": content})
     await page.get_by_role("heading", name="What is in the file").wait_for()
     await sign_in(page.context, console_world, console_world.globex)
     await page.get_by_role("button", name="Upload it").click()

@@ -150,23 +150,27 @@ async def world(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> 
                 await working
 
 
+def queued(world: World, job_id: UUID) -> dict[str, Any]:
+    """Return a job that waits for a worker."""
+    now = world.service.factory.context.clock.now()
+    return {
+        "id": job_id,
+        "created_at": now,
+        "updated_at": now,
+        "kind": "import",
+        "status": "queued",
+        "actor": "user:test",
+        "request_id": "test",
+        "params": {},
+    }
+
+
 async def add(world: World, scope: TenantScope) -> UUID:
     """Add a job of which nobody is told."""
     context = world.service.factory.context
     job_id = context.ids.new()
     async with context.database.tenant(scope) as connection:
-        await JobStore(connection).add(
-            {
-                "id": job_id,
-                "created_at": context.clock.now(),
-                "updated_at": context.clock.now(),
-                "kind": "import",
-                "status": "queued",
-                "actor": "user:test",
-                "request_id": "test",
-                "params": {},
-            }
-        )
+        await JobStore(connection).add(queued(world, job_id))
     return job_id
 
 
@@ -200,18 +204,7 @@ async def test_jobs_that_come_while_a_worker_drains_are_all_done_without_polling
         job_id = context.ids.new()
         async with context.database.tenant(scope) as connection:
             store = JobStore(connection)
-            await store.add(
-                {
-                    "id": job_id,
-                    "created_at": context.clock.now(),
-                    "updated_at": context.clock.now(),
-                    "kind": "import",
-                    "status": "queued",
-                    "actor": "user:test",
-                    "request_id": "test",
-                    "params": {},
-                }
-            )
+            await store.add(queued(world, job_id))
             await store.wake(scope.environment_id, "import")
             # The longer it takes to commit, the likelier a worker has looked and seen nothing.
             await asyncio.sleep(number % 4 * 0.004)

@@ -12,9 +12,9 @@ from payrec.domain.scope import TenantScope
 from payrec.services import posting_sealing
 from payrec.services.posting_sealing import PostingSealer
 from payrec.storage.posting_sealing import PostingSealingStore
-from support.matching_world import World, matching_world
+from support.matching_world import World
 from support.posting_storm import is_what_is_matched
-from support.postings import CODES, number_all, posted, postings, set_codes
+from support.postings import number_all, posted, posting_world
 from support.service import Service, Tenant
 from support.wire import until
 
@@ -25,11 +25,8 @@ MATCHES = "/matches"
 
 @pytest.fixture
 async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
-    async with matching_world(service, acme, globex) as made:
-        await set_codes(made, CODES)
+    async with posting_world(service, acme, globex) as made:
         yield made
-        await number_all(made)
-        assert await postings(globex) == []
 
 
 @pytest.mark.parametrize("point", ["decisions", "legs", "add_codes", "add", "move"])
