@@ -203,8 +203,14 @@ class _Messages:
                 self._balance(statement, tag, content)
 
     def _begins_next_account(self) -> bool:
-        """Tell whether a field 25 begins a statement by itself: the file has no ``:20:``."""
-        return self._statement is not None and self._statement.account is not None and not self._has_reference
+        """Tell whether a field 25 begins a statement by itself: the file has no ``:20:``, or it has entries before it.
+
+        Entries that went out keep their account, which must not depend on how many of them are out already.
+        """
+        statement = self._statement
+        return statement is not None and (
+            self._announced or (statement.account is not None and not self._has_reference)
+        )
 
     def _account(self, statement: Statement, content: str) -> None:
         statement.account, currency = parse_account(content)

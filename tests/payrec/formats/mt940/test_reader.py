@@ -154,6 +154,15 @@ def test_statements_without_a_reference_begin_with_the_account() -> None:
     assert [e.amount_minor for i in range(2) for e in found.entries[i]] == [100, 200]
 
 
+def test_an_account_after_entries_begins_the_next_statement() -> None:
+    entries = ":61:2601020102C1,NTRF\n"
+    found = read(
+        f":20:X\n{entries}:25:2\n:60F:C260101EUR1,\n{entries}:25:3\n:60F:C260101EUR1,\n{entries}", currency="EUR"
+    )
+    assert [s.account for s in found.statements] == [None, "2", "3"]
+    assert [[e.account for e in found.entries[i]] for i in range(3)] == [[None], ["2"], ["3"]]
+
+
 INTERIM = ":20:X\n:25:1\n:28C:1/1\n:34F:EURD0,\n:34F:EURC0,\n:13D:1610301730+0130\n:61:1610301031D0,42MCI0NONREF\n"
 
 
