@@ -99,7 +99,7 @@ class _Tables:
                 "id": UUID(int=6), "public_id": api_key().public_id, "key_environment": "production", "name": "key",
                 "digest": keys.digest(api_key(), PEPPER), "read": True, "write": True, "expires_at": None,
                 "revoked_at": None,
-                "resource_key": None,
+                "resource_key": None, "created_by": "user:1",
             }  # fmt: skip
             return _Rows([{**key, **self.place}] if parameters["public_id"] == api_key().public_id else [])
         user = {

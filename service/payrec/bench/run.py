@@ -220,7 +220,7 @@ class Bench:
         async with self._factory.context.database.tenant(scope) as connection:
             store = FxRateStore(connection)
             for puts in rate_puts(data.rates, data.incoming["booking_date"], ids):
-                await store.put(puts, change_id=ids.new(), at=now)
+                await store.put(puts, change_id=ids.new(), at=now, set_by=())
 
     async def _load(self, scope: TenantScope, *sides: Rendered) -> None:
         self._tell("loading")

@@ -116,6 +116,8 @@ class Principal:
     name: str = ""
     resource_key: str | None = None
     """Of a key that a Tenant resource asked for: its name there, which all have that take one another's place."""
+    made_by: str | None = None
+    """Of a key: the actor who has made it, and had its secret."""
 
     def __post_init__(self) -> None:
         if self.kind in {"user", "api_key"} and (self.id is None or self.tenant_id is None):
@@ -137,6 +139,15 @@ class Principal:
                 return "anonymous"
             case "system":
                 return self.name
+
+    @property
+    def hands(self) -> frozenset[str]:
+        """Return as whom the person may act that acts here: who makes a key can do whatever it does.
+
+        Keys of Tenant resources are nobody's: each is its own.
+        """
+        person = self.made_by if self.made_by is not None and self.made_by.startswith("user:") else self.actor
+        return frozenset({self.actor, person})
 
     @property
     def repeats_as(self) -> str:

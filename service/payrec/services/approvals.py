@@ -83,13 +83,14 @@ async def books(
 ) -> Books:
     """Return the rates that say what amounts of these currencies and days are in those of the limits.
 
-    What the maker of a decision has set counts for nothing: else whoever may set rates needs no second person.
+    What the maker of a decision has set, himself or by a key that he made, or by his other keys where a key decides,
+    counts for nothing: else whoever may set rates needs no second person.
     """
     wanted, known = {*currencies, *limits.currencies}, [day for day in days if day is not None]
     if len(wanted) == 1 or not known:
         return books_of(limits, [])
     first, last = shifted(min(known), -FX_DAYS_MAX), shifted(max(known), FX_DAYS_MAX)
-    but_of = None if maker is None else maker.actor
+    but_of = () if maker is None else maker.hands
     rates = await FxRateStore(connection).among({*wanted, _RATES_THROUGH}, first, last, but_of=but_of)
     return books_of(limits, rates)
 

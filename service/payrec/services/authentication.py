@@ -182,6 +182,7 @@ class Authenticator:
             permissions=key_permissions(read=row["read"], write=row["write"]),
             name=row["name"] or "",
             resource_key=row["resource_key"],
+            made_by=row["created_by"],
         )
         return Identified(principal=principal, environments=frozenset({environment}), row=row)
 

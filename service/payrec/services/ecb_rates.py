@@ -92,7 +92,7 @@ class EcbRateService:
                 )
                 for key in keys[first : first + ECB_STORED_AT_ONCE]
             ]
-            for row in await store.put(puts, change_id=unit.change_id, at=unit.now):
+            for row in await store.put(puts, change_id=unit.change_id, at=unit.now, set_by=unit.caller.principal.hands):
                 created += row["is_new"]
                 if row["changed"] and not row["is_new"]:
                     updated += 1

@@ -79,7 +79,9 @@ class FxRateService:
             )
             for (day, base, quote), rate in rates.items()
         ]
-        rows = await FxRateStore(unit.connection).put(puts, change_id=unit.change_id, at=unit.now)
+        rows = await FxRateStore(unit.connection).put(
+            puts, change_id=unit.change_id, at=unit.now, set_by=unit.caller.principal.hands
+        )
         found = {(row["date"], row["base"], row["quote"]): row for row in rows}
         for key, row in found.items():
             if row["changed"]:

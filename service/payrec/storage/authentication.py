@@ -20,7 +20,7 @@ _PLACE: Final = """
 """
 _KEY: Final = f"""
     SELECT k.id, k.public_id, k.tenant_id, k.environment AS key_environment, k.name, k.digest, k.read, k.write,
-           k.expires_at, k.revoked_at, k.resource_key, {_PLACE}
+           k.expires_at, k.revoked_at, k.resource_key, k.created_by, {_PLACE}
     FROM api_key k
     JOIN tenant t ON t.id = k.tenant_id
     LEFT JOIN tenant_environment e ON e.tenant_id = k.tenant_id AND e.environment = k.environment

@@ -36,11 +36,14 @@ _PUT: Final = """
         SELECT r.id, r.change_id, r.mantissa, r.places, r.version
         FROM fx_rate r JOIN given g USING (base, quote, rated_on)
     ), stored AS (
-        INSERT INTO fx_rate AS r (id, change_id, mantissa, created_at, updated_at, rated_on, places, base, quote)
-        SELECT id, %(change_id)s, mantissa, %(at)s, %(at)s, rated_on, places, base, quote
+        INSERT INTO fx_rate AS r (
+            id, change_id, mantissa, created_at, updated_at, rated_on, places, base, quote, set_by
+        )
+        SELECT id, %(change_id)s, mantissa, %(at)s, %(at)s, rated_on, places, base, quote, %(set_by)s::text[]
         FROM given ORDER BY base, quote, rated_on
         ON CONFLICT (base, quote, rated_on) DO UPDATE SET mantissa = EXCLUDED.mantissa, places = EXCLUDED.places,
             change_id = CASE WHEN {changes} THEN EXCLUDED.change_id ELSE r.change_id END,
+            set_by = CASE WHEN {changes} THEN EXCLUDED.set_by ELSE r.set_by END,
             updated_at = CASE WHEN {changes} THEN EXCLUDED.updated_at ELSE r.updated_at END,
             version = r.version + ({changes})::integer
         RETURNING r.id, r.rated_on, r.base, r.quote, r.version, r.mantissa, r.places,
@@ -106,7 +109,9 @@ class FxRateStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def put(self, rates: Sequence[RatePut], *, change_id: UUID, at: datetime) -> list[dict[str, Any]]:
+    async def put(
+        self, rates: Sequence[RatePut], *, change_id: UUID, at: datetime, set_by: Iterable[str]
+    ) -> list[dict[str, Any]]:
         """Store rates, each day, base and quote once, in one order for everybody so that nobody waits in a circle.
 
         Return for each ``date, base, quote, id, changed, is_new`` and ``mantissa_before, places_before`` of what it
@@ -121,6 +126,7 @@ class FxRateStore:
             "places": [r.places for r in rates],
             "change_id": change_id,
             "at": at,
+            "set_by": sorted(set_by),
         }
         return await fetch_all(self._connection, _PUT, parameters)
 
@@ -134,18 +140,20 @@ class FxRateStore:
         return {(row["rated_on"], row["quote"]): (row["mantissa"], row["places"]) for row in rows}
 
     async def among(
-        self, currencies: Iterable[str], first: date, last: date, *, but_of: str | None = None
+        self, currencies: Iterable[str], first: date, last: date, *, but_of: Iterable[str] = ()
     ) -> list[tuple[int, str, str, int, int]]:
         """Return the rates between these currencies of these days, as the values of RATE_COLUMNS.
 
-        Without those that an actor, if one is given, has set last.
+        Without those that one of some actors has set last. Of a rate from before they were kept its change knows who.
         """
         query = """
             SELECT rated_on - DATE '1970-01-01' AS day, base, quote, mantissa, places FROM fx_rate r
             WHERE base = ANY(%(names)s) AND quote = ANY(%(names)s) AND rated_on BETWEEN %(first)s AND %(last)s
-                AND NOT EXISTS (SELECT FROM audit_record a WHERE a.change_id = r.change_id AND a.actor = %(but_of)s)
+                AND NOT %(but_of)s::text[] && coalesce(
+                    r.set_by, ARRAY(SELECT a.actor FROM audit_record a WHERE a.change_id = r.change_id)
+                )
         """
-        parameters = {"names": list(currencies), "first": first, "last": last, "but_of": but_of}
+        parameters = {"names": list(currencies), "first": first, "last": last, "but_of": list(but_of)}
         rows = await fetch_all(self._connection, query, parameters)
         return [(row["day"], row["base"], row["quote"], row["mantissa"], row["places"]) for row in rows]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, Column, Index, Integer
 from sqlmodel import Field
 
-from payrec.tables.base import TenantTable, column, integer
+from payrec.tables.base import TenantTable, array, column, integer
 
 
 class FxRate(TenantTable, table=True):
@@ -32,6 +32,8 @@ class FxRate(TenantTable, table=True):
     places: int = Field(sa_column=column(int, small=True))
     base: str = Field(sa_column=column(str))
     quote: str = Field(sa_column=column(str))
+    set_by: list[str] | None = Field(sa_column=array(str, nullable=True))
+    """Who has set it last, as all that he acts as; unknown of those from before."""
 
 
 class FxRateState(TenantTable, table=True):

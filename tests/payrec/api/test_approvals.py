@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -225,10 +226,10 @@ async def test_a_rate_that_who_decides_has_set_himself_counts_for_nothing(world:
     _, other = await add_user(world.service, world.tenant, "approver")
     pounds = {"currency": "GBP"}
 
-    async def decided(number: int) -> str:
+    async def decided(number: int, by: Tenant = world.tenant) -> str:
         name = f"INV-2026-31{number}"
         item, line = await world.expect("70.00", externalId=name, **pounds), await world.receive("70.00", **pounds)
-        made = await world.tenant.post("/matches", by_hand(item, line, 7_000))
+        made = await by.post("/matches", by_hand(item, line, 7_000))
         assert made.status_code == 201, made.text
         return str(made.json()["status"])
 
@@ -241,9 +242,24 @@ async def test_a_rate_that_who_decides_has_set_himself_counts_for_nothing(world:
     assert await decided(0) == "pending_approval"
     await set_by(other, "1.25")
     assert await decided(1) == "accepted"
-    # Who sets it last is who has set it.
+    # Who sets it last is who has set it, by whatever key he made; a key of somebody else's is somebody else.
     await set_by(world.tenant, "1.24")
     assert await decided(2) == "pending_approval"
+    _, admin = await add_user(world.service, world.tenant, "admin")
+    own, of_other, second = [await keyed(who) for who in (world.tenant, admin, world.tenant)]
+    await set_by(of_other, "1.25")
+    assert await decided(3) == "accepted"
+    assert await decided(4, by=own) == "accepted"
+    await set_by(own, "1.24")
+    assert [await decided(5), await decided(6, by=own), await decided(7, by=second)] == ["pending_approval"] * 3
+    # From before it was kept who has set a rate: its change knows, as long as the log has it.
+    await world.sql("UPDATE fx_rate SET set_by = NULL RETURNING id")
+    assert [await decided(8, by=own), await decided(9)] == ["pending_approval", "accepted"]
+
+
+async def keyed(tenant: Tenant) -> Tenant:
+    """Return the tenant as a key sees it that the user has made."""
+    return replace(tenant, token=(await add_key(tenant))["apiKey"])
 
 
 def by_hand(item: str, line: str, minor: int, **adjustment: Any) -> dict[str, Any]:

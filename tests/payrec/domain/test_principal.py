@@ -135,3 +135,21 @@ def test_what_a_principal_opens() -> None:
 def test_a_principal_that_cannot_be_is_refused(broken: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"^a( system)? principal |^a key has "):
         Principal(**broken)
+
+
+def test_who_makes_a_key_can_do_whatever_it_does() -> None:
+    def key(made_by: str | None) -> Principal:
+        return Principal(
+            kind="api_key",
+            id=ID,
+            public_id="abc",
+            tenant_id=TENANT,
+            environments=frozenset({"production"}),
+            made_by=made_by,
+        )
+
+    user = Principal(kind="user", id=ID, tenant_id=TENANT)
+    assert user.hands == {f"user:{ID}"}
+    assert key(user.actor).hands == {"api_key:abc", user.actor}
+    # Nobody else is a person: two keys of one resource are two.
+    assert key("operator").hands == key("api_key:def").hands == key(None).hands == {"api_key:abc"}
