@@ -185,8 +185,13 @@ class _Multipart:
 
     async def read(self, request: Request) -> _Multipart:
         try:
+            begun = False
             async for chunk in request.stream():
-                self._parser.write(chunk)
+                # After a line break in front of the first part the parser skips what comes up to a hyphen, or up to the
+                # end of what it was given: the same body would be read or refused by how it came in.
+                first = chunk if begun else chunk.lstrip(b"\r\n")
+                begun = begun or bool(first)
+                self._parser.write(first)
             self._parser.finalize()
         except ValueError as error:
             if isinstance(error, UnicodeDecodeError) or type(error).__module__.startswith("python_multipart"):
