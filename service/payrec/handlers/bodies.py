@@ -25,6 +25,9 @@ M = TypeVar("M", bound=BaseModel)
 FORM_FIELDS_MAX: Final = 20
 """Fields of a form."""
 
+FORM_BOUNDARY_LENGTH_MAX: Final = 70
+"""RFC 2046 section 5.1.1."""
+
 FORM_FIELD_BYTES_MAX: Final = 64 * 1024
 """Bytes of one field of a form that is not the file."""
 
@@ -158,8 +161,8 @@ class _Multipart:
     """A form with exactly one file, streamed: the file to the spool, the fields to memory within their limits."""
 
     def __init__(self, boundary: bytes, spool: _Spool) -> None:
-        if not boundary:
-            raise BadRequestError("the multipart body has no boundary")
+        if not boundary or len(boundary) > FORM_BOUNDARY_LENGTH_MAX:
+            raise BadRequestError(f"the multipart body needs a boundary of 1 to {FORM_BOUNDARY_LENGTH_MAX} characters")
         self.fields: dict[str, str] = {}
         self.name = "upload"
         self._spool = spool
