@@ -16,7 +16,7 @@ from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.matching.columns import REJECTED_SCHEMA
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, counts_of, learn
+from payrec.domain.matching.learning import DECISIONS_MIN, DECISIONS_SCHEMA, counts_of, learn, wrong_of
 from payrec.domain.matching.rules import MatchingRules, Uniqueness
 from payrec.domain.matching.weights import Calibration
 from payrec.domain.scope import TenantScope
@@ -213,11 +213,28 @@ async def _looked(connection: Connection) -> _Lesson:
     count = await store.count_decisions(since=since)
     learned_of = row["decisions"] if row is not None else 0
     decisions = None
-    if count >= DECISIONS_MIN and count * 100 >= learned_of * (100 + LEARN_AGAIN_PERCENT):
+    has_grown = count * 100 >= learned_of * (100 + LEARN_AGAIN_PERCENT)
+    if count >= DECISIONS_MIN and (has_grown or await _is_contradicted(store, row)):
         decisions = await store.read_decisions(since=since, limit=DECISIONS_READ_MAX)
     return _Lesson(
         mark=mark, decided=decided, said=said, calibration=row, since=since, count=count, decisions=decisions
     )
+
+
+async def _is_contradicted(store: CalibrationStore, row: dict[str, Any] | None) -> bool:
+    """Tell whether something was wrong of which the certified score in force knows nothing.
+
+    A certificate has room for next to no error, and what is taken back adds nothing to the decisions: it would go on to
+    accept what persons have found to be wrong.
+    """
+    if row is None or row["threshold_milli"] is None:
+        return False
+    recent = row["created_at"] - DECISIONS_SETTLED_AFTER
+    since = recent if row["since"] is None else max(recent, row["since"])
+    # Only where there is anything is all of it counted.
+    if not await store.has_taken_back(since=since, score_milli=row["threshold_milli"]):
+        return False
+    return await store.count_wrong(since=row["since"], limit=DECISIONS_READ_MAX) > wrong_of(row["counts"])
 
 
 async def seen_of(connection: Connection, *, learning: bool) -> Seen:

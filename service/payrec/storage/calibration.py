@@ -9,6 +9,7 @@ from uuid import UUID
 
 from psycopg import sql
 
+from payrec.domain.matching.rules import FEATURES, GroupLevel
 from payrec.storage.database import Connection
 from payrec.storage.history import matches_logged
 from payrec.storage.rows import adapt, columns_of, copy_out, fetch_one, insert_statement
@@ -61,6 +62,21 @@ _IMPORTED: Final = f"""
     WHERE {_CAME} AND (s.agrees OR m.status = 'accepted')
     ORDER BY p.imported_at DESC, p.match_id DESC LIMIT %(limit)s
 """  # noqa: S608 - our own text
+_TAKEN_BACK: Final = f"""
+    SELECT EXISTS (
+        SELECT FROM match WHERE {_BY_PERSONS} AND kind = 'one_to_one'
+            AND (status = 'reversed' OR (status = 'rejected' AND uniqueness = 'unique' AND score >= %(score_milli)s))
+    ) AS found
+"""  # noqa: S608 - our own text
+_NEWEST: Final = f"""
+    SELECT * FROM ({_DECIDED}) here UNION ALL SELECT * FROM ({_IMPORTED}) there
+    ORDER BY at DESC, id DESC LIMIT %(limit)s
+"""  # noqa: S608 - our own text
+_GROUP: Final = [*FEATURES].index("group") + 1
+_COUNT_WRONG: Final = f"""
+    SELECT count(*) AS count FROM ({_NEWEST}) d
+    WHERE NOT is_right AND uniqueness <> 'ambiguous' AND coalesce(levels[{_GROUP}], 0) = {GroupLevel.UNKNOWN.value}
+"""  # noqa: S608 - our own text
 # The newest first, and no more than are asked for; where in time they came decides nothing else. The fold is drawn of
 # what both sides say, never of an id.
 _READ: Final = f"""
@@ -68,10 +84,7 @@ _READ: Final = f"""
         SELECT array_to_string(d.levels, ' '), d.uniqueness, d.rival_milli, d.is_right,
             hashtextextended(concat_ws('|', e.external_id, e.reference, e.amount_minor, e.due_on,
                 i.booking_on, i.amount_minor, i.remittance, encode(i.identity, 'hex')), 0)
-        FROM (
-            SELECT * FROM ({_DECIDED}) here UNION ALL SELECT * FROM ({_IMPORTED}) there
-            ORDER BY at DESC, id DESC LIMIT %(limit)s
-        ) d
+        FROM ({_NEWEST}) d
         JOIN expected_transaction e ON e.id = d.expected_id
         JOIN incoming_transaction i ON i.id = d.incoming_id
     ) TO STDOUT (FORMAT CSV)
@@ -115,6 +128,18 @@ class CalibrationStore:
     async def count_decisions(self, *, since: datetime | None) -> int:
         """Return how many matches persons have decided after an instant."""
         row = await fetch_one(self._connection, _COUNT, {"since": since}) or {"count": 0}
+        return int(row["count"])
+
+    async def has_taken_back(self, *, since: datetime, score_milli: int) -> bool:
+        """Tell whether anything was reversed after an instant, or rejected that nothing rivals, of a score so high."""
+        parameters = {"since": since, "score_milli": score_milli}
+        row = await fetch_one(self._connection, _TAKEN_BACK, parameters) or {"found": False}
+        return bool(row["found"])
+
+    async def count_wrong(self, *, since: datetime | None, limit: int) -> int:
+        """Return how many were wrong of the decisions that ``read_decisions`` returns and that teach."""
+        parameters = {"since": since, "limit": limit}
+        row = await fetch_one(self._connection, _COUNT_WRONG, parameters) or {"count": 0}
         return int(row["count"])
 
     async def withhold(

@@ -119,6 +119,35 @@ async def test_a_reset_forgets_the_decisions_so_far(world: World) -> None:
     assert [row["action"] for row in audit] == ["calibration.learned", "calibration.reset"]
 
 
+@pytest.mark.parametrize("found", ["reversed", "rejected"])
+async def test_what_was_wrong_after_all_withdraws_the_certificate(
+    world: World, monkeypatch: pytest.MonkeyPatch, found: str
+) -> None:
+    """It held until there were a tenth more decisions: what is taken back adds none, and it accepted ever more."""
+    for least in ("PRECISION_PPM_MIN", "RESTING_PPM_MIN"):
+        monkeypatch.setattr(f"payrec.domain.matching.certificate.{least}", 950_000)
+    await decide(world)
+    await world.sql("UPDATE match SET status = 'accepted' RETURNING id")
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    await world.run()
+    before = await shown(world.tenant)
+    assert (before["version"], before["reviewed"], before["wrong"]) == (1, COUNT, 0)
+    assert before["threshold"] is not None
+    # Nothing new is known by one that was right.
+    await world.sql("UPDATE match SET decided_at = now() RETURNING id")
+    await world.run()
+    assert (await shown(world.tenant))["version"] == 1
+
+    [one, *_] = await world.matches(limit=1)
+    await world.sql("UPDATE match SET status = %s, decided_at = now() WHERE id = %s RETURNING id", found, one["id"])
+    for _ in range(2):
+        # Once is enough.
+        await world.run()
+        after = await shown(world.tenant)
+        assert (after["version"], after["reviewed"], after["wrong"], after["threshold"]) == (2, COUNT, 1, None)
+    assert "no score is certified" in after["explanation"]
+
+
 async def test_a_certified_score_is_accepted_and_can_be_computed_again(world: World) -> None:
     await world.expect("321.09", counterpartyName="Albrador Logistik GmbH")
     await world.receive("321.09", counterpartyName="ALBRADOR LOG.")

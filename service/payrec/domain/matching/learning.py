@@ -8,7 +8,7 @@ their order nor their ids can change a bit of the result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -91,6 +91,12 @@ def counts_of(decisions: pl.DataFrame) -> dict[str, list[tuple[int, int]]]:
         for level, count, right in its.iter_rows():
             levels[level] = (count, right)
     return found
+
+
+def wrong_of(counts: Mapping[str, Sequence[Sequence[int]]]) -> int:
+    """Return how many of the decisions that ``counts_of`` has counted were wrong; each has one level of a feature."""
+    of_one_feature = next(iter(counts.values()), ())
+    return sum(count - right for count, right in of_one_feature)
 
 
 def _telling() -> pl.Expr:
