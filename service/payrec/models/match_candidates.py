@@ -38,7 +38,7 @@ class ClosedItemPublic(Public):
 
 
 class MatchCandidateList(Public):
-    """The nearest candidates, the best first; none for a transaction of which nothing is open."""
+    """The nearest candidates, the best first; none where nothing is open, or a blind review waits."""
 
     data: list[MatchCandidatePublic]
     closed: list[ClosedItemPublic]

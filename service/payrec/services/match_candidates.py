@@ -63,6 +63,9 @@ class MatchCandidateService:
                 if not await store.exists(side, centre):
                     raise NotFoundError
                 return MatchCandidateList(data=[], closed=[])
+            if await store.is_reviewed_blindly(side, centre):
+                # It would tell what the engine thinks.
+                return MatchCandidateList(data=[], closed=[])
             others = await store.beside(side, own, limit=NEAREST_LOOKED_AT_MAX)
             rows = [(own, other) if side == "expected" else (other, own) for other in others]
             found = nearest([(_item(item), _line(line)) for item, line in rows], rules)

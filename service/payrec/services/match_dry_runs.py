@@ -80,6 +80,8 @@ def _frame(proposals: Proposals, snapshot: Snapshot, *, first: int) -> pl.DataFr
     legs = proposals.legs.filter(pl.col("proposal") < first)
     ends = {name: texts_of(ids_at(snapshot, legs[end], end)) for end, name in _LEG_ENDS.items()}
     matches = proposals.matches.head(first).with_row_index("proposal")
+    # Of what a run would let a person review blindly, this does not tell it either.
+    told = ~pl.col("sampled")
     return (
         legs.with_columns(**ends)
         .rename({"amount_minor": "legAmountMinor", "settled_minor": "legSettledMinor"})
@@ -88,9 +90,9 @@ def _frame(proposals: Proposals, snapshot: Snapshot, *, first: int) -> pl.DataFr
         .select(
             "proposal",
             pl.col("kind").replace_strict(_NAMES[MatchKind], return_dtype=pl.String),
-            pl.col("confidence").replace_strict(_NAMES[Confidence], return_dtype=pl.String),
+            pl.when(told).then(pl.col("confidence").replace_strict(_NAMES[Confidence], return_dtype=pl.String)),
             # By a literal it is multiplied with the reciprocal, which shows in the last digit.
-            score=(pl.col("score_milli") / 1000).round(3),
+            score=pl.when(told).then((pl.col("score_milli") / 1000).round(3)),
             autoAccept="auto",
             amountMinor="amount_minor",
             rules="rules",

@@ -73,6 +73,14 @@ class MatchCandidateStore:
         query = f"SELECT 1 FROM {side}_transaction WHERE id = %s"  # noqa: S608 - our own text
         return await fetch_one(self._connection, query, (transaction_id,)) is not None
 
+    async def is_reviewed_blindly(self, side: str, transaction_id: UUID) -> bool:
+        """Tell whether a proposal of it waits for a person who is not told what the engine thinks."""
+        query = f"""
+            SELECT 1 FROM leg l JOIN match m ON m.id = l.match_id
+            WHERE l.{side}_id = %s AND m.status = 'proposed' AND m.sampled
+        """  # noqa: S608 - our own text
+        return await fetch_one(self._connection, query, (transaction_id,)) is not None
+
     async def beside(self, side: str, own: Mapping[str, Any], *, limit: int) -> list[dict[str, Any]]:
         """Return the open rows of the other side that share a text, a counterparty or an amount, at most ``limit``.
 

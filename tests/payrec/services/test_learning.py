@@ -169,16 +169,20 @@ async def test_what_is_drawn_for_a_review_is_told_without_what_the_engine_thinks
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("payrec.domain.matching.certificate.SAMPLED_ONE_IN", 1)
-    await world.expect("321.09", counterpartyName="Albrador Logistik GmbH")
-    await world.receive("321.09", counterpartyName="ALBRADOR LOG.")
+    item = await world.expect("321.09", counterpartyName="Albrador Logistik GmbH")
+    line = await world.receive("321.09", counterpartyName="ALBRADOR LOG.")
     await world.set(autoAccept=True, autoAcceptMinConfidence="high")
     await world.sql(f"{CERTIFIED} RETURNING version")
+    [tried] = (await world.run(dryRun=True))["proposals"]
+    assert (tried["score"], tried["confidence"], tried["autoAccept"]) == (None, None, False)
     run = await world.run()
     assert run["counts"]["autoAccepted"] == 0
     match = await world.proposal()
     assert match["sampled"]
     withheld = [match[name] for name in ("score", "confidence", "evidence", "explanation", "alternatives")]
     assert withheld == [None, None, [], None, []]
+    for path in (f"/expected-transactions/{item}/candidates", f"/incoming-transactions/{line}/candidates"):
+        assert (await world.tenant.get(path)).json()["data"] == []
     assert await world.matches(confidence="high") == []
     accepted = (await world.accept(match)).json()
     assert (accepted["confidence"], accepted["sampled"]) == ("high", True)
