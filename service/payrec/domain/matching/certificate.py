@@ -45,6 +45,7 @@ thinks of it."""
 _EQUAL: Final = tuple(
     level.value for level in (AmountLevel.EQUAL, AmountLevel.TOLERANCE, AmountLevel.BAND, AmountLevel.TERM)
 )
+_NAMED: Final = [level.value for level in NameLevel if level >= NameLevel.EQUAL and level is not NameLevel.ALIAS]
 _TIMELY: Final = (DateLevel.UNKNOWN.value, DateLevel.NEAR.value, DateLevel.CLOSE.value)
 
 _MIXER: Final = 0x9E3779B97F4A7C15 - 2**64
@@ -133,13 +134,14 @@ def acceptable(unique: pl.Expr) -> pl.Expr:
     """Tell of level columns whether a pair could be accepted without a person, were its score high enough.
 
     It needs a text that speaks for it, an equal amount, and that nothing else would fit. Who pays much too early or too
-    late may well mean something else, unless he says what he pays.
+    late may well mean something else, unless he says what he pays. That a name was taught says nothing of whom else it
+    means: a payment service, a factor or a bank pays for many, and the first of them has taught it.
     """
     text = (
         (pl.col("reference_level") >= ReferenceLevel.COMMON.value)
         | (pl.col("end_to_end_level") >= EndToEndLevel.EQUAL.value)
         | (pl.col("account_level") == PartyLevel.EQUAL.value)
-        | (pl.col("name_level") >= NameLevel.EQUAL.value)
+        | pl.col("name_level").is_in(_NAMED)
     )
     timely = proved() | pl.col("date_level").is_in(_TIMELY)
     return unique & text & timely & pl.col("amount_level").is_in(_EQUAL)

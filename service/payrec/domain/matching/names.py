@@ -240,9 +240,9 @@ def resolved(
 ) -> pl.DataFrame:
     """Return ``key``, of a name that lines have and no item, and ``similar_key``, of the item's name that it means.
 
-    ``name_level`` says whether it is like that or was taught. ``expected`` and ``incoming`` are the name keys of both
-    sides, ``names`` what ``normalised`` returns; a name without a text is resolved to nothing, unless it is one of the
-    ``aliases``. Sorted by ``key``, each once.
+    ``name_level`` says whether it is like that, or was taught without being like it. ``expected`` and ``incoming`` are
+    the name keys of both sides, ``names`` what ``normalised`` returns; a name without a text is resolved to nothing,
+    unless it is one of the ``aliases``. Sorted by ``key``, each once.
     """
     known_aliases = pl.DataFrame(
         {"key": list(aliases), "similar_key": list(aliases.values()), "name_level": NameLevel.ALIAS.value},
@@ -251,7 +251,6 @@ def resolved(
     ours, theirs = expected.drop_nulls().unique(), incoming.drop_nulls().unique()
     theirs = theirs.filter(~theirs.is_in(ours.implode()))
     told = known_aliases.filter(pl.col("key").is_in(theirs.implode()) & pl.col("similar_key").is_in(ours.implode()))
-    theirs = theirs.filter(~theirs.is_in(told["key"].implode()))
     unknown = names.filter(pl.col("key").is_in(theirs.implode())).head(NAMES_RESOLVED_MAX)
     if unknown.is_empty():
         return told.sort("key")
@@ -261,7 +260,7 @@ def resolved(
     many = max(_COMMON_NAMES_MIN, known.height // _COMMON_SHARE)
     common = frozenset(counts.filter(pl.col("names") > many)["word"]) | _COMMON_WORDS
     blocks = _blocks(_like(words, _words(unknown.with_row_index("n"))))
-    found = [told]
+    found = [told.clear()]
     for rows in unknown.iter_slices(_NAMES_AT_ONCE):
         part = rows.with_row_index("n")
         pairs = _most_alike(_candidates(_blocks(_words(part)), blocks), part["normal"], known["normal"])
@@ -269,4 +268,7 @@ def resolved(
         if not chosen.is_empty():
             keys = {"key": part["key"].gather(chosen["n"]), "similar_key": known["key"].gather(chosen["k"])}
             found.append(pl.DataFrame(keys | {"name_level": NameLevel.SIMILAR.value}, schema=RESOLVED_SCHEMA))
-    return pl.concat(found).sort("key")
+    alike = pl.concat(found)
+    # What is like the item's name means it by itself; any other name means whom it was taught to mean.
+    told = told.join(alike, on=["key", "similar_key"], how="anti")
+    return pl.concat([told, alike.join(told, on="key", how="anti")]).sort("key")

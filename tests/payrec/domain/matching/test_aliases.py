@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from payrec.domain.matching.keys import name_key
 from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
 from payrec.domain.matching.rules import Confidence, MatchingRules, NameLevel
+from payrec.domain.matching.weights import Calibration
 from support.matching_frames import Item, Line, run
 
 
@@ -18,6 +21,13 @@ def key(name: str) -> int:
 
 RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high", aliases={key("Factor Bank"): key("Alpha")})
 
+CERTIFIED = replace(
+    RULES,
+    calibration=Calibration(
+        version=1, corrections={}, curve=(), threshold_milli=-9_000, reviewed=3_000, wrong=0, bound_ppm=999_099
+    ),
+)
+
 
 def test_an_alias_makes_a_foreign_name_mean_the_counterparty_s() -> None:
     items, lines = [Item("e", name="Alpha")], [Line("i", name="Factor Bank")]
@@ -26,6 +36,25 @@ def test_an_alias_makes_a_foreign_name_mean_the_counterparty_s() -> None:
     assert taught.levels("e", "i")["name"] == NameLevel.ALIAS
     assert taught.pairs["e", "i"].confidence == Confidence.MEDIUM
     assert not taught.pairs["e", "i"].auto
+
+
+def test_a_name_that_was_taught_is_no_reason_to_accept_whatever_score_is_certified() -> None:
+    """A payment service that paid for one customer once accepted whatever it paid of the same amount for others."""
+    items = [Item("e", name="Alpha"), Item("other", name="Beta")]
+    found = run(items, [Line("i", name="Factor Bank")], CERTIFIED)
+    assert found.levels("e", "i")["name"] == NameLevel.ALIAS
+    assert (found.pairs["e", "i"].confidence, found.pairs["e", "i"].auto) == (Confidence.MEDIUM, False)
+    # By an account, who pays is known.
+    known = run([Item("e", name="Alpha", iban="DE1")], [Line("i", name="Factor Bank", iban="DE1")], CERTIFIED)
+    assert known.pairs["e", "i"].auto
+
+
+def test_a_name_that_is_like_the_item_s_is_so_though_it_was_taught() -> None:
+    items, lines = [Item("e", name="Albrador Logistik")], [Line("i", name="Albrador Log.")]
+    aliases = {key("Albrador Log."): key("Albrador Logistik")}
+    found = run(items, lines, replace(CERTIFIED, aliases=aliases))
+    assert found.levels("e", "i")["name"] == NameLevel.SIMILAR
+    assert found.pairs["e", "i"].auto
 
 
 def test_a_name_that_an_item_has_means_that_item() -> None:
