@@ -13,7 +13,8 @@ from payrec.domain.matching.nearest import NEAREST_LOOKED_AT_MAX, Candidate, nea
 from payrec.domain.matching.pair import Item, Line
 from payrec.errors import NotFoundError
 from payrec.models.match_candidates import ClosedItemPublic, MatchCandidateList, MatchCandidatePublic
-from payrec.services.match_rendering import evidence_of
+from payrec.models.matches import MatchPublic
+from payrec.services.match_rendering import evidence_of, rendered
 from payrec.services.matching_rules import tenant_rules
 from payrec.services.validation import identifier
 from payrec.services.work import Work
@@ -68,16 +69,27 @@ class MatchCandidateService:
                 return MatchCandidateList(data=[], closed=[])
             others = await store.beside(side, own, limit=NEAREST_LOOKED_AT_MAX)
             rows = [(own, other) if side == "expected" else (other, own) for other in others]
-            found = nearest([(_item(item), _line(line)) for item, line in rows], rules)
+            ids = [other["transaction_id"] for other in others]
+            proposals = await store.proposals(side, centre, ids)
+            proposed = [place for place, other in enumerate(ids) if other in proposals]
+            found = nearest([(_item(item), _line(line)) for item, line in rows], rules, proposed=proposed)
             pairs = [tuple(row["transaction_id"] for row in rows[candidate.place]) for candidate in found]
-            told = await MatchStore(connection).pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-            proposals = await store.proposals(side, centre, [pair[side == "expected"] for pair in pairs])
+            matches = MatchStore(connection)
+            told = await matches.pairs([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+            named = [proposals.get(ids[candidate.place]) for candidate in found]
+            # Of a pair that a run has proposed it is told what the run has seen.
+            seen = [
+                rendered(await matches.get(proposal["match_id"]) or {})
+                if proposal is not None and proposal["kind"] == "one_to_one"
+                else None
+                for proposal in named
+            ]
             quoted = [key for key in own.get("reference_keys", ()) if is_proving(key)]
             closed = await ClosedItemStore(connection).quoted(quoted, limit=CLOSED_TOLD_MAX) if quoted else []
         return MatchCandidateList(
             data=[
-                _public(candidate, row, proposals.get(pair[side == "expected"]))
-                for candidate, pair, row in zip(found, pairs, told, strict=True)
+                _public(candidate, row, proposal["match_id"] if proposal is not None else None, match)
+                for candidate, row, proposal, match in zip(found, told, named, seen, strict=True)
             ],
             closed=[
                 ClosedItemPublic(expected_transaction_id=row["id"], status=row["status"], match_ids=row["match_ids"])
@@ -95,16 +107,21 @@ def _line(row: dict[str, Any]) -> Line:
     return Line(**{name: row[name] for name in _LINE} | lists)
 
 
-def _public(candidate: Candidate, row: dict[str, Any], match_id: UUID | None) -> MatchCandidatePublic:
+def _public(
+    candidate: Candidate, row: dict[str, Any], match_id: UUID | None, match: MatchPublic | None
+) -> MatchCandidatePublic:
     told = candidate.judged
+    score, evidence = told.score_milli / 1000, [evidence_of(found, [row]) for found in explain.evidence(told.levels)]
+    if match is not None and match.score is not None:
+        score, evidence = match.score, match.evidence
     return MatchCandidatePublic(
         expected_transaction_id=row["expected_id"],
         incoming_transaction_id=row["incoming_id"],
-        score=told.score_milli / 1000,
+        score=score,
         reason_code=told.fault.code if told.fault is not None else None,
         would_match_if=candidate.would_match_if,
         difference_minor=told.difference_minor,
         days_outside=told.days_outside,
         match_id=match_id,
-        evidence=[evidence_of(found, [row]) for found in explain.evidence(told.levels)],
+        evidence=evidence,
     )

@@ -101,15 +101,18 @@ class MatchCandidateStore:
         day = own["booking_day"] if side == "incoming" else _first(own["due_day"], own["to_day"], own["from_day"])
         return await fetch_all(self._connection, query, {**own, "names": sorted(names), "day": day, "limit": limit})
 
-    async def proposals(self, side: str, transaction_id: UUID, others: Sequence[UUID]) -> dict[UUID, UUID]:
-        """Return the standing proposals that join the transaction with any of the others, by the other's id."""
+    async def proposals(self, side: str, transaction_id: UUID, others: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+        """Return ``match_id`` and ``kind`` of the standing proposals that join the transaction with any of the others.
+
+        By the other's id.
+        """
         other = _OTHER[side]
         query = f"""
-            SELECT l.{other}_id AS id, m.id AS match_id FROM leg l JOIN match m ON m.id = l.match_id
+            SELECT l.{other}_id AS id, m.id AS match_id, m.kind FROM leg l JOIN match m ON m.id = l.match_id
             WHERE l.{side}_id = %s AND l.{other}_id = ANY(%s) AND m.status = 'proposed'
         """  # noqa: S608 - our own text
         rows = await fetch_all(self._connection, query, (transaction_id, list(others)))
-        return {row["id"]: row["match_id"] for row in rows}
+        return {row["id"]: row for row in rows}
 
 
 def _first(*days: int | None) -> int | None:

@@ -95,6 +95,28 @@ async def test_what_is_missing(world: World, fields: dict[str, str], reason: str
     assert (candidate["reasonCode"], candidate["wouldMatchIf"]) == (reason, missing)
 
 
+@pytest.mark.parametrize(
+    ("asked", "paid"),
+    [
+        ({"counterpartyName": "Albrador Logistik GmbH"}, {"counterpartyName": "ALBRADOR LOG."}),
+        ({"reference": "INV-2026-001", "currency": "USD"}, {"remittance": "INV-2026-001"}),
+    ],
+)
+async def test_nothing_is_missing_where_a_run_has_proposed_the_pair(
+    world: World, asked: dict[str, str], paid: dict[str, str]
+) -> None:
+    """It was told beside the proposal that the counterparty is another one, or that both had to be in one currency."""
+    await world.rate("EUR", "USD", "1")
+    item, line = await world.expect(**asked), await world.receive(**paid)
+    await world.run()
+    proposal = await world.proposal()
+    for side in (await of_expected(world, item), await of_incoming(world, line)):
+        [candidate] = side
+        told = [candidate[name] for name in ("matchId", "reasonCode", "wouldMatchIf")]
+        assert told == [proposal["id"], None, None]
+        assert [candidate[name] for name in ("score", "evidence")] == [proposal[name] for name in ("score", "evidence")]
+
+
 async def test_what_a_setting_asks_for_is_missing_too(world: World) -> None:
     await world.set(requireReference=True)
     item = await world.expect(counterpartyName="Bolt GmbH")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from payrec.domain.matching.pair import Item, Judged, Line, judged
@@ -28,15 +28,22 @@ class Candidate:
     """What is missing, as the end of a sentence; None when nothing forbids the pair."""
 
 
-def nearest(pairs: Sequence[tuple[Item, Line]], rules: MatchingRules) -> list[Candidate]:
-    """Return the best of the pairs: what nothing forbids first, then by score, then by amount and days."""
+def nearest(
+    pairs: Sequence[tuple[Item, Line]], rules: MatchingRules, *, proposed: Collection[int] = ()
+) -> list[Candidate]:
+    """Return the best of the pairs: what nothing forbids first, then by score, then by amount and days.
+
+    First of all come those that are ``proposed``, by their places: nothing forbids what a run has found to be right,
+    which knows names that are alike and rates of other currencies.
+    """
     found = [
         Candidate(place=place, judged=told, would_match_if=_missing(item, line, told, rules))
         for place, (item, line) in enumerate(pairs)
-        for told in (judged(item, line, rules),)
+        for told in (_judged(item, line, rules, is_proposed=place in proposed),)
     ]
     found.sort(
         key=lambda candidate: (
+            candidate.place not in proposed,
             candidate.judged.fault is not None,
             -candidate.judged.score_milli,
             candidate.judged.difference_minor is None,
@@ -46,6 +53,11 @@ def nearest(pairs: Sequence[tuple[Item, Line]], rules: MatchingRules) -> list[Ca
         )
     )
     return found[:NEAREST_MAX]
+
+
+def _judged(item: Item, line: Line, rules: MatchingRules, *, is_proposed: bool) -> Judged:
+    told = judged(item, line, rules)
+    return replace(told, fault=None) if is_proposed else told
 
 
 def _missing(item: Item, line: Line, told: Judged, rules: MatchingRules) -> str | None:
