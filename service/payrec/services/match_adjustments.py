@@ -11,7 +11,9 @@ from payrec.domain.money import exponent, format_minor
 from payrec.services.match_checks import Check, Row, check
 from payrec.services.match_ends import side_of, taken_of
 
-_ON_ITEM: Final = frozenset({"fee", "discount", "write_off", "fx", "withholding_tax", "bank_charge", "deduction"})
+_ON_ITEM: Final = frozenset({"fee", "discount", "write_off", "withholding_tax", "bank_charge", "deduction"})
+"""Types that are of what is expected. An exchange is of what is settled: money of another account as well."""
+
 _LISTED: Final = frozenset({"deduction", "discount"})
 """What the payer's advice may say of an item."""
 

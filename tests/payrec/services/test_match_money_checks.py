@@ -96,3 +96,19 @@ async def test_what_may_not_be_accepted_without_a_person_is_found(world: World) 
     assert (await world.accept(match)).status_code == 200
     await world.sql("UPDATE match SET decided_by = 'engine:0' WHERE id = %s", match["id"])
     assert await broken(world, match) == {"confidence"}
+
+
+@pytest.mark.parametrize("minor", [0, 44])
+async def test_money_that_went_to_an_account_in_another_currency_holds(world: World, minor: int) -> None:
+    """The exchange is of the money that came, and was told to be on the wrong transaction."""
+    out = await world.receive("100.00", direction="debit", account="GIRO")
+    came = await world.receive(f"{(10_856 + minor) / 100:.2f}", currency="USD", account="DOLLARS")
+    leg = {"incomingTransactionId": out, "contraIncomingTransactionId": came, "amountMinor": 10_000}
+    fx = {"type": "fx", "incomingTransactionId": came, "amountMinor": minor, "currency": "USD", "rate": "1.0856"}
+    answer = await world.tenant.post("/matches", {"legs": [leg], "adjustments": [fx], "reason": "by hand"})
+    assert answer.status_code == 201, answer.text
+    assert await broken(world, answer.json()) == set()
+    # On what was not settled by it, it still is wrong.
+    wrong = "UPDATE match SET adjustments = jsonb_set(adjustments, '{0,id}', to_jsonb(%s::text)) RETURNING id"
+    await world.sql(wrong, out)
+    assert await broken(world, answer.json()) >= {"adjustments"}
