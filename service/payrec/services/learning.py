@@ -98,13 +98,13 @@ class LearningService:
                 known = await known_of(connection)
         return replace(rules, calibration=known.calibration, aliases=known.aliases), rejected_of(known)
 
-    async def learn(self, caller: Caller, scope: TenantScope) -> bool:
+    async def learn(self, caller: Caller, scope: TenantScope, *, at_once: bool = False) -> bool:
         """Learn names of what was decided since, and weights when it is time to; return whether anything was there.
 
-        Bounded by ``DECISIONS_READ_MAX``.
+        Bounded by ``DECISIONS_READ_MAX``. What is learned ``at_once`` does not wait for a tenth more decisions.
         """
         async with self._work.database.tenant(scope, readonly=True) as connection:
-            lesson = await _looked(connection)
+            lesson = await _looked(connection, at_once=at_once)
         return await self._learn(caller, scope, lesson)
 
     async def _learn(self, caller: Caller, scope: TenantScope, lesson: _Lesson) -> bool:
@@ -201,7 +201,7 @@ class LearningService:
             unit.record(Record(action="alias.learned", after=after))
 
 
-async def _looked(connection: Connection) -> _Lesson:
+async def _looked(connection: Connection, *, at_once: bool = False) -> _Lesson:
     """Look what is to be learned."""
     names = AliasLessonStore(connection)
     mark = await names.mark()
@@ -213,7 +213,7 @@ async def _looked(connection: Connection) -> _Lesson:
     count = await store.count_decisions(since=since)
     learned_of = row["decisions"] if row is not None else 0
     decisions = None
-    has_grown = count * 100 >= learned_of * (100 + LEARN_AGAIN_PERCENT)
+    has_grown = count > learned_of if at_once else count * 100 >= learned_of * (100 + LEARN_AGAIN_PERCENT)
     if count >= DECISIONS_MIN and (has_grown or await _is_contradicted(store, row)):
         decisions = await store.read_decisions(since=since, limit=DECISIONS_READ_MAX)
     return _Lesson(

@@ -50,7 +50,7 @@ class MatchImportLearning:
         """
         progress.done, progress.total = 0, STEPS
         result = await self._learn(caller, scope, UUID(job["params"]["importId"]), progress)
-        await self._learning.learn(caller, scope)
+        await self._learning.learn(caller, scope, at_once=True)
         async with self._work.tenant(caller, scope, resumed=True) as unit:
             store = JobStore(unit.connection)
             if not await store.finish(job["id"], attempt=job["attempts"], now=unit.now, result=result, done=STEPS):

@@ -102,6 +102,20 @@ async def test_calibration_learns_the_same_as_of_decisions_made_here(
     assert aliases != []
 
 
+async def test_a_few_more_decisions_teach_at_once_as_well(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They waited until there were a tenth more, and nobody was told of them meanwhile."""
+    for place in ("payrec.services.learning", "payrec.domain.matching.learning"):
+        monkeypatch.setattr(f"{place}.DECISIONS_MIN", 20)
+    items, lines = things(22)
+    for path, records in (("/expected-transactions/upload", items), ("/incoming-transactions/upload", lines)):
+        assert (await world.tenant.post(path, records)).status_code == 201
+    decisions = [one(f"INV-{at}", f"TX-{at}", 1_000 + at) for at in range(22)]
+    for version, records in enumerate((decisions[:21], decisions[21:]), start=1):
+        assert counts(await imported(world.tenant, records)) == (len(records), 0, 0)
+        found = (await world.tenant.get(CALIBRATION)).json()
+        assert (found["version"], found["decisions"]) == (version, 20 + version)
+
+
 async def test_of_a_large_file_the_newest_decisions_teach(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("payrec.services.match_import_lessons.IMPORTED_LEARNED_MAX", 3)
     monkeypatch.setattr("payrec.services.match_import_lessons.IMPORTED_LEARNED_LEGS_MAX", 4)
