@@ -35,14 +35,14 @@ class CalibrationService:
             store = CalibrationStore(unit.connection)
             while True:
                 row = await store.current()
-                if row is None:
+                if row is None and not await store.count_decisions(since=None):
                     return
-                # A version of its own, because the matches of the one before name that.
-                version = row["version"] + 1
+                # A version of its own, because the matches of the one before name that, if there was one.
+                version = (row["version"] if row is not None else 0) + 1
                 since = {"created_at": unit.now, "since": unit.now, "change_id": unit.change_id}
                 if await store.add({"version": version, **since}):
                     break
-            before = {"version": row["version"], "decisions": row["decisions"]}
+            before = None if row is None else {"version": row["version"], "decisions": row["decisions"]}
             unit.record(Record(action="calibration.reset", before=before, after={"version": version}))
         self._logger.info("calibration.reset", version=version)
 

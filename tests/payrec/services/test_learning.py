@@ -119,6 +119,18 @@ async def test_a_reset_forgets_the_decisions_so_far(world: World) -> None:
     assert [row["action"] for row in audit] == ["calibration.learned", "calibration.reset"]
 
 
+async def test_a_reset_forgets_decisions_of_which_nothing_was_learned_yet(world: World) -> None:
+    """They were learned of after all: there was no version from which on others would have counted."""
+    await decide(world)
+    assert (await world.tenant.request("DELETE", CALIBRATION)).status_code == 204
+    await world.run()
+    found = await shown(world.tenant)
+    assert (found["version"], found["decisions"], found["corrections"]) == (1, 0, [])
+    assert found["forgottenUntil"] is not None
+    [reset] = await world.sql("SELECT before, after FROM audit_record WHERE action = 'calibration.reset'")
+    assert reset == {"before": None, "after": {"version": 1}}
+
+
 @pytest.mark.parametrize("found", ["reversed", "rejected"])
 async def test_what_was_wrong_after_all_withdraws_the_certificate(
     world: World, monkeypatch: pytest.MonkeyPatch, found: str
