@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -108,12 +109,18 @@ def classifiers_of(settings: MatchingSettings) -> tuple[Classifier, ...]:
     )
 
 
+_PLACES: Final = 6
+"""Digits after the point that a number of hundredths of a percent is right to."""
+
+
 def _by_priority(settings: MatchingSettings) -> list[MatchingRule]:
     return sorted(settings.rules, key=lambda rule: rule.priority)
 
 
 def _basis_points(percent: float) -> int:
-    return round(percent * BASIS_POINTS / 100)
+    """Return a percentage in hundredths of it. What is finer is left out: no more is tolerated than is set."""
+    # A product such as 0.29 * 100 is a little less than the whole number that was meant.
+    return math.floor(round(percent * BASIS_POINTS / 100, _PLACES))
 
 
 def _values(bounds: Bounds) -> dict[str, Any]:

@@ -230,3 +230,19 @@ async def test_rules_are_settings_with_a_history(world: World) -> None:
         if record["type"] == "tenant.settings_updated"
     ]
     assert kept[:2] == [([STRICT], None), (None, [STRICT])]
+
+
+@pytest.mark.parametrize(
+    ("percent", "paid", "status"),
+    [(0.006, "999920.00", "proposed"), (0.01, "999920.00", "accepted"), (0.29, "997100.00", "accepted")],
+)
+async def test_no_more_is_tolerated_than_the_percentage_that_is_set(
+    world: World, percent: float, paid: str, status: str
+) -> None:
+    """Of 0.006 percent were made 0.01: a line that was 80.00 short of a million was accepted, 60.00 were tolerated."""
+    await world.set(autoAccept=True, amountTolerancePercent=percent)
+    await world.expect("1000000.00", reference="INV-2026-001")
+    await world.receive(paid, remittance="INV-2026-001")
+    await world.run()
+    [match] = await world.matches()
+    assert match["status"] == status
