@@ -38,6 +38,18 @@ async def test_a_shortened_name_is_proposed_and_never_accepted_by_itself(world: 
     assert [found["feature"] for found in match["evidence"]] == ["amount", "date", "name", "line"]
 
 
+@pytest.mark.parametrize("said", [{"counterpartyName": "NOTPROVIDED"}, {"counterpartyAccount": "NOTPROVIDED"}])
+async def test_two_that_name_nobody_are_not_accepted_by_amount_and_day(world: World, said: dict[str, str]) -> None:
+    """They were: the name NOTPROVIDED agreed."""
+    await world.expect("87.65", **said)
+    await world.receive("87.65", **said)
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    await world.run()
+    match = await world.proposal()
+    assert match["confidence"] == "low"
+    assert [found["feature"] for found in match["evidence"]] == ["amount", "date", "line"]
+
+
 async def test_a_text_is_read_for_each_name_and_only_of_its_own_tenant(world: World) -> None:
     for _ in range(2):
         await world.expect(counterpartyName="Albrador Logistik")

@@ -45,7 +45,10 @@ _TRANSLITERATION: Final = re.compile(r"([AOU])E+")
 _PLACEHOLDERS: Final = frozenset(
     {"NOTPROVIDED", "NOTAVAILABLE", "NONREF", "NOREF", "NOREFERENCE", "NONE", "NULL", "UNKNOWN", "NICHTANGEGEBEN"}
 )
-"""What systems write where they have no reference (``NOTPROVIDED`` is the SEPA rulebooks', ``NONREF`` SWIFT's)."""
+"""What systems write where they have no reference, name or account.
+
+``NOTPROVIDED`` is the SEPA rulebooks', ``NONREF`` SWIFT's.
+"""
 
 _LEGAL_FORM_WORDS: Final = (
     "AB AG APS AS ASA BV BVBA CO COKG CORP CORPORATION CV DOO EG EIRL EK EV EU GBR GESMBH GMBH GMBHCOKG INC "
@@ -199,6 +202,16 @@ _SAID_ANYWAY: Final = frozenset(_name_words(_TEXT_WORDS))
 
 def _name_digest(normal: str) -> int:
     return _digest(b"n:" + normal.encode("utf-8", "surrogatepass"))
+
+
+NAMES_OF_NOBODY: Final = frozenset(
+    _name_digest(normalise_name(text))
+    for text in (*_PLACEHOLDERS, "NOT PROVIDED", "NOT AVAILABLE", "NICHT ANGEGEBEN", "N/A")
+)
+"""Keys of what systems write where they have no name; a rule may name them all the same."""
+
+ACCOUNTS_OF_NOBODY: Final = frozenset(account_key(text) for text in _PLACEHOLDERS) - {None}
+"""The same of accounts."""
 
 
 def text_name_keys(remittance: str | None) -> list[int] | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from payrec.domain.matching.digits import is_alike, is_of_other_month
+from payrec.domain.matching.keys import ACCOUNTS_OF_NOBODY, NAMES_OF_NOBODY
 from payrec.domain.matching.line_rules import (
     BASIS_POINTS,
     FLAT_SHARE_MAX,
@@ -193,9 +194,19 @@ def _party(own: int | None, other: int | None) -> int:
     return PartyLevel.EQUAL if own == other else PartyLevel.DIFFERENT
 
 
+def _named(own: int | None, other: int | None) -> int:
+    """Compare names: what says that there is none says nothing."""
+    return PartyLevel.UNKNOWN if {own, other} & NAMES_OF_NOBODY else _party(own, other)
+
+
+def _account(item: Item, line: Line) -> int:
+    nobody = {item.account_key, line.account_key} & ACCOUNTS_OF_NOBODY
+    return PartyLevel.UNKNOWN if nobody else _party(item.account_key, line.account_key)
+
+
 def _name(item: Item, line: Line) -> int:
-    level = _party(item.name_key, line.name_key)
-    if item.name_key is None or level == NameLevel.EQUAL:
+    level = _named(item.name_key, line.name_key)
+    if item.name_key is None or item.name_key in NAMES_OF_NOBODY or level == NameLevel.EQUAL:
         return level
     if line.ultimate_name_key == item.name_key:
         return NameLevel.ULTIMATE
@@ -203,7 +214,7 @@ def _name(item: Item, line: Line) -> int:
 
 
 def _of_party(item: Item, line: Line) -> bool:
-    return _party(item.account_key, line.account_key) == PartyLevel.EQUAL or _name(item, line) >= NameLevel.EQUAL
+    return _account(item, line) == PartyLevel.EQUAL or _name(item, line) >= NameLevel.EQUAL
 
 
 def _line(item: Item, line: Line) -> LineLevel:
@@ -263,7 +274,7 @@ def judged(item: Item, line: Line, rules: MatchingRules) -> Judged:
         "end_to_end": int(_end_to_end(item, line)),
         "amount": int(_amount(item, line, bounds)),
         "date": int(date_level),
-        "account": _party(item.account_key, line.account_key),
+        "account": _account(item, line),
         "name": int(_name(item, line)),
         "own_account": _party(item.own_account_key, line.own_account_key),
         "line": int(_line(item, line)),

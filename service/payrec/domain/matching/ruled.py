@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.columns import Sides
+from payrec.domain.matching.keys import ACCOUNTS_OF_NOBODY, NAMES_OF_NOBODY
 from payrec.domain.matching.line_rules import Bounds, LineRule, Required, Scope
 from payrec.domain.matching.rules import (
     Confidence,
@@ -35,10 +36,31 @@ PARTIES: Final = Required.COUNTERPARTY_NAME | Required.COUNTERPARTY_ACCOUNT
 
 
 def with_rules(sides: Sides, rules: MatchingRules) -> Sides:
-    """Return the sides with the ``rule`` of each line: the first one whose scope it is in."""
-    if not rules.line_rules:
-        return sides
-    return replace(sides, incoming=sides.incoming.with_columns(_number(rules.line_rules).alias(RULE)))
+    """Return the sides with the ``rule`` of each line: the first one whose scope it is in.
+
+    A rule may be of those who are not named. To everybody else what says so says nothing, on either side.
+    """
+    if rules.line_rules:
+        sides = replace(sides, incoming=sides.incoming.with_columns(_number(rules.line_rules).alias(RULE)))
+    named_beside = pl.col("meant") == NameLevel.ULTIMATE.value
+    return replace(
+        sides,
+        expected=sides.expected.with_columns(**_of_somebody("name_key", "account_key")),
+        incoming=sides.incoming.with_columns(
+            **_of_somebody("name_key", "account_key", "ultimate_name_key"),
+            similar_key=pl.when(~_is_nobody("name_key") | named_beside).then("similar_key"),
+            is_known=pl.col("is_known") & ~_is_nobody("account_key"),
+        ),
+    )
+
+
+def _of_somebody(*names: str) -> dict[str, pl.Expr]:
+    return {name: pl.when(~_is_nobody(name)).then(name) for name in names}
+
+
+def _is_nobody(name: str) -> pl.Expr:
+    keys = ACCOUNTS_OF_NOBODY if name == "account_key" else NAMES_OF_NOBODY
+    return pl.col(name).is_in(sorted(keys)).fill_null(value=False)
 
 
 def columns(rules: MatchingRules) -> tuple[str, ...]:
