@@ -17,7 +17,7 @@ import polars as pl
 from payrec.constants import ALIASES_TAUGHT_MAX, LESSONS_MAX
 from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.keys import name_key
+from payrec.domain.matching.keys import NAMES_OF_NOBODY, name_key
 from payrec.domain.matching.rules import FEATURES, Confidence, MatchKind, NameLevel
 from payrec.domain.matching.score import LEVELS
 from payrec.services.match_columns import Snapshot, frame_of, texts_of
@@ -125,9 +125,9 @@ def lesson_of(row: Mapping[str, Any], alias_id: UUID) -> Lesson:
 
 def _telling(found: pl.DataFrame, *, each_max: int) -> pl.DataFrame:
     """Leave what tells something new, of no more names than are learned at once, and no more of each."""
-    known = found.drop_nulls(["statement_key", "counterparty_key"]).filter(
-        pl.col("statement_key") != pl.col("counterparty_key")
-    )
+    keys = ("statement_key", "counterparty_key")
+    nobody = pl.any_horizontal(pl.col(keys).is_in(sorted(NAMES_OF_NOBODY)))
+    known = found.drop_nulls(keys).filter((pl.col(keys[0]) != pl.col(keys[1])) & ~nobody)
     names = (
         known.group_by("statement_key")
         .agg(pl.col("by_hand").any(), times=pl.len())

@@ -74,6 +74,13 @@ async def chosen(world: World, amount: int) -> str | None:
     return items[told[0]["legs"][0]["expectedTransactionId"]] if len(told) == 1 else None
 
 
+async def test_a_name_that_says_there_is_none_is_taught_to_mean_nobody(world: World) -> None:
+    """It was told to be used from the next run on."""
+    expected = await world.expect("10.00", counterpartyName=ADA)
+    await by_hand(world, expected, await world.receive("10.00", counterpartyName="NOTPROVIDED"), 1_000)
+    assert await learned(world) == []
+
+
 async def test_what_is_matched_by_hand_is_known_next_time_until_it_is_forgotten(world: World) -> None:
     assert await chosen(world, 10) is None
     match = await taught(world, 20)
