@@ -318,7 +318,7 @@ PROFILE_SHEET_MAX: Final = 1_000
 PROFILE_RULES_MAX: Final = 50
 """Rules in ``skipWhen``, texts in a list of marks, columns joined to one remittance text."""
 
-PROFILE_PATTERN_LENGTH_MAX: Final = 200
+PROFILE_PATTERN_LENGTH_MAX: Final = 500
 """Characters of ``matches``."""
 
 PROFILE_PATTERN_REPEATS_MAX: Final = 2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 
 import pytest
 
 from payrec.domain.statements import Entry, Problem, Skipped, StatementEnd
 from payrec.errors import ValidationFailedError
+from payrec.formats.csv.words import PENDING_WORDS
 from support.csv_files import HEADER, entries, read, reason, rejected, signed, skipped
 
 # Rule 4: decimals -------------------------------------------------------------------------------------------------
@@ -156,6 +158,37 @@ def test_a_status_column_says_what_is_pending() -> None:
         "2026-01-02;b;1.50;EUR;Umsatz vorgemerkt\n"
     )
     assert [e.status for e in found] == ["booked", "pending"]
+
+
+def rows_with(statuses: Sequence[str]) -> str:
+    """Return the table of a wallet or a provider: a row for each status."""
+    return "Date;Text;Amount;Currency;Status\n" + "".join(f"2026-01-02;{s};1.50;EUR;{s}\n" for s in statuses)
+
+
+def test_a_payment_that_waits_is_pending_in_whatever_language_its_status_is() -> None:
+    waiting = [
+        *PENDING_WORDS,
+        *("Ausstehend", "In Bearbeitung", "offen", "open", "Authorized", "En cours", "À venir", "In sospeso"),
+        *("Oczekująca", "Väntande", "Függőben", "Čekající", "Nezaúčtováno", "In afwachting", "On hold"),
+    ]
+    assert [e.remittance for e in entries(rows_with(waiting)) if e.status != "pending"] == []
+    done = ["Abgeschlossen", "Completed", "paid", "Gebucht", "Opened", "Refunded", "Terminé", "Cleared", "Reversed"]
+    assert [e.status for e in entries(rows_with(done))] == ["booked"] * len(done)
+
+
+def test_a_payment_that_never_was_is_skipped_in_whatever_language_its_status_is() -> None:
+    never = [
+        *("Failed", "Canceled", "cancelled", "Expired", "Voided", "Storniert", "Verweigert", "Abgelaufen", "Annulé"),
+        *("Échoué", "Geannuleerd", "Verlopen", "Cancelado", "Denegada", "Annullata", "Scaduto", "Anulowana"),
+    ]
+    assert skipped(rows_with(never)) == [("csv_not_done_row", line) for line in range(2, len(never) + 2)]
+
+
+def test_what_is_found_of_statuses_can_be_given_as_a_profile() -> None:
+    text = rows_with(["Completed", "Ausstehend", "Expired"])
+    dialect = read(text)[1].file.dialect or {}
+    again = {key: dialect[key] for key in ("pendingWhen", "skipWhen")}
+    assert [e.status for e in entries(text, profile=again)] == ["booked", "pending"]
 
 
 def test_another_number_of_fields_is_rejected_unless_the_surplus_is_empty() -> None:
