@@ -2,6 +2,9 @@
 
 A delivery is an import, or a request. Several of one content in one delivery are as many payments, and so are those
 that are all known by their content or all by their bank's ids: a bank told them apart within one statement.
+
+A batch that one report shows as one line and another by its details, as camt.053 and camt.054 do, is one payment too.
+Its details say more, so the line is the duplicate, unless it has paid already: then they are.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.constants import AMOUNT_MINOR_MAX
 from payrec.domain.identity import FINGERPRINT_BYTES
 from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all
@@ -29,10 +33,41 @@ _KNOWN_BY: Final = f"""
 """
 """By what a line is known: by itself, by its content, or by its bank's id."""
 
+_SIGNED: Final = "CASE {row}.direction WHEN 'credit' THEN {row}.amount_minor ELSE -{row}.amount_minor END"
+_PART: Final = "({row}.group_key IS NOT NULL AND {row}.batch ->> 'itemised' = 'true')"
+"""Whether a line is a detail of a batch; ``group_key`` is then what the bank calls the batch."""
+
+_WHOLE: Final = "({row}.group_key IS NULL AND {row}.batch IS NOT NULL)"
+"""Whether a line is a batch that came without its details, or with others than add up to it."""
+
+_GROUP: Final = "coalesce({row}.bank_reference, encode({row}.fingerprint, 'hex'))"
+"""What its details have as ``group_key``."""
+
+_OF_ONE: Final = (
+    "{row}.account IS NOT DISTINCT FROM {other}.account AND {row}.currency = {other}.currency"
+    " AND {row}.booking_on = {other}.booking_on"
+)
+"""Whether a batch and details that name it are of the same account, currency and day: banks use their ids again."""
+
+_WHOLE_OF: Final = f"""
+    SELECT w.* FROM (
+        SELECT * FROM incoming_transaction o
+        -- A sum is of a type that no index has, and may be beyond what any line has.
+        WHERE o.amount_minor = least(abs(g.minor), {AMOUNT_MINOR_MAX + 1})::bigint OFFSET 0
+    ) w WHERE {_SIGNED.format(row="w")} = g.minor AND {_WHOLE.format(row="w")}
+        AND {_GROUP.format(row="w")} = g.group_key AND {_OF_ONE.format(row="w", other="g")}
+        -- What is only announced takes nothing from what is booked.
+        AND (w.pending OR NOT g.pending)
+"""  # noqa: S608 - our own text
+"""The lines of a batch whose details ``g`` add up to ``minor``, by the index of amounts."""
+
 # Contents are looked up one by one, by their index: the planner may know nothing yet of a table that has just grown.
 _FLAG: Final = f"""
     WITH shared AS MATERIALIZED ({{shared}}), twin AS (
         SELECT t.id, t.fingerprint, t.identity, t.import_id, t.change_id, t.duplicate, t.single,
+            t.account, t.currency, t.booking_on,
+            CASE WHEN {_PART.format(row="t")} THEN t.group_key END AS part_of,
+            CASE WHEN {_WHOLE.format(row="t")} THEN {_GROUP.format(row="t")} END AS whole_of,
             coalesce(a.allocated_minor, 0) > 0 AS settled,
             {_KNOWN_BY.format(row="t")} AS known_by
         FROM shared CROSS JOIN LATERAL (
@@ -43,13 +78,28 @@ _FLAG: Final = f"""
         -- What has paid already stays the original. Else the identity decides, not which of them came first.
         SELECT DISTINCT ON (fingerprint) fingerprint, import_id, change_id, known_by FROM twin
         ORDER BY fingerprint, settled DESC, identity
+    ), whole AS MATERIALIZED (
+        SELECT w.id, g.*, coalesce(a.allocated_minor, 0) > 0 AS settled FROM (
+            SELECT b.*, p.minor, p.pending FROM (
+                SELECT DISTINCT coalesce(part_of, whole_of) AS group_key, account, currency, booking_on FROM twin
+                WHERE coalesce(part_of, whole_of) IS NOT NULL
+            ) b CROSS JOIN LATERAL (
+                SELECT sum({_SIGNED.format(row="p")}) AS minor, bool_or(p.pending) AS pending FROM (
+                    SELECT * FROM incoming_transaction o WHERE o.group_key = b.group_key OFFSET 0
+                ) p WHERE {_PART.format(row="p")} AND {_OF_ONE.format(row="p", other="b")}
+            ) p
+        ) g CROSS JOIN LATERAL ({_WHOLE_OF}) w
+        LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = w.id
     ), wrong AS (
         SELECT t.id, d.duplicate, {{older}} AS older
         FROM twin t JOIN original f ON f.fingerprint = t.fingerprint
         CROSS JOIN LATERAL (
-            SELECT NOT t.single AND t.known_by <> f.known_by AND (
+            SELECT NOT t.single AND (t.known_by <> f.known_by AND (
                 t.import_id IS DISTINCT FROM f.import_id OR (t.import_id IS NULL AND t.change_id <> f.change_id)
-            ) AS duplicate
+            ) OR t.id IN (SELECT id FROM whole WHERE NOT settled)
+            OR (t.part_of, coalesce(t.account, ''), t.currency, t.booking_on) IN (
+                SELECT group_key, coalesce(account, ''), currency, booking_on FROM whole WHERE settled
+            )) AS duplicate
         ) d
         WHERE t.duplicate <> d.duplicate AND NOT t.settled
     ), held AS (
@@ -76,13 +126,26 @@ _FLAG: Final = f"""
     FROM open_held h WHERE o.transaction_id = h.transaction_id
 """  # noqa: S608 - a number of our own
 _FLAG_IMPORT: Final = _FLAG.format(
-    shared="""
-        SELECT DISTINCT n.fingerprint FROM incoming_transaction n CROSS JOIN LATERAL (
+    shared=f"""
+        SELECT n.fingerprint FROM incoming_transaction n CROSS JOIN LATERAL (
             SELECT 1 FROM incoming_transaction t
             WHERE t.fingerprint = n.fingerprint AND t.import_id IS DISTINCT FROM n.import_id LIMIT 1
         ) t
         WHERE n.import_id = %(import_id)s AND n.amount_minor > 0
-    """,
+        UNION SELECT n.fingerprint FROM incoming_transaction n
+        WHERE n.import_id = %(import_id)s AND {_WHOLE.format(row="n")}
+        UNION SELECT of_batch.fingerprint FROM (
+            SELECT n.group_key, n.account, n.currency, n.booking_on, sum({_SIGNED.format(row="n")}) AS minor,
+                bool_or(n.pending) AS pending
+            FROM incoming_transaction n WHERE n.import_id = %(import_id)s AND {_PART.format(row="n")}
+            GROUP BY n.group_key, n.account, n.currency, n.booking_on
+        ) g CROSS JOIN LATERAL ({_WHOLE_OF}) w CROSS JOIN LATERAL (
+            SELECT w.fingerprint
+            UNION ALL SELECT p.fingerprint FROM (
+                SELECT * FROM incoming_transaction o WHERE o.group_key = g.group_key OFFSET 0
+            ) p WHERE p.import_id = %(import_id)s
+        ) of_batch
+    """,  # noqa: S608 - our own text
     older="t.import_id IS DISTINCT FROM %(import_id)s",
 )
 _FLAG_GIVEN: Final = _FLAG.format(
