@@ -202,17 +202,19 @@ def parse_account(field: str) -> tuple[str | None, str | None]:
     """Return the account of field 25, and the currency that some banks append to it (``…EUR``, ``…/HUF``).
 
     IBANs of Mauritius and the Seychelles end in a currency code that is theirs: a valid IBAN is never cut. It is put
-    in upper case, as all IBANs are; other identifiers keep the case that the bank gave them.
+    in upper case, as all IBANs are, and is the account without what stands before it (``/PL…``, ``COBADEFF/DE…``), so
+    that every format names the account alike; other identifiers stay as the bank gave them.
     """
     account = "".join((text.clean(field) or "").split()) or None
     if account is None:
         return None, None
-    if is_iban(account):
-        return text.account(account), None
-    found = _ACCOUNT_CURRENCY.fullmatch(account)
-    if found is None or found[2] not in MINOR_UNITS or not any(c.isdigit() for c in found[1]):
-        return account, None
-    return found[1], found[2]
+    name, currency = account, None
+    if not is_iban(account.rpartition("/")[2]):
+        found = _ACCOUNT_CURRENCY.fullmatch(account)
+        if found is not None and found[2] in MINOR_UNITS and any(c.isdigit() for c in found[1]):
+            name, currency = found[1], found[2]
+    iban = name.rpartition("/")[2]
+    return text.account(iban) if is_iban(iban) else name, currency
 
 
 def parse_created_at(field: str) -> str | None:

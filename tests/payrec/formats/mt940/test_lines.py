@@ -116,12 +116,21 @@ def test_entry_may_be_wrapped_after_the_mark() -> None:
         ("UBRTHUHB/123F002/HUF", "UBRTHUHB/123F002", "HUF"),
         ("50880050/0194774600888", "50880050/0194774600888", None),
         ("MU17BOMM0101101030300200000MUR", "MU17BOMM0101101030300200000MUR", None),
+        ("/MU17BOMM0101101030300200000MUR", "MU17BOMM0101101030300200000MUR", None),
+        ("/PL61109010140000071219812874", "PL61109010140000071219812874", None),
+        ("/pl61 1090 1014 0000 0712 1981 2874", "PL61109010140000071219812874", None),
+        ("COBADEFFXXX/DE89370400440532013000", "DE89370400440532013000", None),
+        ("COBADEFFXXX/DE89370400440532013000EUR", "DE89370400440532013000", "EUR"),
+        ("COBADEFFXXX/DE89370400440532013000/EUR", "DE89370400440532013000", "EUR"),
+        ("COBADEFFXXX/DE88370400440532013000", "COBADEFFXXX/DE88370400440532013000", None),
         ("1234XYZ", "1234XYZ", None),
         ("EUR", "EUR", None),
         ("", None, None),
     ],
 )
-def test_currency_at_the_end_of_the_account_is_cut_off(field: str, account: str | None, currency: str | None) -> None:
+def test_the_account_is_had_without_its_currency_and_without_what_precedes_an_iban(
+    field: str, account: str | None, currency: str | None
+) -> None:
     assert parse_account(field) == (account, currency)
 
 
