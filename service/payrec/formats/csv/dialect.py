@@ -23,7 +23,7 @@ from payrec.formats.csv.columns import (
 )
 from payrec.formats.csv.questions import currency_question, header_question
 from payrec.formats.csv.table import DELIMITERS, RARE_DELIMITERS, Table, looks_like_rows, tables
-from payrec.formats.csv.values import bare, currency_of_text, split_amount, unwrap
+from payrec.formats.csv.values import bare, currency_of_text, is_amount, split_amount, unwrap
 from payrec.formats.csv.words import CLOSING_WORDS, OPENING_WORDS, ROLE_PHRASES, fold
 from payrec.formats.text import own_account
 
@@ -132,6 +132,8 @@ def make_layout(
     named = profile_columns(profile.get("columns", {}), ColumnFinder(names, width))
     columns = assign_columns(header, table.data) if header else {}
     _merge(columns, named)
+    if not named.keys() & {"amount", "debit", "credit"} and _has_sides_apart(table, columns):
+        columns.pop("amount", None)
     if not has_essentials(columns):
         raise no_header(table, columns)
     layout = Layout(table, columns, width, carriage_returns)
@@ -150,6 +152,30 @@ def make_layout(
             question=currency_question(table.data, columns),
         )
     return layout
+
+
+def _has_sides_apart(table: Table, columns: Columns) -> bool:
+    """Tell whether the column of amounts is one side only: the header does not say which, or that there is another.
+
+    A head of two lines has ``Soll`` and ``Haben`` above or below the headings; else it is the same heading twice, and
+    a row has its amount under the second one.
+    """
+    header = table.header
+    if header is None or "amount" not in columns:
+        return False
+    for row in table.rows[max(header - 1, 0) : header] + table.rows[header + 1 : header + 2]:
+        words = {fold(unwrap(cell)) for cell in row[:CSV_COLUMNS_MAX]}
+        if words & ROLE_PHRASES["debit"].keys() and words & ROLE_PHRASES["credit"].keys():
+            # What has numbers is a line of totals, or of data.
+            return not any(character.isdigit() for cell in row for character in cell)
+    (amount,) = columns["amount"]
+    headings = [fold(unwrap(cell)) for cell in table.rows[header]]
+    others = [i for i, heading in enumerate(headings) if i != amount and heading == headings[amount]]
+    return any(
+        not row[amount].strip() and any(i < len(row) and is_amount(row[i].strip()) for i in others)
+        for row in table.data
+        if others and amount < len(row)
+    )
 
 
 def _merge(columns: Columns, named: Columns) -> None:

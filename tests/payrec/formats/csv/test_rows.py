@@ -213,6 +213,29 @@ def test_a_bad_row_takes_no_neighbour_along() -> None:
     assert [e.remittance for e in entries(text)] == ["a", "h"]
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        ";Soll;;Haben;\nDatum;Betrag;Text;Betrag;Text\n",
+        "Datum;Betrag;Text;Betrag;Text\n;Soll;;Haben;\n",
+        "Datum;Betrag;Text;;Text\n;Soll;;Haben;\n",
+        "Datum;Betrag;Text;Betrag;Text\n",
+    ],
+    ids=["sides above", "sides below", "one heading for both", "the same heading twice"],
+)
+def test_one_of_two_columns_of_amounts_is_not_taken_for_both(head: str) -> None:
+    text = head + "15.01.2026;10,00;Miete;;\n16.01.2026;;;20,00;Kunde\n"
+    assert reason(text, currency="EUR") == "csv_no_header"
+    found = entries(text, currency="EUR", profile={"columns": {"debit": 1, "credit": 3}})
+    assert signed(found) == [-1000, 2000]
+
+
+def test_totals_above_the_header_and_a_second_amount_beside_the_first_are_no_doubt() -> None:
+    totals = "Debits;10.00;Credits;20.00\n"
+    table = "Date;Text;Amount;Currency;Amount\n2026-01-15;a;-10.00;EUR;-11.00\n2026-01-16;b;20.00;EUR;\n"
+    assert signed(entries(totals + table)) == [-1000, 2000]
+
+
 # Currency, profile, identity --------------------------------------------------------------------------------------
 
 
