@@ -31,6 +31,8 @@ _MANY: Final = frozenset({"remittance", "reference"})
 """Roles of which a table may have several columns."""
 
 _IN_BRACKETS: Final = re.compile(r"\([^)]*\)|\[[^\]]*\]")
+_ACCOUNT_DIGITS_MIN: Final = 5
+"""So few digits are no account, whatever else stands in a cell."""
 _NUMBERED: Final = re.compile(r" ?[0-9]{1,2}$")
 
 
@@ -93,6 +95,16 @@ def _is_mark(cell: str) -> bool:
     return mark_direction(cell) is not None
 
 
+def _is_iban(cell: str) -> bool:
+    return is_iban(cell.replace(" ", ""))
+
+
+def _is_name(cell: str) -> bool:
+    """Whether the cell is no account: banks have these below headings such as ``Avsändare`` too."""
+    digits = sum(map(str.isdigit, cell))
+    return (digits < _ACCOUNT_DIGITS_MIN or digits <= sum(map(str.isalpha, cell))) and not _is_iban(cell)
+
+
 _CONTENT: Final[dict[str, Callable[[str], bool]]] = {
     "bookingDate": is_date,
     "valueDate": is_date,
@@ -106,8 +118,7 @@ _CONTENT: Final[dict[str, Callable[[str], bool]]] = {
     "currency": is_currency,
     "originalCurrency": is_currency,
     "mark": _is_mark,
-    "counterpartyName": lambda cell: not _is_iban(cell),
-    "ultimateCounterpartyName": lambda cell: not _is_iban(cell),
+    **dict.fromkeys(("payerName", "payeeName", "counterpartyName", "ultimateCounterpartyName"), _is_name),
 }
 """What the cells below a heading must be for it to have the role; the majority decides, one cell may be garbled."""
 
@@ -136,10 +147,6 @@ _WIDE_MARK_RANK: Final = ROLE_PHRASES["mark"]["transaction type"]
 
 _UNCLEAR_PARTY_RANK: Final = ROLE_PHRASES["counterpartyAccount"]["counterparty"]
 """``Counterparty`` is a name or an account; what stands below it tells."""
-
-
-def _is_iban(cell: str) -> bool:
-    return is_iban(cell.replace(" ", ""))
 
 
 def _are_marks(cells: Iterable[str]) -> bool:

@@ -198,6 +198,8 @@ class RowReader(Head):
                 raise RecordError(UNDATED_ROW)
             return "pending"
         if is_pending_word(booking_cell) or (not has_date and is_pending_word(value_cell)):
+            if not has_date:
+                raise RecordError(UNDATED_ROW)
             return "pending"
         if not has_date:
             raise RecordError("missing_date", "the record has no date")

@@ -29,7 +29,8 @@ A point is a letter with or without its accent.
 _NOT_DONE_STATUS: Final = (
     "^(reverted|failed|declined|denied|rejected|cancell?ed|expir|void|abgelehnt|fehlgeschlagen|verweigert|storniert"
     "|abgebrochen|abgelaufen|refus|annul|.chou|geweigerd|geannuleerd|mislukt|verlopen|afgewezen|rechazad|denegad"
-    "|cancelad|fallid|caducad|rifiutat|fallit|scadut|recusad|odrzucon|anulowan|nieudan)"
+    "|cancelad|fallid|caducad|rifiutat|fallit|scadut|recusad|odrzucon|anulowan|nieudan|slettet|afvist|avvist|raderad"
+    "|avvisad|makulerad)"
 )
 """What a status column says of a row that never moved money, as a pattern of a profile."""
 

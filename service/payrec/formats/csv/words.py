@@ -100,7 +100,8 @@ _ROLES: Final = {
         schlusssaldo
     """,
     "ownAccount": """
-        own account;own iban;account iban;auftragskonto;iban auftragskonto;eigenes konto;own account number
+        own account;own iban;account iban;iban auftraggeberkonto;iban auftragskonto;auftragskonto;auftraggeberkonto
+        eigenes konto;own account number
         eigen rekening;rekening opdrachtgever;compte donneur ordre;conto ordinante proprio;moj rachunek;vlastni ucet
         sajat szamlaszam;bezeichnung auftragskonto iban;iban kontoinhaber;iban compte
     """,
@@ -147,9 +148,9 @@ _ROLES: Final = {
         name abweichender zahlungsbeteiligter
     """,
     "counterpartyBic": """
-        counterparty bic;bic;bic swift;swift;swift code;bic counterparty;blz;bic swift code;bic tegenpartij
-        bic contrepartie;bic beneficiario;bic controparte;bic zahlungsbeteiligter;bankleitzahl;bic banku
-        gavejo banko kodas
+        counterparty bic;bic counterparty;bic tegenpartij;bic contrepartie;bic beneficiario;bic controparte
+        bic zahlungsbeteiligter;gavejo banko kodas;bic;bic swift;swift;swift code;bic swift code;blz;bankleitzahl
+        bic banku
     """,
     "structuredReference": """
         structured reference;structured communication;creditor reference;gestructureerde mededeling
@@ -175,7 +176,7 @@ _ROLES: Final = {
         descrizione;descrizione operazione;causale descrizione;descrizione estesa;dettagli;descricao;historico
         descritivo;opis;opis operacji;tytul;tytulem;tytul operacji;tytul przelewu;szczegoly transakcji;popis
         zprava prijemce;zprava;ucel platby;poznamka;popis transakce;tekst;beskrivelse;besked;meddelelse;meddelande
-        beskrivning;transaktion;kozlemeny;megjegyzes;leiras;paskirtis;mokejimo paskirtis;aprasymas
+        beskrivning;transaktion;kozlemeny;megjegyzes;leiras;rubrik;paskirtis;mokejimo paskirtis;aprasymas
         operacijos aprasymas;detales;opis transakcji;descrizione completa;description complete
         payment reference;item title;artikelbezeichnung;subject;betreff;note;notes
     """,

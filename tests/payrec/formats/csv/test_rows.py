@@ -179,7 +179,7 @@ def test_a_payment_that_waits_is_pending_in_whatever_language_its_status_is() ->
 def test_a_payment_that_never_was_is_skipped_in_whatever_language_its_status_is() -> None:
     never = [
         *("Failed", "Canceled", "cancelled", "Expired", "Voided", "Storniert", "Verweigert", "Abgelaufen", "Annulé"),
-        *("Échoué", "Geannuleerd", "Verlopen", "Cancelado", "Denegada", "Annullata", "Scaduto", "Anulowana"),
+        *("Échoué", "Geannuleerd", "Verlopen", "Cancelado", "Denegada", "Annullata", "Scaduto", "Anulowana", "Slettet"),
     ]
     assert skipped(rows_with(never)) == [("csv_not_done_row", line) for line in range(2, len(never) + 2)]
 

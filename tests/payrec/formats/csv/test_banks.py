@@ -1,0 +1,43 @@
+"""Columns of banks' own exports that are easily mistaken: whose account, whose bank, and who a line is of."""
+
+from __future__ import annotations
+
+from support.csv_files import entries, skipped
+
+COMMERZBANK = """\
+Buchungstag;Wertstellung;Umsatzart;Buchungstext;Betrag;Währung;Auftraggeberkonto;Bankleitzahl Auftraggeberkonto;\
+IBAN Auftraggeberkonto;Kategorie
+31.01.2026;31.01.2026;Gutschrift;Kunde AG RE 1;1.250,00;EUR;0532013000;37040044;DE89370400440532013000;Umsatz
+30.01.2026;30.01.2026;Lastschrift;Miete;-800,00;EUR;0532013000;37040044;DE89370400440532013000;Umsatz
+"""
+RABOBANK = """\
+"IBAN/BBAN","Munt","BIC","Volgnr","Datum","Rentedatum","Bedrag","Saldo na trn","Tegenrekening IBAN/BBAN",\
+"Naam tegenpartij","BIC tegenpartij","Code","Omschrijving-1"
+"NL91ABNA0417164300","EUR","ABNANL2A","1","2026-01-02","2026-01-02","+100,00","+1100,00","NL44RABO0123456789",\
+"Klant","RABONL2U","cb","Factuur 12"
+"NL91ABNA0417164300","EUR","ABNANL2A","2","2026-01-03","2026-01-03","-50,00","+1050,00","","Winkel","","ba","Pas"
+"""
+NORDEA = """\
+Bokföringsdag;Belopp;Avsändare;Mottagare;Namn;Rubrik;Saldo;Valuta
+Reserverat;-10,00;1234 56 78901;;Butik;Köp;;SEK
+2026/01/31;1 250,00;;1234 56 78901;Kund AB;Faktura 1;2 250,00;SEK
+2026/01/30;-12,50;1234 56 78901;5678-1234;Leverantör;Hyra;1 000,00;SEK
+"""
+
+
+def test_the_own_account_of_commerzbank_is_known() -> None:
+    assert {e.account for e in entries(COMMERZBANK)} == {"DE89370400440532013000"}
+    assert {e.counterparty_account for e in entries(COMMERZBANK)} == {None}
+
+
+def test_the_own_bank_is_not_that_of_the_counterparty() -> None:
+    assert [e.counterparty_bic for e in entries(RABOBANK)] == ["RABONL2U", None]
+
+
+def test_an_account_is_nobodys_name() -> None:
+    found = [(e.counterparty_name, e.remittance) for e in entries(NORDEA)]
+    assert found == [("Kund AB", "Faktura 1"), ("Leverantör", "Hyra")]
+
+
+def test_a_row_whose_only_date_is_that_it_waits_is_skipped_by_name() -> None:
+    assert skipped(NORDEA) == [("csv_undated_pending_row", 2)]
