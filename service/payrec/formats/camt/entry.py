@@ -37,6 +37,8 @@ _REFERENCES: Final = frozenset(
     }
 )
 """Keys of a detail that are attributes of an entry by the same name."""
+_OF_WHOLE: Final = frozenset({"charges", "instructed", "instructed_currency"})
+"""Keys of an entry whose amounts are of all of its details together."""
 _BATCH_COUNT_DIGITS_MAX: Final = 9
 _RATE_LENGTH_MAX: Final = 20
 
@@ -123,18 +125,21 @@ class EntryBuilder:
 
     def _batch(self, entry: Entry, record: Record, details: list[Record]) -> list[Entry]:
         """Split a batch whose details add up to it; keep any other as one transaction with its details."""
-        parts = [self._part(entry, record, detail) for detail in details]
+        shared_by_parts = {key: value for key, value in record.items() if key not in _OF_WHOLE}
+        parts = [self._part(entry, shared_by_parts, detail) for detail in details]
         balanced = all(parts) and sum(_signed(part) for part in parts if part) == _signed(entry)
         if not balanced:
             self._describe(entry, record, {})
             self._identify(entry, None)
             entry.batch = Batch(None, len(details), itemised=False)
             entry.details = [
-                part or self._part_without_amount(entry, record, detail)
+                part or self._part_without_amount(entry, shared_by_parts, detail)
                 for part, detail in zip(parts, details, strict=True)
             ]
             self._tell("batch_details_unbalanced", entry.line, "the details do not add up to their entry")
             return [entry]
+        if record.get("charges"):
+            self._tell("batch_charges", entry.line, "the charges of the batch are no detail's: they are left out")
         batch = Batch(self._group_key(entry), len(parts), itemised=True)
         shared = _repeated_references(parts)
         for ordinal, (part, detail) in enumerate(zip(parts, details, strict=True)):

@@ -100,6 +100,25 @@ def test_old_places_of_fields() -> None:
     assert (entry.return_reason, entry.charges[0].amount_minor) == ("AC01", 25)
 
 
+def test_what_all_details_of_a_batch_have_together_is_no_single_one_s() -> None:
+    whole = (
+        '<AmtDtls><InstdAmt><Amt Ccy="USD">11.00</Amt></InstdAmt></AmtDtls>'
+        '<Chrgs><Rcrd><Amt Ccy="EUR">0.30</Amt><CdtDbtInd>DBIT</CdtDbtInd></Rcrd></Chrgs>'
+    )
+    own = (
+        '<Amt Ccy="EUR">4</Amt><AmtDtls><InstdAmt><Amt Ccy="USD">4.40</Amt></InstdAmt></AmtDtls>'
+        '<Chrgs><Rcrd><Amt Ccy="EUR">0.10</Amt><CdtDbtInd>DBIT</CdtDbtInd></Rcrd></Chrgs>'
+    )
+    batch = ntry(whole + details('<Amt Ccy="EUR">6</Amt>') + details(own), "10.00")
+    collected = read(document(batch))
+    first, second = collected.entries[0]
+    assert (first.amount_minor, first.original, first.charges) == (600, None, [])
+    assert second.original is not None
+    assert (second.original.amount_minor, [c.amount_minor for c in second.charges]) == (440, [10])
+    assert codes(collected) == ["batch_charges"]
+    assert one(ntry(whole + details('<Amt Ccy="EUR">10</Amt>'), "10.00")).charges[0].amount_minor == 30
+
+
 def test_amount_of_the_entry_is_its_own_child() -> None:
     nested = details("<Amt Ccy='EUR'>5</Amt>")
     inside = f"<Ntry>{nested}<Amt Ccy='EUR'>7</Amt><CdtDbtInd>CRDT</CdtDbtInd>{DATES}</Ntry>"
