@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import time
 import zipfile
 from collections.abc import Iterator
 from datetime import date
 
 import pytest
 
-from payrec.constants import FILE_PROBLEMS_MAX
+from payrec.constants import DETECTION_BYTES, FILE_PROBLEMS_MAX
 from payrec.domain.statements import Entry, Parsed, Problem, Statement, StatementEnd
 from payrec.errors import PayloadTooLargeError, UnreadableFileError
 from payrec.formats import accounting
@@ -228,3 +229,19 @@ def test_file_is_read_once() -> None:
     list(file_parse)
     with pytest.raises(RuntimeError):
         list(file_parse)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("unit", ["\n", "\r\n", " \n", "\x01\n", "\t", "\r"])
+def test_a_head_of_blanks_is_refused_at_once(unit: str) -> None:
+    began = time.process_time()
+    with pytest.raises(UnreadableFileError):
+        list(
+            parse(
+                io.BytesIO(unit.encode() * 2 * DETECTION_BYTES),
+                name="x",
+                options=ReadOptions(),
+                monotonic=time.monotonic,
+            )
+        )
+    assert time.process_time() - began < 5

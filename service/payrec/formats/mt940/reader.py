@@ -31,7 +31,8 @@ _SWIFT_BLOCK: Final = re.compile(r"\{[1-5]:[^\n]*")
 _CONTROLS: Final = "".join(map(chr, [*range(33), 127]))
 """Blanks and control characters: files from a host have SOH before and ETX after a message."""
 
-_BEGINS: Final = re.compile(r"^[\x00-\x20]*(?:\{4:)?:(?:20|25P?):", re.MULTILINE)
+# Without line ends among the blanks: from each of many blank lines on, all others would be looked through.
+_BEGINS: Final = re.compile(r"^[\x00-\x09\x0b-\x20]*(?:\{4:)?:(?:20|25P?):", re.MULTILINE)
 _CONTENT: Final = re.compile(r"^:(?:60[FM]|61|62[FM]|34F|13D):", re.MULTILINE)
 _INTERIM: Final = re.compile(r"^:(?:34F|13D):", re.MULTILINE)
 _OPENING: Final = re.compile(r"^:60[FM]:", re.MULTILINE)
