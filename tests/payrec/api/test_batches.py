@@ -21,16 +21,20 @@ MESSAGES = {
 
 def camt(
     kind: str, details: Sequence[str] = (), *, total: str = "100.00", reference: str = "B1", on: str = "2026-03-10",
-    status: str = "BOOK", account: str = IBAN,
+    status: str = "BOOK", account: str = IBAN, count: int = 2,
 ) -> bytes:  # fmt: skip
     """Return a report of one collective booking, by its details where there are any."""
     message, body = MESSAGES[kind]
-    found = "".join(f'<TxDtls><Amt Ccy="CHF">{d}</Amt><CdtDbtInd>CRDT</CdtDbtInd></TxDtls>' for d in details)
+    found = "".join(
+        f"<TxDtls><Refs><AcctSvcrRef>{reference}-{at}</AcctSvcrRef></Refs>"
+        f'<Amt Ccy="CHF">{detail}</Amt><CdtDbtInd>CRDT</CdtDbtInd></TxDtls>'
+        for at, detail in enumerate(details)
+    )
     return (
         f'<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.{kind}.001.08"><{message}><{body}><Id>{kind}</Id>'
         f'<Acct><Id><IBAN>{account}</IBAN></Id><Ccy>CHF</Ccy></Acct><Ntry><Amt Ccy="CHF">{total}</Amt>'
         f"<CdtDbtInd>CRDT</CdtDbtInd><Sts><Cd>{status}</Cd></Sts><BookgDt><Dt>{on}</Dt></BookgDt>"
-        f"<AcctSvcrRef>{reference}</AcctSvcrRef><NtryDtls><Btch><NbOfTxs>2</NbOfTxs></Btch>{found}</NtryDtls></Ntry>"
+        f"<AcctSvcrRef>{reference}</AcctSvcrRef><NtryDtls><Btch><NbOfTxs>{count}</NbOfTxs></Btch>{found}</NtryDtls></Ntry>"
         f"</{body}></{message}></Document>"
     ).encode()
 
@@ -66,6 +70,14 @@ async def test_the_line_is_the_duplicate_of_its_details_in_any_order(
         await upload(tenant, file)
     assert await reasons(tenant) == [(4000, None), (6000, None), (10000, "duplicate")]
     assert await listed(tenants[1]) == []
+
+
+async def test_a_batch_of_one_payment_is_one_too(tenant: Tenant) -> None:
+    for file in (camt("053", count=1), camt("054", ["100.00"], count=1)):
+        await upload(tenant, file)
+    assert sorted(reason or "" for _, reason in await reasons(tenant)) == ["", "duplicate"]
+    (line,) = [row for row in await listed(tenant) if row["reasonCode"] is None]
+    assert (line["bankReference"], line["batch"]) == ("B1-0", {"groupKey": "B1", "count": 1, "itemised": True})
 
 
 @pytest.mark.parametrize(

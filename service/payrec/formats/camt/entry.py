@@ -73,14 +73,25 @@ class EntryBuilder:
         entry = self._line(record, line)
         if len(details) < 2:
             detail = details[0] if details else {}
+            entry.batch = self._batch_of_line(entry, record, detail)
             self._describe(entry, record, detail)
             _set_charges_apart(entry, detail.get("charges") or record.get("charges"))
             self._identify(entry, None)
-            count = _count(record.get("batch_count"))
-            if count is not None and count > 1:
-                entry.batch = Batch(None, count, itemised=False)
             return [entry]
         return self._batch(entry, record, details)
+
+    def _batch_of_line(self, entry: Entry, record: Record, detail: Record) -> Batch | None:
+        """Return the batch that an entry with one detail or none is.
+
+        One of a single payment is known by the id of its detail, which another report of it may not have.
+        """
+        count = _count(record.get("batch_count"))
+        own = text.reference(detail.get("bank_reference"))
+        if count == 1 and own is not None and own != entry.bank_reference:
+            return Batch(self._group_key(entry), 1, itemised=True)
+        if count is None or (count == 1 and detail):
+            return None
+        return Batch(None, count, itemised=False)
 
     def _line(self, record: Record, line: int) -> Entry:
         """Return what all transactions of the entry share."""

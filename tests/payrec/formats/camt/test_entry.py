@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.domain.statements import Batch
 from support.camt import DATES, codes, details, document, ntry, one, part, read
 
 # Fields -----------------------------------------------------------------------------------------------------------
@@ -251,7 +252,20 @@ def test_batch_by_its_number_alone_is_one_transaction() -> None:
     entry = one(ntry("<NtryDtls><Btch><NbOfTxs>0086</NbOfTxs></Btch></NtryDtls>"))
     assert entry.batch is not None
     assert (entry.batch.count, entry.batch.itemised) == (86, False)
-    assert one(ntry("<NtryDtls><Btch><NbOfTxs>1</NbOfTxs></Btch></NtryDtls>")).batch is None
+    # Another report may know its only payment by an id of its own.
+    assert one(ntry("<NtryDtls><Btch><NbOfTxs>1</NbOfTxs></Btch></NtryDtls>")).batch == Batch(None, 1, itemised=False)
+
+
+@pytest.mark.parametrize(
+    ("own", "batch"),
+    [("", None), ("B1", None), ("A1", Batch("B1", 1, itemised=True))],
+    ids=["no id of its own", "the same id", "an id of its own"],
+)
+def test_a_batch_of_one_payment_is_known_by_the_id_of_its_detail(own: str, batch: Batch | None) -> None:
+    inside = f"<NtryDtls><Btch><NbOfTxs>1</NbOfTxs></Btch><TxDtls>{part('10.00', own)}</TxDtls></NtryDtls>"
+    entry = one(ntry("<AcctSvcrRef>B1</AcctSvcrRef>" + inside))
+    assert (entry.batch, entry.bank_reference) == (batch, own or "B1")
+    assert one(ntry("<AcctSvcrRef>B1</AcctSvcrRef>" + details(part("10.00", own)))).batch is None
 
 
 def test_equal_batches_without_reference_are_two_groups() -> None:
