@@ -197,6 +197,9 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
             taken.update(chosen)
             if role == "mark" and ranked[0][0] >= _WIDE_MARK_RANK:
                 wide_mark = ranked[0][1]
+    if "amount" in columns and "mark" not in columns and (unnamed := _unnamed_mark(columns, header, below)) is not None:
+        columns["mark"] = [unnamed]
+        taken.add(unnamed)
     if wide_mark is not None and "amount" in columns and _are_signed(rows, columns["amount"][0], wide_mark):
         # "Direct debit" is the kind of a transaction then, no mark: a returned one is money in.
         del columns["mark"]
@@ -205,6 +208,17 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
     if "remittance" in columns:
         columns["remittance"] = _continued(columns["remittance"], header, below, taken)
     return columns
+
+
+def _unnamed_mark(columns: Columns, header: Sequence[str], below: Sequence[Sequence[str]]) -> int | None:
+    """Return the column beside the amounts that has no heading, and marks alone: cooperative banks write S and H so."""
+    (amount,) = columns["amount"]
+    for beside in (amount + 1, amount - 1):
+        if 0 <= beside < len(header) and not header[beside].strip():
+            marks = [cell for cell in below[beside] if cell]
+            if marks and all(map(_is_mark, marks)):
+                return beside
+    return None
 
 
 def _are_signed(rows: Sequence[Sequence[str]], amount: int, mark: int) -> bool:

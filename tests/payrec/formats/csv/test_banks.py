@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.csv_files import entries, skipped
+from support.csv_files import entries, signed, skipped
 
 COMMERZBANK = """\
 Buchungstag;Wertstellung;Umsatzart;Buchungstext;Betrag;Währung;Auftraggeberkonto;Bankleitzahl Auftraggeberkonto;\
@@ -23,6 +23,21 @@ Reserverat;-10,00;1234 56 78901;;Butik;Köp;;SEK
 2026/01/31;1 250,00;;1234 56 78901;Kund AB;Faktura 1;2 250,00;SEK
 2026/01/30;-12,50;1234 56 78901;5678-1234;Leverantör;Hyra;1 000,00;SEK
 """
+
+VOLKSBANK = """\
+"Buchungstag";"Valuta";"Auftraggeber/Zahlungsempfänger";"IBAN";"BIC";"Vorgang/Verwendungszweck";"Währung";"Umsatz";" "
+"02.01.2026";"02.01.2026";"Lieferant";"DE02120300000000202051";"BYLADEM1001";"Rechnung 1";"EUR";"10,00";"S"
+"03.01.2026";"03.01.2026";"Kunde";"DE02120300000000202051";"BYLADEM1001";"Rechnung 2";"EUR";"1.020,00";"H"
+"""
+
+
+def test_a_column_of_marks_needs_no_heading() -> None:
+    first, second = VOLKSBANK.splitlines(keepends=True)[1:]
+    assert signed(entries(VOLKSBANK)) == [-1000, 102000]
+    in_front = "Datum;Text;;Betrag;Währung\n02.01.2026;a;S;10,00;EUR\n03.01.2026;b;H;20,00;EUR\n"
+    assert [(e.remittance, *signed([e])) for e in entries(in_front)] == [("a", -1000), ("b", 2000)]
+    # Also where all went one way.
+    assert signed(entries(VOLKSBANK.replace(second, first))) == [-1000, -1000]
 
 
 def test_the_own_account_of_commerzbank_is_known() -> None:
