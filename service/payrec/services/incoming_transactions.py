@@ -52,6 +52,8 @@ class IncomingTransactionService:
         async with self._work.tenant(caller) as unit:
             store = IncomingTransactionStore(unit.connection)
             row, opened = rows_of(entry, transaction_id=transaction_id, identity=identity, unit=unit)
+            # Before the row, as for many at once: each would have what the other waits for, where both store it.
+            await DuplicateStore(unit.connection).hold([entry.fingerprint])
             await store.add(row, opened)
             await PeriodLockStore(unit.connection).flag_late([transaction_id])
             await _compare(unit, entry, identity)
@@ -122,7 +124,6 @@ def _shaped(row: dict[str, Any]) -> dict[str, Any]:
 async def _compare(unit: Unit, entry: Entry, identity: bytes) -> None:
     """Flag an entry that was just stored where its content is stored under another identity, or refuse it."""
     store = DuplicateStore(unit.connection)
-    await store.hold([entry.fingerprint])
     twins = await store.twins([entry.fingerprint], [identity])
     if not twins:
         return

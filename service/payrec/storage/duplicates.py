@@ -192,8 +192,8 @@ class DuplicateStore:
     async def hold(self, fingerprints: Iterable[bytes]) -> None:
         """Wait, until the end of the transaction, for whoever states the same content by a request.
 
-        Called before ``twins`` and ``flag``, so that of two at once the second sees what the first has stored. Uploads
-        take no part: their rows are too many, and they look at the end of what they store.
+        Called before anything of it is stored, ``twins`` and ``flag``, so that of two at once the second sees what the
+        first has stored. Uploads take no part: their rows are too many, and they look at the end of what they store.
         """
         for lock in sorted({fingerprint[0] % _LOCKS for fingerprint in fingerprints}):
             await self._connection.execute(_LOCK, (_LOCK_SPACE + lock,))

@@ -12,9 +12,11 @@ import httpx2
 import pytest
 
 from payrec.constants import BULK_ITEMS_MAX
+from payrec.storage.duplicates import DuplicateStore
 from support.service import Service, Tenant
 from support.stored import content
-from support.wire import code, count, fields, rows
+from support.tenant_data import scope_of_tenant
+from support.wire import code, count, fields, rows, until
 
 pytestmark = pytest.mark.anyio
 
@@ -148,6 +150,29 @@ async def test_the_same_items_at_once_are_stored_once(service: Service, tenant: 
     assert statuses == {201: 200, 409: 600}
     assert await count(service, tenant, "incoming_transaction") == 200
     assert await count(service, tenant, "incoming_open") == 200
+
+
+async def test_a_line_by_itself_and_among_others_is_stored_by_who_comes_first(service: Service, tenant: Tenant) -> None:
+    database, scope = service.factory.context.database, await scope_of_tenant(service.factory, tenant)
+    waiting = "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"
+
+    async with database.tenant(scope) as connection:
+
+        async def wait(many: int) -> None:
+            async def is_waiting() -> bool | None:
+                row = await (await connection.execute(waiting)).fetchone()
+                return (row is not None and row["n"] == many) or None
+
+            await until(is_waiting)
+
+        await DuplicateStore(connection).hold(bytes([first]) for first in range(256))
+        among_others = asyncio.create_task(send(tenant, [item(1)]))
+        await wait(1)
+        by_itself = asyncio.create_task(tenant.post(PATH, item(1)))
+        await wait(2)
+    stored, refused = await asyncio.gather(among_others, by_itself)
+    assert [result["status"] for result in stored.json()["results"]] == [201]
+    assert (refused.status_code, code(refused)) == (409, "duplicate_external_id")
 
 
 async def test_ten_thousand_are_stored_at_once(service: Service, tenant: Tenant) -> None:
