@@ -129,7 +129,7 @@ class MatchCommit:
                     kept, change_id=unit.change_id, at=unit.now, filtered=bool(self._filtered)
                 )
 
-        rows = await meanwhile(lambda: draft.rows(stamp), tell(), few=few)
+        rows = await meanwhile(lambda: draft.rows(takes, stamp), tell(), few=few)
         await store.insert(rows.matches, rows.legs, rows.events)
         if written.auto_accepted:
             first, last = (UUID(bytes=draft.match_ids[place]) for place in (0, -1))

@@ -40,6 +40,9 @@ _JSON: Final = ("alternatives", "adjustments", "proof")
 _INSTANT: Final = pl.Datetime("us", "UTC")
 _FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_TAKEN_STATUS: Final = (
+    pl.when(pl.col("minor") == pl.col("open_minor")).then(pl.lit("matched")).otherwise(pl.lit("partially_matched"))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,17 +68,16 @@ class Takes:
         """Return what is accepted at once in ALLOCATION_COLUMNS, except at places where there is an allocation."""
         if not any(taken.height for taken in self.accepted):
             return b""
-        minor, whole, at = pl.col("minor"), pl.col("open_minor"), _instant(stamp.at)
         rows = [
             (taken.filter(~pl.col("place").is_in(places)) if places else taken).select(
                 "transaction_id",
                 # What an untouched one has in all is what is open of it.
-                amount_minor=whole,
-                allocated_minor=minor,
-                updated_at=at,
+                amount_minor="open_minor",
+                allocated_minor="minor",
+                updated_at=_instant(stamp.at),
                 version=pl.lit(2, dtype=pl.Int32),
                 side=pl.lit(side, dtype=pl.Int16),
-                status=pl.when(minor == whole).then(pl.lit("matched")).otherwise(pl.lit("partially_matched")),
+                status=_TAKEN_STATUS,
                 change_id=pl.lit(stamp.change_id.bytes),
             )
             for taken, places, (_, side) in zip(self.accepted, allocated, _SIDES, strict=True)
@@ -180,15 +182,15 @@ class Draft:
         same = self.matches.with_columns(content_key=self._content_keys()).join(there, on="content_key")
         return same, encoded(same.select("id"))
 
-    def rows(self, stamp: Stamp) -> Rows:
-        """Render what is new."""
+    def rows(self, takes: Takes, stamp: Stamp) -> Rows:
+        """Render what is new, and tell of it and of what it takes."""
         if self.matches.is_empty():
             return Rows(matches=b"", legs=b"", events=b"")
         matches = self.matches.with_columns(content_key=self._content_keys())
         return Rows(
             matches=encoded(_match_rows(self, matches, stamp).select(MATCH_COLUMNS), json=_JSON),
             legs=encoded(_leg_rows(self, stamp).select(LEG_COLUMNS)),
-            events=encoded(_events(self, stamp)),
+            events=encoded(_events(self, takes, stamp)),
         )
 
     def _content_keys(self) -> pl.Series:
@@ -374,17 +376,20 @@ def _instant(at: datetime) -> pl.Expr:
     return pl.lit((at - _FIRST) // _MICROSECOND, dtype=pl.Int64).cast(_INSTANT)
 
 
-def _events(draft: Draft, stamp: Stamp) -> pl.DataFrame:
-    """Return the events of new matches, each naming a bounded number of them."""
-    matches = draft.matches.select("match_id", status=draft.status)
+def _events(draft: Draft, takes: Takes, stamp: Stamp) -> pl.DataFrame:
+    """Return the events of new matches and of what is accepted at once, each naming a bounded number of them."""
+    sources = [("match", draft.matches.select(id="match_id", status=draft.status))]
+    for taken, (side, _) in zip(takes.accepted, _SIDES, strict=True):
+        sources.append((f"{side}_transaction", taken.select(id="transaction_id", status=_TAKEN_STATUS)))
     told = [
         # In the order of the proposals, which is that of their new ids.
-        of_status.select(chunk=pl.int_range(pl.len()) // EVENT_IDS_MAX, resource_ids="match_id")
+        of_status.select(chunk=pl.int_range(pl.len()) // EVENT_IDS_MAX, resource_ids="id")
         .group_by("chunk", maintain_order=True)
         .agg("resource_ids")
-        .with_columns(type=pl.lit(f"match.{status}"))
-        for status in ("proposed", "pending_approval", "accepted")
-        if not (of_status := matches.filter(pl.col("status") == status)).is_empty()
+        .with_columns(type=pl.lit(f"{noun}.{status}"))
+        for noun, rows in sources
+        for status in ("proposed", "pending_approval", "accepted", "matched", "partially_matched")
+        if not (of_status := rows.filter(pl.col("status") == status)).is_empty()
     ]
     return (
         pl.concat(told)

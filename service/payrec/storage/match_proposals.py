@@ -29,7 +29,7 @@ STATISTICS_TARGET: Final = 10
 """Of what a commit analyses: ids are nearly unique, so 300 times as many rows tell all; the default reads 30,000."""
 
 PROPOSED_ORDINAL: Final = 1_000_000
-"""Where the event rows of new matches begin among those of their change."""
+"""Where the event rows of new matches, and of what they take, begin among those of their change."""
 
 SUPERSEDED_ORDINAL: Final = 2_000_000
 """Where those of superseded ones begin."""
@@ -57,7 +57,7 @@ LEG_COLUMNS: Final = [
 """Columns of a new leg, in the order of COPY."""
 
 EVENT_COLUMNS: Final = ["change_id", "ordinal", "type", "resource_ids"]
-"""Columns of an event of many matches, in the order of COPY."""
+"""Columns of an event of many, in the order of COPY."""
 
 ENDS_OF_TOUCHED_COLUMNS: Final = ["match_id", "is_own", "side", "transaction_id"]
 """Columns of what a filtered run finds of the proposals that there are."""
@@ -369,7 +369,7 @@ class MatchProposalStore:
         return query.format(**self._staged.sources), self._staged.parameters
 
     async def insert(self, matches: bytes, legs: bytes, events: bytes) -> None:
-        """Copy new matches, their legs and what is told of them, in the columns above."""
+        """Copy new matches, their legs and what is told, in the columns above."""
         await self._copy_in("match", MATCH_COLUMNS, matches)
         await self._copy_in("leg", LEG_COLUMNS, legs)
         await self._copy_in("outbox", EVENT_COLUMNS, events)

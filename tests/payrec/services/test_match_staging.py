@@ -16,7 +16,7 @@ from payrec.domain.matching.columns import ADJUSTMENTS_SCHEMA
 from payrec.domain.matching.rules import AdjustmentType, Confidence, MatchingRules, MatchKind, Uniqueness
 from payrec.domain.matching.score import LEVELS
 from payrec.services.match_columns import Snapshot
-from payrec.services.match_staging import Draft, Stamp
+from payrec.services.match_staging import Draft, Rows, Stamp
 from payrec.storage.binary_copy import encoded
 from payrec.storage.match_proposals import (
     ALLOCATION_COLUMNS,
@@ -130,6 +130,10 @@ def draft(
     )
 
 
+def rows_of(found: Draft) -> Rows:
+    return found.rows(found.takes(), STAMP)
+
+
 def copied(frame: pl.DataFrame) -> CopiedRows:
     """Return rows as the server would give them."""
     data = encoded(frame) or HEADER + TRAILER
@@ -153,7 +157,7 @@ def accepted(found: Draft) -> tuple[int, int]:
 
 
 def key(found: Draft) -> int | None:
-    [row] = table(found.rows(STAMP).matches, MATCH_COLUMNS)
+    [row] = table(rows_of(found).matches, MATCH_COLUMNS)
     stored: int | None = row["content_key"]
     return stored
 
@@ -224,7 +228,7 @@ def test_a_proposal_goes_whole_with_any_of_its_transactions() -> None:
     assert found.joining([4], []).to_list() == [2]
     rest = found.without(found.joining([1], [2]))
     assert (rest.matches["proposal"].to_list(), rest.legs.height, rest.adjustments.height) == ([2], 1, 1)
-    assert [row["match_id"] for row in table(rest.rows(STAMP).legs, LEG_COLUMNS)] == [new_id(2)]
+    assert [row["match_id"] for row in table(rows_of(rest).legs, LEG_COLUMNS)] == [new_id(2)]
 
 
 CHANGES: Final[dict[str, dict[str, Any]]] = {
@@ -271,7 +275,7 @@ def test_what_is_accepted_at_once_has_no_key() -> None:
 @settings(max_examples=30, deadline=None)
 def test_a_proposal_is_known_again_wherever_its_rows_stand(order: list[int], more: int) -> None:
     found = draft([(n, n, n, None, None, 1, 1) for n in range(ROWS)], auto=[False] * ROWS)
-    keys = [row["content_key"] for row in table(found.rows(STAMP).matches, MATCH_COLUMNS)]
+    keys = [row["content_key"] for row in table(rows_of(found).matches, MATCH_COLUMNS)]
     stored = pl.DataFrame(
         {"id": [name(3, n).bytes for n in range(more, ROWS)], "content_key": pl.Series(keys[more:], dtype=pl.Int64)}
     )
@@ -303,7 +307,7 @@ def test_the_rows_say_all_that_was_proposed() -> None:
         ],
         alternatives=[(1, 1, 3, 4, 100), (1, 2, None, 5, 90)],
     )
-    rows = found.rows(STAMP)
+    rows = rows_of(found)
     decided, proposed = table(rows.matches, MATCH_COLUMNS)
     assert (decided["status"], decided["decided_by"], decided["decided_at"], decided["effective_on"]) == (
         "accepted",
@@ -335,12 +339,14 @@ def test_the_rows_say_all_that_was_proposed() -> None:
     assert {e["type"]: e["resource_ids"] for e in events} == {
         "match.accepted": [new_id(0)],
         "match.proposed": [new_id(1)],
+        "expected_transaction.partially_matched": [name(1, 0)],
+        "incoming_transaction.partially_matched": [name(2, 2), name(2, 1), name(2, 0)],
     }
 
 
 def test_nothing_proposed_is_nothing_to_copy() -> None:
     found = draft([PAIR]).without(pl.Series([0]))
-    takes, rows = found.takes(), found.rows(STAMP)
+    takes, rows = found.takes(), rows_of(found)
     assert (takes.staged, takes.allocations(([], []), STAMP)) == ((b"", b""), b"")
     assert (rows.matches, rows.legs, rows.events) == (b"", b"", b"")
     assert found.kept(None)[1] == b""

@@ -52,6 +52,28 @@ async def test_what_is_proved_is_accepted_at_once_with_its_allocations(world: Wo
     assert (await world.accept(match)).status_code == 200
 
 
+async def test_what_becomes_of_each_transaction_is_told_as_when_a_person_decides(world: World) -> None:
+    begun, untouched = await world.expect(reference=REFERENCE), await world.expect(reference="INV-2026-002")
+    first, rest, whole = (
+        await world.receive("40.00"),
+        await world.receive("60.00", remittance=REFERENCE),
+        await world.receive(remittance="INV-2026-002"),
+    )
+    leg = {"expectedTransactionId": begun, "incomingTransactionId": first, "amountMinor": 4_000}
+    assert (await world.tenant.post("/matches", {"legs": [leg], "reason": "an instalment"})).status_code == 201
+    await world.set(autoAccept=True)
+    assert (await world.run())["counts"]["autoAccepted"] == 2
+    told = f"SELECT type, resource_id::text AS id FROM {TOLD} WHERE type LIKE '%%matched' ORDER BY place"  # noqa: S608
+    found: dict[str, list[str]] = {}
+    for event in await world.sql(told):
+        found.setdefault(event["id"], []).append(event["type"])
+    assert found == {
+        begun: ["expected_transaction.partially_matched", "expected_transaction.matched"],
+        untouched: ["expected_transaction.matched"],
+        **{line: ["incoming_transaction.matched"] for line in (first, rest, whole)},
+    }
+
+
 @pytest.mark.parametrize(("least", "accepted"), [("exact", 0), ("high", 1)])
 async def test_name_and_amount_alone_are_accepted_only_where_high_is_enough(
     world: World, least: str, accepted: int
