@@ -181,7 +181,7 @@ _SUMS: Final = f"""
             SELECT {_WHOLE_SUMMED}
             FROM incoming_transaction i LEFT JOIN incoming_open o ON o.transaction_id = i.id WHERE {_OF_ACCOUNT}
         )
-        SELECT part, sum(count)::bigint AS count, coalesce(sum(minor), 0)::bigint AS minor FROM (
+        SELECT part, sum(count) AS count, coalesce(sum(minor), 0) AS minor FROM (
             SELECT p.part, p.count, p.minor
             FROM whole s CROSS JOIN LATERAL (VALUES {_WHOLE_SHARES}) p (part, count, minor)
             UNION ALL
@@ -200,7 +200,7 @@ _BUT_IDS: Final = "(SELECT * FROM incoming_transaction WHERE id <> ALL(%(ids)s))
 _SUMS_OF_IDS: Final = f"""
     SELECT told.* FROM (
         WITH {_LATE_OF_IDS}
-        SELECT p.part, p.count, coalesce(p.minor, 0)::bigint AS minor
+        SELECT p.part, p.count, coalesce(p.minor, 0) AS minor
         FROM (SELECT {_SUMMED} FROM ({_LINES.format(lines=_OF_IDS)} OFFSET 0) s) s
         CROSS JOIN LATERAL (VALUES {_SHARES}) p (part, count, minor)
     ) told
@@ -279,7 +279,8 @@ class ReconciliationStore:
 
     async def _sums(self, statement: str, **given: Any) -> dict[str, tuple[int, int]]:
         rows = await fetch_all(self._connection, statement, {**self._parameters, **given})
-        found = {row["part"]: (row["count"], row["minor"]) for row in rows}
+        # Sums are numeric there: those of a few thousand of the largest amounts are beyond a bigint.
+        found = {row["part"]: (int(row["count"]), int(row["minor"])) for row in rows}
         return {part: found.get(part, (0, 0)) for part in PARTS.values()}
 
     async def _changed(self) -> list[UUID]:

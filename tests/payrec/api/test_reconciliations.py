@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX
 from support.account_lives import ACCOUNTS, DAYS, FIRST, OPENING, PARTS, AccountLife, Oracle
 from support.matching_world import World, matching_world
 from support.report_figures import everything
@@ -281,6 +282,19 @@ async def test_a_json_line_is_of_the_account_in_the_currency_that_it_moves(world
     accounts = (await world.tenant.get("/accounts", params={"identifier": "SHOP"})).json()["data"]
     sums = {one["currency"]: (await statement(world.tenant, one, "2026-03-31"))["balanceMinor"] for one in accounts}
     assert sums == {"EUR": 8_700, "USD": 10_000}
+
+
+async def test_sums_of_the_largest_amounts_are_told(world: World) -> None:
+    account = (await world.tenant.post("/accounts", {"identifier": "Vault", "currency": "EUR"})).json()
+    before = await instant(world)
+    line = {"direction": "credit", "currency": "EUR", "account": "Vault", "amountMinor": AMOUNT_MINOR_MAX}
+    items = [{**line, "bookingDate": "2026-03-12"}] * BULK_ITEMS_MAX
+    assert (await world.tenant.post("/incoming-transactions/bulk", {"items": items})).status_code == 200
+    minor = BULK_ITEMS_MAX * AMOUNT_MINOR_MAX
+    assert minor >= 2**63, "more than a bigint holds"
+    found = await statement(world.tenant, account, "2026-03-31")
+    assert (parts(found)["open"], found["balanceMinor"]) == ((BULK_ITEMS_MAX, minor), minor)
+    assert (await statement(world.tenant, account, "2026-03-31", asOf=before))["balanceMinor"] == 0
 
 
 async def test_what_is_wrong_with_asking(world: World) -> None:
