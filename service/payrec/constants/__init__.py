@@ -52,9 +52,6 @@ PAGE_SIZE_MAX: Final = 200
 REASON_LENGTH_MAX: Final = 500
 """Characters of the words in which somebody says why something was decided."""
 
-MATCH_LEGS_MAX: Final = 10_000
-"""Legs of a match that a person states, and adjustments as many."""
-
 METADATA_ENTRIES_MAX: Final = 50
 """Pairs in ``metadata``."""
 

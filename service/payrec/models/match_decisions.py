@@ -8,7 +8,8 @@ from uuid import UUID
 from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX, MATCH_LEGS_MAX
+from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX
+from payrec.constants.matches import MATCH_LEGS_MAX
 from payrec.models.common import Currency, Date, GivenId, GivenReason, Reason, Request
 from payrec.models.fx_rates import RateText
 from payrec.models.matches import AdjustmentType

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date
+from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
 import structlog
 
+from payrec.constants.matches import MATCH_AMOUNT_MINOR_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.fx_rates import FxRateError, converted, parse_rate
 from payrec.domain.match_kinds import kind_of, money_kind_of
@@ -124,6 +126,10 @@ class _Leg:
     amount_minor: int
     settled_minor: int
     settled_currency: str
+
+
+_MINORS: Final = (attrgetter("amount_minor"), attrgetter("settled_minor"))
+"""Both amounts of a leg."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -284,7 +290,7 @@ class _Reader:
             self.adjustments.append(stored | ({"rate": self._rates[key]} if adjustment.rate is not None else {}))
 
     def read_legs(self) -> None:
-        """Read the legs: directions, currencies, and that no pair is there twice."""
+        """Read the legs: directions, currencies, that no pair is there twice, and what they come to."""
         seen: dict[frozenset[Key], int] = {}
         exchanged = set()
         for index, leg in enumerate(self._given.legs):
@@ -301,6 +307,8 @@ class _Reader:
             self._fault("/adjustments", "exchange_of_one_currency", f"{key[1]} is not paid in another currency")
         if len({self._ends[leg.taken]["currency"] for leg in self.joined}) > 1:
             self._fault("/legs", "currency_mismatch", "what the legs take is of several currencies")
+        if any(sum(of_leg(leg) for leg in self.joined) > MATCH_AMOUNT_MINOR_MAX for of_leg in _MINORS):
+            self._fault("/legs", "amount_out_of_range", f"come to more than {MATCH_AMOUNT_MINOR_MAX} minor units")
 
     def _keys(self, leg: LegGiven, pointer: str) -> tuple[Key, Key] | None:
         """Return the transactions at both ends, if they are there."""

@@ -9,6 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.constants.matches import MATCH_LEGS_MAX
 from support.matching_world import DECISIONS, World, matching_world
 from support.service import Service, Tenant
 
@@ -295,6 +297,18 @@ async def test_an_adjustment_of_the_other_side_is_called_as_it_was_given(world: 
     over = {"type": "over_payment", "expectedTransactionId": item, "amountMinor": 100, "currency": "EUR"}
     [error] = (await state(world, leg(item, line, 9_000), adjustments=[over])).json()["errors"]
     assert error["detail"] == "an adjustment of type over_payment is of the other side"
+
+
+async def test_legs_that_come_to_more_than_can_be_stored_are_refused(world: World) -> None:
+    money = {"direction": "credit", "currency": "EUR", "amountMinor": AMOUNT_MINOR_MAX}
+    sides = []
+    for path, more in (("/expected-transactions", {}), ("/incoming-transactions", {"bookingDate": "2026-03-12"})):
+        made = await world.tenant.post(f"{path}/bulk", {"items": [{**money, **more}] * MATCH_LEGS_MAX})
+        sides.append([result["id"] for result in made.json()["results"]])
+    legs = [leg(item, line, AMOUNT_MINOR_MAX) for item, line in zip(*sides, strict=True)]
+    answer = await state(world, *legs)
+    await refused(world, answer, 422, "validation_failed", "/legs")
+    assert answer.json()["errors"][0]["code"] == "amount_out_of_range"
 
 
 async def test_the_same_key_states_it_once(world: World) -> None:
