@@ -101,11 +101,10 @@ class Wanted:
 
         Of an account number: in the text without blanks and marks.
         """
-        if self.is_account:
-            number = "".join(self._words).lower()
-            return (number,) if number.isascii() else ()
-        parts = [part for word in self._words for part in _AFTER_VOWEL.split(word.lower())]
-        return tuple(dict.fromkeys(part for part in parts if len(part) > 1 and part.isascii()))
+        words = ("".join(self._words),) if self.is_account else self._words
+        parts = [part for word in words for part in _AFTER_VOWEL.split(word.lower()) if part and part.isascii()]
+        # Single letters stand nearly everywhere, and are looked for only where there is nothing else.
+        return tuple(dict.fromkeys([part for part in parts if len(part) > 1] or parts))
 
     def is_meant(self, text: str | None) -> bool:
         """Tell whether a text is it and nothing else."""

@@ -57,7 +57,6 @@ KEPT_COLUMNS: Final = frozenset(
 )  # fmt: skip
 """Columns, in whatever table, in which no text of a person is, or without which something would stop."""
 
-_PLAIN: Final = "CASE WHEN octet_length(h.text) = length(h.text) THEN lower(h.text) ELSE {folded} END"
 # Accents apart from their letters, and nothing kept but ASCII: what is looked for is that alone. Taking accents away by
 # ``translate`` took seven times as long.
 _FOLDED: Final = """
@@ -65,7 +64,9 @@ _FOLDED: Final = """
         replace(replace(replace(normalize(h.text, NFKD), 'ß', 'ss'), 'ẞ', 'ss'), 'ı', 'i'), '[^\\x01-\\x7f]+', '', 'g'
     ))
 """
-_COMPACT: Final = "translate(lower(h.text), E' .-/\\t\\n', '')"
+_PLAIN: Final = f"CASE WHEN octet_length(h.text) = length(h.text) THEN lower(h.text) ELSE {_FOLDED} END"
+# Blanks of other scripts have become ours by then, and are no letters of ours in any case.
+_COMPACT: Final = f"translate({_PLAIN}, E' .-/\\t\\n\\r\\x0b\\f\\x1c\\x1d\\x1e\\x1f', '')"
 _FIND: Final = """
     SELECT {columns} FROM {source}
     CROSS JOIN LATERAL (SELECT concat_ws(E'\\n', {texts}) AS text OFFSET 0) h
@@ -123,7 +124,7 @@ async def find(
 
     ``source`` calls the table ``t``, and ``more`` are other expressions to select. Rows may be changed meanwhile.
     """
-    compared = _COMPACT if what.is_account else _PLAIN.format(folded=_FOLDED)
+    compared = _COMPACT if what.is_account else _PLAIN
     probes = {f"probe_{number}": probe for number, probe in enumerate(what.probes)}
     # Scripts without small letters, or accents that we know nothing of, are looked for among what is not ASCII.
     conditions = [f"strpos(f.text, %({name})s) > 0" for name in probes] or ["octet_length(h.text) <> length(h.text)"]

@@ -320,3 +320,13 @@ async def test_of_a_user_the_id_stays(world: World) -> None:
     assert stored["username"] == f"erased-{user_id}"
     assert (stored["email"], stored["display_name"], stored["subject"]) == (None, None, None)
     assert stored["status"] == "disabled"
+
+
+@pytest.mark.parametrize(
+    "written", ["AE070331234567890123456", "AE07\u00a00331\u00a02345\u00a06789\u00a00123\u00a0456"]
+)
+async def test_an_account_goes_whatever_its_letters_and_the_blanks_between_them(world: World, written: str) -> None:
+    line = await world.receive(remittance=f"from {written}")
+    made = await erased(world, counterpartyAccount="AE07 0331 2345 6789 0123 456")
+    assert counts(made)["incoming-transactions"] == 1
+    assert (await world.incoming(line))["remittance"] == f"from {ERASED}"

@@ -14,6 +14,9 @@ pytestmark = pytest.mark.anyio
 
 NAME = "Anna Müller"
 IBAN = "DE02120300000000202051"
+EMIRATES = "AE070331234567890123456"
+"""An E behind a vowel, which a name may have or not."""
+LATVIA = "LV80BANK0000435195001"
 
 
 async def test_every_text_of_every_table_is_looked_through_or_named(service: Service, acme: Tenant) -> None:
@@ -32,13 +35,22 @@ async def test_every_text_of_every_table_is_looked_through_or_named(service: Ser
         "GROSS, Yıldız",
         "Yildiz Groß",
         "iban de02-1203 0000 0000202051",
+        "DE02\u00a01203\u00a00000 0000\u202f2020 51 für Anna",
+        "DE02120300\r\n000000202051",
+        "\uff24\uff25\uff10\uff12 1203 0000 0000 2020 51",
+        EMIRATES,
+        "ae07 0331 2345 6789 0123 456",
+        "LV80 BANK\x0b0000 4351 9500 1",
+        "Uau",
     ]
     scope = await scope_of_tenant(service.factory, acme)
     async with service.factory.context.database.tenant(scope) as connection:
         await connection.execute("DELETE FROM counterparty_name")
         for number, text in enumerate([*texts, "Hannah", "Bolt"]):
             await connection.execute("INSERT INTO counterparty_name VALUES (%s, %s, '')", (number, text))
-        for what in (Wanted(NAME), Wanted("жанна"), Wanted("Yıldız Groß"), Wanted(IBAN, is_account=True)):
+        called = (Wanted(NAME), Wanted("жанна"), Wanted("Yıldız Groß"), Wanted("Uau"))
+        numbers = [Wanted(number, is_account=True) for number in (IBAN, EMIRATES, LATVIA)]
+        for what in (*called, *numbers):
             found = [
                 row["text"] async for many in find(connection, place_of("counterparty_name"), what) for row in many
             ]
