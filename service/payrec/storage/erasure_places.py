@@ -89,10 +89,11 @@ class Place:
     is_keyed: bool = False
     """Its ``counterparty_name`` has a key as well, ``name_key``, which goes with it."""
 
-    def text_of(self, name: str) -> str:
-        """Return the SQL of a column's text."""
+    def text_of(self, name: str, *, unescaped: bool) -> str:
+        """Return the SQL of a column's text; ``unescaped``: of JSON without what stands for a blank in it."""
         if name in self.json:
-            return f't."{name}"::text'
+            text = f't."{name}"::text'
+            return f"regexp_replace({text}, '\\\\.', ' ', 'g')" if unescaped else text
         return f"array_to_string(t.\"{name}\", E'\\n')" if name in self.arrays else f't."{name}"'
 
 
@@ -131,7 +132,8 @@ async def find(
     query = _FIND.format(
         columns=", ".join([*(f't."{name}"' for name in (*place.key, *place.columns)), *more]),
         source=source or f'"{place.table}" t',
-        texts=", ".join(map(place.text_of, place.columns)),
+        # A name is looked for word by word.
+        texts=", ".join(place.text_of(name, unescaped=what.is_account) for name in place.columns),
         compared=compared,
         condition=" AND ".join(conditions),
     )

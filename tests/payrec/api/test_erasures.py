@@ -327,6 +327,8 @@ async def test_of_a_user_the_id_stays(world: World) -> None:
 )
 async def test_an_account_goes_whatever_its_letters_and_the_blanks_between_them(world: World, written: str) -> None:
     line = await world.receive(remittance=f"from {written}")
+    other = await world.receive(metadata={"from": written.replace("0123", "01\t23")})
     made = await erased(world, counterpartyAccount="AE07 0331 2345 6789 0123 456")
-    assert counts(made)["incoming-transactions"] == 1
+    assert counts(made)["incoming-transactions"] == 2
     assert (await world.incoming(line))["remittance"] == f"from {ERASED}"
+    assert (await world.incoming(other))["metadata"] == {"from": ERASED}
