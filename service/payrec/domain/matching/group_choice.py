@@ -40,7 +40,7 @@ from payrec.domain.matching.rules import (
     Reason,
     ReferenceLevel,
 )
-from payrec.domain.matching.score import LEVELS, contradicted, score_milli, scored
+from payrec.domain.matching.score import LEVELS, contradicted, other_account, score_milli, scored
 from payrec.domain.matching.several_more import with_several_more
 
 _BATCHES: Final = [level.value for level in (GroupLevel.BY_KEY, GroupLevel.BY_KEY_LESS, GroupLevel.BY_KEY_NET)]
@@ -190,7 +190,7 @@ def told_by_legs(
             pl.col("twin").any(),
             pl.col("payer").all(),
             (contradicted() & ~pl.col("payer")).all().alias("foreign"),
-            *(_all(f"{name}_level", PartyLevel.DIFFERENT.value).alias(f"other_{name}") for name in ("account", "name")),
+            other_account().all().alias("other_account"),
             pl.col("leg_minor").sum().alias("amount_minor"),
             pl.min("e", "i"),
             pl.col("e").n_unique().alias("items"),

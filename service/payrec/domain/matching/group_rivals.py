@@ -56,7 +56,7 @@ def beside(groups: pl.DataFrame, legs: pl.DataFrame, pairs: pl.DataFrame, proofs
 
     Who quotes the number of an item of another counterparty, and has one of the very amount himself, may have mistaken
     it. Who quotes another item of his by too little beside a set may mean that as well. Of money that goes out, an item
-    of another name and account is told as its own rival. So it is of a group id all of whose items are of one other.
+    of another account is told as its own rival. So it is of a group id all of whose items are of one other account.
     """
     quoted = legs.join(groups.filter(~_named_beside()).select("g", "group_level"), on="g")
     told = [_mistaken(quoted, pairs, sides), _left_out(quoted, proofs), _other_batch(groups, legs, pairs, sides)]
@@ -68,10 +68,11 @@ def _named_beside() -> pl.Expr:
 
 
 def _mistaken(legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted(), ~pl.col("payer"))
-    foreign = legs.join(others.select("e", "i", "score_milli", "elsewhere"), on=["e", "i"])
-    foreign = foreign.select("g", "e", "i", "leg_minor", "score_milli", "elsewhere")
+    others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted())
+    foreign = legs.join(others.select("e", "i", "score_milli", "elsewhere", "payer"), on=["e", "i"])
+    foreign = foreign.select("g", "e", "i", "leg_minor", "score_milli", "elsewhere", "payer")
     found = [foreign.filter("elsewhere").select("g", "e", "i", "score_milli")]
+    foreign = foreign.filter(~pl.col("payer"))
     if foreign.height:
         lines = foreign.drop("e").join(sides.incoming.select("salt", *LINE_KEYS, i="row"), on="i")
         for name, its in PARTY_KEYS:
@@ -92,14 +93,14 @@ def _other_batch(groups: pl.DataFrame, legs: pl.DataFrame, pairs: pl.DataFrame, 
     Who pays what he has collected owes nothing of that amount himself. What goes out to several in one sum is an order
     for all of them, whatever the bank calls it; what is for one is paid to that one.
     """
-    batches = groups.filter(pl.col("group_level").is_in(_BY_ID), "foreign").select(
-        "g", "i", "score_milli", "other_account", "other_name", first="e"
+    batches = groups.filter(pl.col("group_level").is_in(_BY_ID), pl.any_horizontal("foreign", "other_account")).select(
+        "g", "i", "score_milli", "foreign", "other_account", first="e"
     )
     if batches.is_empty():
         return pl.DataFrame(schema=RIVAL_SCHEMA)
-    own = batches.join(paid_just(pairs).select("i", "e"), on="i")
+    own = batches.filter("foreign").join(paid_just(pairs).select("i", "e"), on="i")
     paid_out = sides.incoming.filter(pl.col("direction") < 0).select(i="row")
-    others = batches.filter("other_account", "other_name").join(paid_out, on="i", how="semi")
+    others = batches.filter("other_account").join(paid_out, on="i", how="semi")
     parties = legs.join(others, on="g", how="semi").join(sides.expected.select("account_key", e="row"), on="e")
     of_one = parties.group_by("g").agg(n=pl.col("account_key").n_unique()).filter(pl.col("n") == 1)
     others = others.join(of_one, on="g", how="semi")

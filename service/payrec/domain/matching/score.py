@@ -121,11 +121,15 @@ def resembles() -> pl.Expr:
     return pl.col("name_level").is_in([NameLevel.SIMILAR.value, NameLevel.TEXT.value, NameLevel.ALIAS.value])
 
 
+def other_account() -> pl.Expr:
+    """Tell of the levels whether the account is somebody else's; who acts for others has one of his own."""
+    acts_for = pl.col("name_level") == NameLevel.ULTIMATE.value
+    return (pl.col("account_level") == PartyLevel.DIFFERENT.value) & ~acts_for
+
+
 def contradicted() -> pl.Expr:
-    """Tell of the levels whether the line is of somebody else; who pays for others has an account of his own."""
-    name, account = pl.col("name_level"), pl.col("account_level")
-    foreign = (account == PartyLevel.DIFFERENT.value) & (name != NameLevel.ULTIMATE.value)
-    return foreign | (name == NameLevel.DIFFERENT.value)
+    """Tell of the levels whether the line is of somebody else."""
+    return other_account() | (pl.col("name_level") == NameLevel.DIFFERENT.value)
 
 
 @cache
@@ -133,14 +137,14 @@ def _of_another() -> pl.Expr:
     """Tell of pairs whether the line says that it is of somebody else.
 
     Where no reference proves it: it comes from the account of another one who has open items, whatever the name, or is
-    paid on behalf of such a one. Of money that goes out in any case, where both name and account differ: the numbers of
-    our own invoices are ours, those of bills are as many suppliers' as use them.
+    paid on behalf of such a one. Of money that goes out in any case, where the account differs: the numbers of our own
+    invoices are ours, those of bills are as many suppliers' as use them, and whoever diverts a payment writes whatever
+    name is expected.
     """
     name, behalf = pl.col("name_level"), NameLevel.ULTIMATE.value
-    differs = pl.col("account_level") == PartyLevel.DIFFERENT.value
-    account = pl.col("i_is_known") & differs & (name != behalf)
+    account = pl.col("i_is_known") & other_account()
     told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (name != behalf)
-    paid_out = (pl.col("e_direction") < 0) & differs & (name == NameLevel.DIFFERENT.value)
+    paid_out = (pl.col("e_direction") < 0) & other_account()
     return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out
 
 

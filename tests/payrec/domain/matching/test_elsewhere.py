@@ -90,6 +90,35 @@ def test_a_rejected_number_leaves_what_else_has_the_amount_to_a_person() -> None
     assert (match.ends[0], match.confidence, match.auto) == (frozenset({"mine"}), Confidence.MEDIUM, False)
 
 
+BILL = Item("bill", direction=-1, reference="2026-1001", name="Alpha Supplies", iban=ALPHA)
+BILLS = [BILL, replace(BILL, id="more", amount=5_000, reference="2026-1002")]
+DIVERTED = Line("x", direction=-1, text="2026-1001", name="Alpha Supplies", iban=BETA)
+
+
+@pytest.mark.parametrize(
+    ("items", "line"),
+    [
+        pytest.param([BILL], DIVERTED, id="name and number agree"),
+        pytest.param([BILL], replace(DIVERTED, name=None), id="the number agrees"),
+        pytest.param([BILL], replace(DIVERTED, text=None), id="the name agrees"),
+        pytest.param(BILLS, replace(DIVERTED, amount=15_000, text="2026-1001 2026-1002"), id="all numbers agree"),
+        pytest.param(
+            [replace(it, group="ORD-10023") for it in BILLS],
+            replace(DIVERTED, amount=15_000, text="ORD-10023"),
+            id="the group id agrees",
+        ),
+    ],
+)
+def test_what_goes_out_to_another_account_than_the_bills_is_for_a_person(items: list[Item], line: Line) -> None:
+    [match] = run(items, [line], RULES).matches
+    assert (match.status, match.auto) == (Uniqueness.CONTESTED, False)
+    for same in (replace(line, iban=ALPHA), replace(line, ultimate="Alpha Supplies", name="Factoring AG")):
+        assert [match.auto for match in run(items, [same], RULES).matches] == [True]
+    # Who pays us may have as many accounts as he likes.
+    paying = [replace(it, direction=1) for it in items]
+    assert [match.auto for match in run(paying, [replace(line, direction=1)], RULES).matches] == [True]
+
+
 @pytest.mark.parametrize("iban", [None, ALPHA])
 def test_a_bills_number_proves_nothing_for_another_suppliers_account(iban: str | None) -> None:
     bill = Item("bill", direction=-1, reference="2026-1001", name="Alpha Supplies", iban=iban)
