@@ -73,7 +73,7 @@ LEVEL_WORDS: Final = {
         "QUOTES_OTHER": "quotes in full something else of its counterparty that it cannot pay, or that is paid",
         "OF_ANOTHER": "comes from another one's account, goes out to one, or is paid on his behalf",
         "DIFFERS_BY_OTHER": "differs within a tolerance, and has or differs by just the amount of something else",
-        "OF_OTHER_MONTH": "names another month than the item's reference",
+        "OF_OTHER_PERIOD": "names another period than the item's reference",
     },
     "group": {
         "BY_KEY": "is all that is open of a group id which the payment names",

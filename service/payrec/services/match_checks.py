@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.matching.digits import is_alike, is_of_other_month
+from payrec.domain.matching.digits import is_alike, is_of_other_period
 from payrec.domain.matching.keys import ExpectedKeys, IncomingKeys, expected_keys, incoming_keys, is_proving
 from payrec.domain.matching.provable import PROVABLE, PROVED_PPM_MAX
 from payrec.domain.matching.rules import (
@@ -101,10 +101,10 @@ class Joined:
         return asked is not None and any(is_alike(asked, quoted) for quoted in self.incoming.quoted_digits or ())
 
     @property
-    def of_other_month(self) -> bool:
-        """Whether the line names a month, and quotes neither the item nor its month."""
+    def of_other_period(self) -> bool:
+        """Whether the line names a period, and quotes neither the item nor its period."""
         asked, said = self.expected.reference_digits, self.incoming.quoted_digits or ()
-        return not self.proves and is_of_other_month(asked, said)
+        return not self.proves and is_of_other_period(asked, said)
 
     @property
     def in_batch(self) -> bool:

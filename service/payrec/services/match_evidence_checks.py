@@ -62,10 +62,10 @@ def _says(feature: str, level: Level, leg: Joined, *, grouped: bool) -> bool:
 
 
 def _says_of_line(level: Level, leg: Joined, *, grouped: bool) -> bool:
-    pending, other_month = leg.leg["pending"], leg.of_other_month
+    pending, other_period = leg.leg["pending"], leg.of_other_period
     match level:
-        case LineLevel.BOOKED | LineLevel.OF_OTHER_MONTH:
-            return not pending and (grouped or other_month == (level is LineLevel.OF_OTHER_MONTH))
+        case LineLevel.BOOKED | LineLevel.OF_OTHER_PERIOD:
+            return not pending and (grouped or other_period == (level is LineLevel.OF_OTHER_PERIOD))
         case LineLevel.QUOTES_OTHER | LineLevel.OF_ANOTHER | LineLevel.DIFFERS_BY_OTHER:
             return not pending
         case LineLevel.PENDING:

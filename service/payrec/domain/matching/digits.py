@@ -13,7 +13,17 @@ from typing import Any, Final
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
 from payrec.domain.matching.days import without_days
-from payrec.domain.matching.months import has_year, months_of, named_months, other_month, same_month
+from payrec.domain.matching.periods import (
+    ALONE,
+    has_year,
+    is_period,
+    named_periods,
+    other_period,
+    periods_of,
+    same_period,
+    says_when,
+    without_others,
+)
 
 DIGITS_MIN: Final = 5
 """Digits that a number needs to be looked at."""
@@ -38,6 +48,9 @@ SERIES_DIGITS_MAX: Final = 64
 
 SPAN_NUMBERS_MAX: Final = 32
 """Numbers that ``from`` one ``to`` another may be."""
+
+MONTH_DIGITS: Final = 6
+"""Digits of a month and its year."""
 
 SHORT_DIGITS_MIN: Final = 2
 """Digits of a number that goes on another one: with fewer it is a count (``0141 and 2 others``)."""
@@ -80,21 +93,28 @@ def _number(digits: bytes) -> int:
 
 
 def reference_digits(reference: str | None) -> int | None:
-    """Return the digits of a reference as a number, or None when it has fewer than ``DIGITS_MIN`` and names no month.
+    """Return the digits of a reference as a number, or None when it has fewer than ``DIGITS_MIN`` and names no period.
 
-    A month that it names is as its last digits.
+    A period that it names is as its last digits, behind ``ALONE`` where it says nothing else.
     """
     if not reference:
         return None
-    months, rest = ([], reference) if reference.isdecimal() else named_months(reference)
+    periods, rest = ([], reference) if reference.isdecimal() else named_periods(reference)
     digits = rest.encode("ascii", "ignore").translate(_TABLE, _IN_WORD).replace(_APART, b"").replace(b" ", b"")
     if len(digits) < DIGITS_MIN:
-        months = months or months_of(reference)
+        periods = periods or periods_of(reference)
         digits = digits if rest is not reference else b""
-    # Of several months none is the one, and beside a whole number one of no year says too little.
-    if len(months) == 1 and (has_year(months[0]) or len(digits) < DIGITS_MIN):
-        digits += str(months[0])[1:].encode()
+    # Of several periods none is the one, and beside a whole number one of no year says too little.
+    if len(periods) == 1 and (has_year(periods[0]) or len(digits) < DIGITS_MIN):
+        alone = not digits and says_when(rest)
+        digits += (ALONE if alone else b"") + str(periods[0])[1:].encode()
+    elif len(digits) == MONTH_DIGITS and is_period(_number(digits)) and _has_letters(rest) and says_when(rest):
+        digits = ALONE + digits
     return _number(digits) if len(digits) >= DIGITS_MIN else None
+
+
+def _has_letters(text: str) -> bool:
+    return text.upper() != text.lower()
 
 
 def _words(remittance: str) -> list[bytes]:
@@ -102,7 +122,7 @@ def _words(remittance: str) -> list[bytes]:
 
     The number of a customer is none of what he pays, however near it comes to one.
     """
-    text = without_days(remittance[:REMITTANCE_LENGTH_MAX])
+    text = without_others(without_days(remittance[:REMITTANCE_LENGTH_MAX]))
     if _OF_CUSTOMERS.search(text.lower()):
         text = _CUSTOMER.sub(" ", text)
     return text.encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
@@ -112,7 +132,7 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
     """Return the digits of everything that a line quotes as numbers, unique, or None where it quotes none.
 
     At most ``QUOTED_DIGITS_MAX``: first the structured reference, then of each word of the text all its digits and,
-    where marks such as a slash stand between them, those of its parts, then the months that it names.
+    where marks such as a slash stand between them, those of its parts, then the periods that it names.
     """
     structured = reference_digits(structured_reference) if structured_reference else None
     found = {} if structured is None else {structured: None}
@@ -126,7 +146,7 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
                 if len(digits) >= DIGITS_MIN:
                     found[_number(digits)] = None
         if len(found) < QUOTED_DIGITS_MAX:
-            found.update(dict.fromkeys(months_of(remittance[:REMITTANCE_LENGTH_MAX])))
+            found.update(dict.fromkeys(periods_of(remittance[:REMITTANCE_LENGTH_MAX])))
     return list(found)[:QUOTED_DIGITS_MAX] or None
 
 
@@ -174,20 +194,20 @@ def _all_between(first: str, last: str) -> Iterable[bytes]:
     return (str(number).zfill(len(first)).encode() for number in range(low, high + 1))
 
 
-def is_of_other_month(asked: int | None, said: Iterable[int]) -> bool:
-    """Tell of the digits of a reference whether a line names a month, and quotes neither the item nor its month."""
+def is_of_other_period(asked: int | None, said: Iterable[int]) -> bool:
+    """Tell of the digits of a reference whether a line names a period, and quotes neither the item nor its period."""
     if asked is None:
         return False
     quoted = list(said)
-    own = any(same_month(asked, one) or is_alike(asked, one) for one in quoted)
-    return not own and any(other_month(asked, one) for one in quoted)
+    own = any(same_period(asked, one) or is_alike(asked, one) for one in quoted)
+    return not own and any(other_period(asked, one) for one in quoted)
 
 
 def is_alike(asked: int, quoted: int) -> bool:
     """Tell of two numbers whether the second quotes the first in part or but for a digit.
 
     A part is its end, or all but its last digits. Of a whole one digit may be wrong, missing or too much, or two
-    neighbours may have changed places; but nobody mistypes a month for another one.
+    neighbours may have changed places; but nobody mistypes a period for another one.
     """
     size, its = (len(str(number)) - 1 for number in (asked, quoted))
     return bool(comes_near(asked, quoted, size, its, size))
@@ -214,4 +234,4 @@ def comes_near(asked: Any, quoted: Any, size: Any, its: Any, most: int) -> Any:
         )
         edited = edited | (same & (other | swapped))
     whole = (size >= EDITED_DIGITS_MIN) & (abs(size - its) <= 1)
-    return (part & (its >= PART_DIGITS_MIN)) | (edited & (whole > other_month(asked, quoted)))
+    return (part & (its >= PART_DIGITS_MIN)) | (edited & (whole > other_period(asked, quoted)))

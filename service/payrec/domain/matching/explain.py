@@ -256,7 +256,7 @@ _OTHERWISE: Final = {
     LineLevel.QUOTES_OTHER: "it quotes something else of its counterparty that it cannot pay",
     LineLevel.OF_ANOTHER: "it says that it is somebody else's",
     LineLevel.DIFFERS_BY_OTHER: "something else of the counterparty is just the payment, or just the difference",
-    LineLevel.OF_OTHER_MONTH: "it names another month",
+    LineLevel.OF_OTHER_PERIOD: "it names another period",
 }
 """What says that a payment is of something else than its amount and its payer do."""
 

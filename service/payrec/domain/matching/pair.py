@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from payrec.domain.matching.digits import is_alike, is_of_other_month
+from payrec.domain.matching.digits import is_alike, is_of_other_period
 from payrec.domain.matching.keys import ACCOUNTS_OF_NOBODY, NAMES_OF_NOBODY
 from payrec.domain.matching.line_rules import (
     BASIS_POINTS,
@@ -223,8 +223,8 @@ def _line(item: Item, line: Line) -> LineLevel:
     if line.pending:
         return LineLevel.PENDING
     proof = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
-    is_other = not proof and is_of_other_month(item.reference_digits, line.quoted_digits)
-    return LineLevel.OF_OTHER_MONTH if is_other else LineLevel.BOOKED
+    is_other = not proof and is_of_other_period(item.reference_digits, line.quoted_digits)
+    return LineLevel.OF_OTHER_PERIOD if is_other else LineLevel.BOOKED
 
 
 def _fault(item: Item, line: Line, levels: Mapping[str, int], rules: Bounds) -> Reason | None:

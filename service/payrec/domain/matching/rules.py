@@ -191,8 +191,8 @@ class LineLevel(Level):
     """Booked, and it says that it is somebody else's: by its account, or by on whose behalf it is paid."""
     DIFFERS_BY_OTHER = 6
     """Booked, and what it differs by is tolerated, and something else of the counterparty is just that, or just it."""
-    OF_OTHER_MONTH = 7
-    """Booked, and it names another month than the item does."""
+    OF_OTHER_PERIOD = 7
+    """Booked, and it names another period than the item does."""
 
 
 class GroupLevel(Level):

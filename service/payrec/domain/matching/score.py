@@ -12,7 +12,7 @@ from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
 from payrec.domain.matching.line_rules import BASIS_POINTS, FLAT_SHARE_MAX, ROUNDING_MINOR_MAX
-from payrec.domain.matching.other_months import of_other_months
+from payrec.domain.matching.other_periods import of_other_periods
 from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
@@ -61,8 +61,8 @@ _INCOMING: Final = (
 def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFrame:
     """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``, and what tells the bounds of its line.
 
-    ``in_terms`` tells whether the line is what one of the item's terms asks for, in time, ``other_month`` whether it
-    names another month than the item.
+    ``in_terms`` tells whether the line is what one of the item's terms asks for, in time, ``other_period`` whether it
+    names another period than the item.
     """
     own = columns(rules)
     incoming = sides.incoming.select(*_INCOMING, *own).with_columns(
@@ -74,7 +74,7 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
             sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
             incoming[pairs["i"]].select(pl.exclude(own).name.prefix("i_"), *own),
             _in_terms(pairs, sides, rules),
-            of_other_months(pairs, sides),
+            of_other_periods(pairs, sides),
         ],
         how="horizontal",
     )
@@ -370,8 +370,8 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
         )
         .with_columns(fault=_fault(rules).cast(pl.Int8), elsewhere=_of_another())
         .with_columns(line_level=said_of_line(pl.col("elsewhere"), LineLevel.OF_ANOTHER))
-        .with_columns(line_level=said_of_line(pl.col("other_month"), LineLevel.OF_OTHER_MONTH))
-        .with_columns(elsewhere=pl.col("elsewhere") | pl.col("other_month"))
+        .with_columns(line_level=said_of_line(pl.col("other_period"), LineLevel.OF_OTHER_PERIOD))
+        .with_columns(elsewhere=pl.col("elsewhere") | pl.col("other_period"))
         .select(
             "e",
             "i",

@@ -21,11 +21,11 @@ from payrec.domain.matching.digits import (
     reference_digits,
 )
 from payrec.domain.matching.line_rules import Required
-from payrec.domain.matching.months import other_month
 from payrec.domain.matching.near import alike
 from payrec.domain.matching.pair import Item as PairItem
 from payrec.domain.matching.pair import Line as PairLine
 from payrec.domain.matching.pair import judged
+from payrec.domain.matching.periods import other_period
 from payrec.domain.matching.rules import (
     KEY_ITEMS_MAX,
     Confidence,
@@ -64,7 +64,7 @@ def nearly(asked: str, quoted: str) -> bool:
     cut = [asked[:-count] for count in range(1, CUT_DIGITS_MAX + 1)]
     part = len(quoted) >= PART_DIGITS_MIN and (asked.endswith(quoted) or quoted in cut)
     mistaken = len(asked) >= EDITED_DIGITS_MIN and quoted in edits(asked)
-    return part or (mistaken and not other_month(number(asked), number(quoted)))
+    return part or (mistaken and not other_period(number(asked), number(quoted)))
 
 
 @pytest.mark.parametrize("text", ["Kunde 110023", "Kd.-Nr. 110032", "customer no. 110032"])

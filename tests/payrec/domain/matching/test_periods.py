@@ -1,4 +1,4 @@
-"""Months that texts and references name: which numbers they are, and that what is paid for one pays no other."""
+"""Periods that texts and references name: which numbers they are, and that what is paid for one pays no other."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from payrec.domain.matching.digits import is_alike, quoted_digits, reference_digits
-from payrec.domain.matching.months import is_month, months_of, other_month, same_month
 from payrec.domain.matching.pair import Item as PairItem
 from payrec.domain.matching.pair import Line as PairLine
 from payrec.domain.matching.pair import judged
+from payrec.domain.matching.periods import is_period, other_period, periods_of, same_period
 from payrec.domain.matching.rules import Confidence, LineLevel, MatchingRules, Uniqueness
 from support.matching_frames import Item, Line, run, sure
 
@@ -17,7 +17,7 @@ AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
 
 
 @pytest.mark.parametrize(
-    ("text", "months"),
+    ("text", "periods"),
     [
         ("Miete März 2026", [1_032026]),
         ("MIETE MAERZ", [1_030000]),
@@ -28,31 +28,59 @@ AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
         ("Miete 1/26 und 02/26, 03/26", [1_012026, 1_022026]),
         ("Miete 3 Zimmer", []),
         ("Miete 10,50", []),
-        ("Rate 1/12", []),
+        ("Rate 1/12", [1_98_010012]),
         ("RE 12/2026/0815", []),
         ("12.02.2026", []),
         ("Dec", []),
         ("Julia May-Augustin", [1_050000]),
+        ("Rent Feb", [1_020000]),
+        ("Rent Mar 2026", [1_032026]),
+        ("Miete 02.26", [1_022026]),
+        ("MAI2026", [1_052026]),
+        ("MARS500", []),
+        ("Nebenkosten Q2/26", [1_76_022026]),
+        ("1. Quartal 2026", [1_76_012026]),
+        ("Q1", [1_76_010000]),
+        ("Q5 2026", []),
+        ("KW 12/2026", [1_87_122026]),
+        ("week 7", [1_87_070000]),
+        ("KW 54", []),
+        ("Rate 2 von 4", [1_98_020004]),
+        ("Rate Nr. 2/4", [1_98_020004]),
+        ("2nd instalment of 4", [1_98_020004]),
+        ("2. Rate", [1_98_020000]),
+        ("Rate 03/2026", [1_032026]),
+        ("at a rate of 1.0850", []),
+        ("Rate 2,50", []),
+        ("Mitgliedsbeitrag 2025", [1_65_002025]),
+        ("Beitrag 2026-0417", []),
         ("", []),
     ],
 )
-def test_months_are_read_by_name_and_by_number(text: str, months: list[int]) -> None:
-    assert months_of(text) == months
+def test_periods_are_read_by_words_and_by_number(text: str, periods: list[int]) -> None:
+    assert periods_of(text) == periods
 
 
 @pytest.mark.parametrize(
     ("reference", "number"),
     [
-        ("Miete März 2026", 1_032026),
-        ("Miete 03", 1_030000),
+        ("Miete März 2026", 1_00_032026),
+        ("Miete 03", 1_00_030000),
         ("Whg 12 Miete Maerz 2026", 1_12032026),
         ("Miete Maerz 2026 Whg 12", 1_12032026),
         ("Miete Februar und Maerz", None),
         ("RE-20260141 Januar", 1_20260141),
-        ("MIETE-2026-03", 1_202603),
+        ("MIETE-2026-03", 1_00_202603),
+        ("INV-2026-03", 1_202603),
+        ("2026-03", 1_202603),
+        ("202603", 1_202603),
+        ("Anna Meier Maerz 2026", 1_032026),
+        ("Rate 2 von 4", 1_00_98_020004),
+        ("POL-556677 Rate 2/4", 1_556677_98_020004),
+        ("KW 12/2026", 1_00_87_122026),
     ],
 )
-def test_the_month_of_a_reference_is_its_last_digits(reference: str, number: int | None) -> None:
+def test_the_period_of_a_reference_is_its_last_digits(reference: str, number: int | None) -> None:
     assert reference_digits(reference) == number
 
 
@@ -70,13 +98,23 @@ def test_the_month_of_a_reference_is_its_last_digits(reference: str, number: int
         (1_032026, 1_132026, False, False),
         (1_032026, 1_20260141, False, False),
         (1_20260141, 1_022026, False, False),
+        (1_00_032026, 1_022026, True, False),
+        (1_00_032026, 1_202603, False, True),
+        (1_00_76_012026, 1_76_022026, True, False),
+        (1_00_76_012026, 1_76_010000, False, True),
+        (1_00_76_012026, 1_032026, False, False),
+        (1_00_76_012026, 1_87_022026, False, False),
+        (1_556677_98_020004, 1_98_010004, True, False),
+        (1_556677_98_020004, 1_98_020000, False, True),
+        (1_556677_98_020004, 1_556678_98_010004, False, False),
+        (1_00_65_002026, 1_65_002025, True, False),
     ],
 )
-def test_a_month_is_the_same_or_another(asked: int, quoted: int, *, other: bool, same: bool) -> None:
-    assert (bool(other_month(asked, quoted)), bool(same_month(asked, quoted))) == (other, same)
+def test_a_period_is_the_same_or_another(asked: int, quoted: int, *, other: bool, same: bool) -> None:
+    assert (bool(other_period(asked, quoted)), bool(same_period(asked, quoted))) == (other, same)
     columns = np.array([asked]), np.array([quoted])
-    assert (other_month(*columns).tolist(), same_month(*columns).tolist()) == ([other], [same])
-    assert is_month(np.array([asked])).tolist() == [bool(is_month(asked))]
+    assert (other_period(*columns).tolist(), same_period(*columns).tolist()) == ([other], [same])
+    assert is_period(np.array([asked])).tolist() == [bool(is_period(asked))]
     assert not (other and is_alike(asked, quoted))
 
 
@@ -95,12 +133,22 @@ def test_a_month_is_the_same_or_another(asked: int, quoted: int, *, other: bool,
         ("Miete 03/2026", "Miete 03/2026, Februar ist schon da", True),
         ("Miete 03/2026", "Miete", True),
         ("RE-2026-0141", "Februar 2026", True),
+        ("Nebenkosten Q1 2026", "Nebenkosten Q2 2026", False),
+        ("Nebenkosten Q1 2026", "Nebenkosten 1. Quartal", True),
+        ("KW 12/2026", "KW 13/2026", False),
+        ("KW 12/2026", "Woche 12", True),
+        ("Rate 2 von 4", "Rate 1 von 4", False),
+        ("Rate 2 von 4", "2. Rate", True),
+        ("POL-556677 Rate 2/4", "POL-556677 Rate 1/4", False),
+        ("POL-556677 Rate 2/4", "POL-556677", True),
+        ("Mitgliedsbeitrag 2026", "Mitgliedsbeitrag 2025", False),
+        ("Miete 03/2026", "Miete 02.26", False),
     ],
 )
-def test_who_pays_for_another_month_waits_for_a_person(reference: str, text: str, *, accepted: bool) -> None:
+def test_who_pays_for_another_period_waits_for_a_person(reference: str, text: str, *, accepted: bool) -> None:
     item = Item("march", 85_000, name="Anna Meier", reference=reference)
     [match] = run([item], [Line("x", 85_000, name="Anna Meier", text=text)], AUTO).matches
-    line = LineLevel.BOOKED if accepted else LineLevel.OF_OTHER_MONTH
+    line = LineLevel.BOOKED if accepted else LineLevel.OF_OTHER_PERIOD
     assert (match.auto, dict(match.levels)["line"]) == (accepted, line)
     assert accepted or sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
     told = judged(
@@ -126,3 +174,9 @@ def test_the_month_tells_rents_of_one_amount_apart() -> None:
     ]
     result = run(items, [Line("x", 85_000, name="Anna Meier", text="Wohnungsmiete 02/26")], AUTO)
     assert [(match.auto, match.ends) for match in result.matches] == [(True, (frozenset({"02"}), frozenset({"x"})))]
+
+
+def test_the_instalment_tells_those_of_one_contract_apart() -> None:
+    items = [Item(f"{at}", 30_000, name="Anna Meier", reference=f"POL-556677 Rate {at}/4") for at in range(1, 5)]
+    result = run(items, [Line("x", 30_000, name="Anna Meier", text="Versicherung, Rate 3 von 4")], AUTO)
+    assert [match.ends for match in result.matches] == [(frozenset({"3"}), frozenset({"x"}))]
