@@ -1,5 +1,7 @@
 """Lines that name another period than an item does: what is paid for February pays March if a person says so.
 
+And items whose reference names a period and nothing else: everybody's rent for March is for March.
+
 Who owes the same every month pays to the minor unit whatever is open, and the number alone of what he pays tells which.
 """
 
@@ -10,18 +12,21 @@ import polars as pl
 from payrec.domain.matching.block import in_full
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.near import alike
-from payrec.domain.matching.periods import is_period, other_period, same_period
+from payrec.domain.matching.periods import is_alone, is_period, other_period, same_period
 
 
-def of_other_periods(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    """Return ``other_period`` of each of the pairs: the line names a period, and neither its own nor the item.
+def of_periods(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
+    """Return ``other_period`` and ``by_period`` of each of the pairs.
 
-    Who quotes the item in full may say whatever else he likes.
+    The line names a period, and neither its own nor the item: who quotes that in full may say whatever else he likes.
+    The item's reference says a period and nothing else.
     """
     asked = sides.expected.select("reference_digits", e="row").drop_nulls()
     asked = asked.filter(pl.Series(is_period(asked["reference_digits"].to_numpy()), dtype=pl.Boolean))
     if asked.is_empty() or pairs.is_empty():
-        return pairs.select(other_period=pl.repeat(value=False, n=pl.len(), dtype=pl.Boolean))
+        never = pl.repeat(value=False, n=pl.len(), dtype=pl.Boolean)
+        return pairs.select(other_period=never, by_period=never)
+    alone = asked["e"].filter(pl.Series(is_alone(asked["reference_digits"].to_numpy()), dtype=pl.Boolean))
     said = (
         pairs.with_row_index("place")
         .filter(~in_full())
@@ -37,4 +42,6 @@ def of_other_periods(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
         same=pl.Series(alike(one, other) | same_period(one, other), dtype=pl.Boolean),
     )
     others = told.filter("other").join(told.filter("same"), on="place", how="anti")["place"].unique()
-    return pairs.select(other_period=pl.int_range(pl.len()).is_in(others.implode()))
+    return pairs.select(
+        other_period=pl.int_range(pl.len()).is_in(others.implode()), by_period=pl.col("e").is_in(alone.implode())
+    )

@@ -12,7 +12,7 @@ from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
 from payrec.domain.matching.line_rules import BASIS_POINTS, FLAT_SHARE_MAX, ROUNDING_MINOR_MAX
-from payrec.domain.matching.other_periods import of_other_periods
+from payrec.domain.matching.other_periods import of_periods
 from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
@@ -62,7 +62,7 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
     """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``, and what tells the bounds of its line.
 
     ``in_terms`` tells whether the line is what one of the item's terms asks for, in time, ``other_period`` whether it
-    names another period than the item.
+    names another period than the item, ``by_period`` whether the item's reference says a period and nothing else.
     """
     own = columns(rules)
     incoming = sides.incoming.select(*_INCOMING, *own).with_columns(
@@ -74,7 +74,7 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
             sides.expected.select(_EXPECTED)[pairs["e"]].select(pl.all().name.prefix("e_")),
             incoming[pairs["i"]].select(pl.exclude(own).name.prefix("i_"), *own),
             _in_terms(pairs, sides, rules),
-            of_other_periods(pairs, sides),
+            of_periods(pairs, sides),
         ],
         how="horizontal",
     )
@@ -132,20 +132,25 @@ def contradicted() -> pl.Expr:
     return other_account() | (pl.col("name_level") == NameLevel.DIFFERENT.value)
 
 
+def _by_period() -> pl.Expr:
+    """Tell of pairs whether nothing but a reference that says a period could prove them."""
+    return pl.col("by_period") & (pl.col("end_to_end_level") != EndToEndLevel.EQUAL.value)
+
+
 @cache
 def _of_another() -> pl.Expr:
     """Tell of pairs whether the line says that it is of somebody else.
 
     Where no reference proves it: it comes from the account of another one who has open items, whatever the name, or is
-    paid on behalf of such a one. Of money that goes out in any case, where the account differs: the numbers of our own
-    invoices are ours, those of bills are as many suppliers' as use them, and whoever diverts a payment writes whatever
-    name is expected.
+    paid on behalf of such a one. Of money that goes out in any case, where the account differs: many suppliers' bills
+    have one number, and whoever diverts a payment writes the name that is expected. And where the reference says when,
+    and not who (``Rent 03/2026``): everybody pays for March.
     """
-    name, behalf = pl.col("name_level"), NameLevel.ULTIMATE.value
-    account = pl.col("i_is_known") & other_account()
-    told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (name != behalf)
+    account, behalf = pl.col("i_is_known") & other_account(), NameLevel.ULTIMATE.value
+    told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (pl.col("name_level") != behalf)
     paid_out = (pl.col("e_direction") < 0) & other_account()
-    return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out
+    anybody = _by_period() & ~pl.col("payer") & contradicted()
+    return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out | anybody
 
 
 @cache
@@ -322,8 +327,8 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     less item, Int64), ``days_outside`` (Int64, null without dates), ``rank`` (of the reference, Int8), ``payer``
     (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
     both open amounts, ``pending``, ``duplicate`` and ``twin``, ``elsewhere`` (the line says that it is of somebody
-    else), ``shared`` (it is of somebody else, and several items have its reference), and the ``rule`` of the line if
-    there are rules.
+    else), ``shared`` (it is of somebody else, and several have the item's reference, or may have it), and the ``rule``
+    of the line if there are rules.
     """
     return _levelled(_gathered(pairs, sides, rules), rules)
 
@@ -387,7 +392,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             "i_amount_minor",
             *columns(rules),
             "elsewhere",
-            shared=pl.col("e_is_shared") & ~pl.col("payer") & contradicted(),
+            shared=(pl.col("e_is_shared") | _by_period()) & ~pl.col("payer") & contradicted(),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -180,3 +182,42 @@ def test_the_instalment_tells_those_of_one_contract_apart() -> None:
     items = [Item(f"{at}", 30_000, name="Anna Meier", reference=f"POL-556677 Rate {at}/4") for at in range(1, 5)]
     result = run(items, [Line("x", 30_000, name="Anna Meier", text="Versicherung, Rate 3 von 4")], AUTO)
     assert [match.ends for match in result.matches] == [(frozenset({"3"}), frozenset({"x"}))]
+
+
+RENT = Item("rent", 85_000, name="Hans Meier", reference="Miete Mai 2026")
+HIS = Line("his", 85_000, name="Hans Meier", text="Miete Mai 2026")
+ANOTHERS = Line("x", 85_000, name="Eva Schulz", text="Miete Mai 2026")
+
+
+@pytest.mark.parametrize(
+    ("items", "lines"),
+    [
+        pytest.param([RENT], [ANOTHERS], id="the month of a rent"),
+        pytest.param(
+            [replace(RENT, reference="Gehalt 05/2026", direction=-1)],
+            [replace(ANOTHERS, text="Gehalt 05/2026", direction=-1)],
+            id="the month of a salary",
+        ),
+        pytest.param(
+            [replace(RENT, reference="Rate 2 von 4")], [replace(ANOTHERS, text="Rate 2 von 4")], id="an instalment"
+        ),
+        pytest.param([RENT, replace(RENT, id="more", amount=5_000)], [replace(ANOTHERS, amount=90_000)], id="a sum"),
+        pytest.param([RENT], [replace(ANOTHERS, amount=40_000), replace(HIS, amount=45_000)], id="a part"),
+    ],
+)
+def test_a_period_proves_nothing_of_who_pays(items: list[Item], lines: list[Line]) -> None:
+    matches = run(items, lines, AUTO).matches
+    assert matches
+    assert [match for match in matches if match.auto] == []
+    own = [replace(line, name="Hans Meier") for line in lines]
+    assert [match.auto for match in run(items, own, AUTO).matches] == [True]
+
+
+def test_who_pays_his_own_period_is_no_rival_of_another_one_who_does() -> None:
+    assert [(match.line, match.auto) for match in run([RENT], [HIS, ANOTHERS], AUTO).matches] == [("his", True)]
+
+
+@pytest.mark.parametrize("reference", ["INV-2026-05", "RE 05/2026", "2026-05", "Whg 12 Mai 2026", "Meier Mai 2026"])
+def test_a_number_that_says_more_than_a_period_is_paid_by_anybody(reference: str) -> None:
+    [match] = run([replace(RENT, reference=reference)], [replace(ANOTHERS, text=reference)], AUTO).matches
+    assert sure(match) == (Confidence.EXACT, Uniqueness.UNIQUE, True)
