@@ -56,7 +56,8 @@ def beside(groups: pl.DataFrame, legs: pl.DataFrame, pairs: pl.DataFrame, proofs
 
     Who quotes the number of an item of another counterparty, and has one of the very amount himself, may have mistaken
     it. Who quotes another item of his by too little beside a set may mean that as well. Of money that goes out, an item
-    of another account is told as its own rival. So it is of a group id all of whose items are of one other account.
+    of another account is told as its own rival, and so is one of somebody else whose reference others have as well. So
+    it is of a group id all of whose items are of one other account.
     """
     quoted = legs.join(groups.filter(~_named_beside()).select("g", "group_level"), on="g")
     told = [_mistaken(quoted, pairs, sides), _left_out(quoted, proofs), _other_batch(groups, legs, pairs, sides)]
@@ -69,9 +70,10 @@ def _named_beside() -> pl.Expr:
 
 def _mistaken(legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted())
-    foreign = legs.join(others.select("e", "i", "score_milli", "elsewhere", "payer"), on=["e", "i"])
-    foreign = foreign.select("g", "e", "i", "leg_minor", "score_milli", "elsewhere", "payer")
-    found = [foreign.filter("elsewhere").select("g", "e", "i", "score_milli")]
+    others = others.select("e", "i", "score_milli", "payer", anybody=pl.col("elsewhere") | pl.col("shared"))
+    foreign = legs.join(others, on=["e", "i"])
+    foreign = foreign.select("g", "e", "i", "leg_minor", "score_milli", "anybody", "payer")
+    found = [foreign.filter("anybody").select("g", "e", "i", "score_milli")]
     foreign = foreign.filter(~pl.col("payer"))
     if foreign.height:
         lines = foreign.drop("e").join(sides.incoming.select("salt", *LINE_KEYS, i="row"), on="i")

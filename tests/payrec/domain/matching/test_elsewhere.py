@@ -154,6 +154,15 @@ def test_of_those_that_have_one_reference_each_is_paid_by_its_own_counterparty(s
     assert [match.auto for match in run(items[1:], [again], RULES).matches] == [False]
 
 
+def test_a_reference_of_several_proves_no_sum_that_somebody_else_pays() -> None:
+    items = [replace(ADAS, id=str(minor), amount=minor, reference="FLAT-12345") for minor in (10_000, 5_000)]
+    line = replace(BY_BOLT, amount=15_000, text="FLAT-12345")
+    for several in (items, [items[0], replace(items[1], name="Ben Bolt")]):
+        [match] = run(several, [line], RULES).matches
+        assert (match.status, match.auto) == (Uniqueness.CONTESTED, False)
+    assert [match.auto for match in run(items, [replace(line, name="Ada Lovelace")], RULES).matches] == [True]
+
+
 def test_a_group_id_of_somebody_elses_items_is_for_a_person_where_the_payer_owes_just_that() -> None:
     orders = [replace(ADAS, id=f"a{at}", amount=minor, group="ORD-10023") for at, minor in enumerate((3_000, 2_000))]
     line = replace(BY_BOLT, text="ORD-10023")
