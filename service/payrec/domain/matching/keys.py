@@ -252,7 +252,7 @@ def remittance_keys(
 
     First the structured reference and the end-to-end id as they are, then what holds a digit and has at least
     ``TOKEN_LENGTH_MIN`` characters: words, runs of digits, valid ISO 11649 references printed in groups, and joins
-    of up to ``TOKEN_WORDS_MAX`` neighbouring words, the shorter joins first.
+    of up to ``TOKEN_WORDS_MAX`` neighbouring words, the shorter joins first, then all words of a text that is short.
     """
     found = tokens_of(remittance) if remittance else []
     first: list[int] = []

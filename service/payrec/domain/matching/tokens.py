@@ -23,7 +23,7 @@ GLUED_DIGITS_MIN: Final = 6
 """Digits of a number to which the next word may be glued, as where a bank cuts texts at a width (``RE20260042VOM``)."""
 
 TOKEN_WORDS_MAX: Final = 4
-"""Neighbouring words that are joined, as in ``INV 2024 0017 A``."""
+"""Neighbouring words that are joined, as in ``INV 2024 0017 A``; of a text that says nothing else, all of them are."""
 
 SPANS_WORDS_MAX: Final = 24
 """Words of a text whose shape is remembered, because others have it as well."""
@@ -171,11 +171,13 @@ def _token_spans(shape: bytes) -> list[slice] | None:
     for of_size in _spans(len(words), tuple(places)):
         joins = (slice(begins[span.start], ends[span.stop - 1]) for span in of_size)
         spans += [span for span in joins if span.stop - span.start <= JOIN_LENGTH_MAX]
+    if places and len(words) > TOKEN_WORDS_MAX and ends[-1] <= JOIN_LENGTH_MAX:
+        spans.append(slice(0, ends[-1]))
     return spans
 
 
 def _tokens(text: str) -> list[str]:
-    """Return the tokens of a remittance text: words, written-together words, digit runs, ISO 11649, then joins."""
+    """Return the tokens of a remittance text: words, what is written together, digit runs, ISO 11649, joins."""
     folded = fold(text)
     found = _words(folded)
     words, places, wholes = found.words, found.places, found.wholes
@@ -201,6 +203,8 @@ def _tokens(text: str) -> list[str]:
                 break
             joined = [span for span in of_size if not any(span.start < at < span.stop for at in found.walls)]
             tokens += [token for span in joined if len(token := join(words[span])) <= JOIN_LENGTH_MAX]
+        if count > TOKEN_WORDS_MAX and not found.walls and len(token := join(words)) <= JOIN_LENGTH_MAX:
+            tokens.append(token)
     return tokens
 
 

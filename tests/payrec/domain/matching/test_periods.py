@@ -221,3 +221,9 @@ def test_who_pays_his_own_period_is_no_rival_of_another_one_who_does() -> None:
 def test_a_number_that_says_more_than_a_period_is_paid_by_anybody(reference: str) -> None:
     [match] = run([replace(RENT, reference=reference)], [replace(ANOTHERS, text=reference)], AUTO).matches
     assert sure(match) == (Confidence.EXACT, Uniqueness.UNIQUE, True)
+
+
+def test_a_reference_of_many_words_that_is_quoted_as_it_stands_proves_a_payment() -> None:
+    item = Item("e", 30_000, name="Anna Meier", reference="Rate 1 von 4 Police 502751")
+    [match] = run([item], [Line("x", 30_000, name="Mutter AG", text="RATE 1 VON 4 POLICE 502751")], AUTO).matches
+    assert sure(match) == (Confidence.EXACT, Uniqueness.UNIQUE, True)

@@ -36,7 +36,14 @@ def test_others_are_not(text: str) -> None:
 def test_words_come_before_joins_of_neighbours_one_of_which_has_a_digit() -> None:
     joins = [b"ORDER1001", b"1001OF", b"OF2002", b"FORORDER1001", b"ORDER1001OF", b"1001OF2002"]
     joins += [b"FORORDER1001OF", b"ORDER1001OF2002"]
-    assert tokens.tokens_of("for order 1001 of 2002") == [b"1001", b"2002", *joins]
+    assert tokens.tokens_of("for order 1001 of 2002") == [b"1001", b"2002", *joins, b"FORORDER1001OF2002"]
+
+
+@pytest.mark.parametrize("text", ["Rate 1 von 4 Police {}", "Rate 1 von 4, Police {}", "Raté 1 von 4 Police {}"])
+def test_a_text_that_is_nothing_but_a_reference_quotes_it_however_many_words_it_has(text: str) -> None:
+    whole = b"RATE1VON4POLICE502751"
+    assert (whole in tokens.tokens_of(text.format(502751))) == ("," not in text)
+    assert whole + b"0" * 15 not in tokens.tokens_of(text.format(f"502751{'0' * 15}"))
 
 
 def test_a_word_that_keeps_the_check_digits_right_does_not_hide_the_reference() -> None:
