@@ -67,7 +67,7 @@ def nearly(asked: str, quoted: str) -> bool:
     return part or (mistaken and not other_period(number(asked), number(quoted)))
 
 
-@pytest.mark.parametrize("text", ["Kunde 110023", "Kd.-Nr. 110032", "customer no. 110032"])
+@pytest.mark.parametrize("text", ["Kunde 110023", "Kd.-Nr. 110032", "customer no. 110032", "Patient 110023"])
 def test_the_number_of_a_customer_is_no_mistyped_reference(text: str) -> None:
     items = [Item("a", reference="RE-110032", name="Foo KG"), Item("b", reference="RE-120555", name="Foo KG")]
     result = run(items, [Line("x", text=text, name="Foo KG")], AUTO)
