@@ -20,7 +20,6 @@ from payrec.domain.matching.compete import Taken
 from payrec.domain.matching.ruled import bound
 from payrec.domain.matching.rules import (
     BLIND_COINCIDENCES_PPM_MAX,
-    BLIND_EQUAL_MAX,
     BLIND_ITEMS_MAX,
     BLIND_LINES_MAX,
     BLIND_PARTIES_MAX,
@@ -31,6 +30,9 @@ from payrec.domain.matching.rules import (
     MatchingRules,
 )
 from payrec.domain.matching.score import span
+
+BLIND_EQUAL_MAX: Final = 8
+"""Items of one amount of a counterparty; with more of them, what has one sum could be made up in very many ways."""
 
 _DAYS_MAX: Final = 2**40
 """Beyond every day: the end of a window that an item does not have."""

@@ -257,6 +257,7 @@ _OTHERWISE: Final = {
     LineLevel.OF_ANOTHER: "it says that it is somebody else's",
     LineLevel.DIFFERS_BY_OTHER: "something else of the counterparty is just the payment, or just the difference",
     LineLevel.OF_OTHER_PERIOD: "it names another period",
+    LineLevel.OF_ANYBODY: "it names a period, and nobody who pays",
 }
 """What says that a payment is of something else than its amount and its payer do."""
 

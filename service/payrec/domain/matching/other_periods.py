@@ -13,13 +13,14 @@ from payrec.domain.matching.block import in_full
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.near import alike
 from payrec.domain.matching.periods import is_alone, is_period, other_period, same_period
+from payrec.domain.matching.rules import EndToEndLevel
 
 
 def of_periods(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     """Return ``other_period`` and ``by_period`` of each of the pairs.
 
     The line names a period, and neither its own nor the item: who quotes that in full may say whatever else he likes.
-    The item's reference says a period and nothing else.
+    Nothing but a reference that says a period and nothing else could prove the pair.
     """
     asked = sides.expected.select("reference_digits", e="row").drop_nulls()
     asked = asked.filter(pl.Series(is_period(asked["reference_digits"].to_numpy()), dtype=pl.Boolean))
@@ -27,6 +28,7 @@ def of_periods(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
         never = pl.repeat(value=False, n=pl.len(), dtype=pl.Boolean)
         return pairs.select(other_period=never, by_period=never)
     alone = asked["e"].filter(pl.Series(is_alone(asked["reference_digits"].to_numpy()), dtype=pl.Boolean))
+    by_id = pl.col("end_to_end") == EndToEndLevel.EQUAL.value
     said = (
         pairs.with_row_index("place")
         .filter(~in_full())
@@ -43,5 +45,6 @@ def of_periods(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     )
     others = told.filter("other").join(told.filter("same"), on="place", how="anti")["place"].unique()
     return pairs.select(
-        other_period=pl.int_range(pl.len()).is_in(others.implode()), by_period=pl.col("e").is_in(alone.implode())
+        other_period=pl.int_range(pl.len()).is_in(others.implode()),
+        by_period=pl.col("e").is_in(alone.implode()) & ~by_id,
     )

@@ -21,6 +21,7 @@ from payrec.domain.matching.line_rules import (
     LineRule,
     Required,
 )
+from payrec.domain.matching.periods import is_alone
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     CLOSE_EARLY_DAYS,
@@ -222,8 +223,12 @@ def _line(item: Item, line: Line) -> LineLevel:
         return LineLevel.DUPLICATE
     if line.pending:
         return LineLevel.PENDING
-    proof = _reference(item, line) is ReferenceLevel.FULL or _end_to_end(item, line) is EndToEndLevel.EQUAL
-    is_other = not proof and is_of_other_period(item.reference_digits, line.quoted_digits)
+    if _end_to_end(item, line) is EndToEndLevel.EQUAL:
+        return LineLevel.BOOKED
+    if _reference(item, line) is ReferenceLevel.FULL:
+        silent = _party(item.account_key, line.account_key) == _name(item, line) == PartyLevel.UNKNOWN
+        return LineLevel.OF_ANYBODY if silent and is_alone(item.reference_digits or 0) else LineLevel.BOOKED
+    is_other = is_of_other_period(item.reference_digits, line.quoted_digits)
     return LineLevel.OF_OTHER_PERIOD if is_other else LineLevel.BOOKED
 
 

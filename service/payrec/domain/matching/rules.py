@@ -75,9 +75,6 @@ BLIND_LINES_MAX: Final = 32
 BLIND_SEARCH_ITEMS_MAX: Final = 30
 """Open items of a counterparty among which runs without one or two, pairs and triples are tried: 36,395 sets."""
 
-BLIND_EQUAL_MAX: Final = 8
-"""Of these, items of one amount; with more of them, what has one sum could be made up in very many ways."""
-
 BLIND_PARTIES_MAX: Final = 4
 """Counterparties that may have the name of a line without a known account."""
 
@@ -193,6 +190,8 @@ class LineLevel(Level):
     """Booked, and what it differs by is tolerated, and something else of the counterparty is just that, or just it."""
     OF_OTHER_PERIOD = 7
     """Booked, and it names another period than the item does."""
+    OF_ANYBODY = 8
+    """Booked, and nothing but a reference that says a period speaks for the item: neither says who pays."""
 
 
 class GroupLevel(Level):

@@ -62,7 +62,7 @@ def _gathered(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.Dat
     """Put the columns of both sides beside each pair, as ``e_…`` and ``i_…``, and what tells the bounds of its line.
 
     ``in_terms`` tells whether the line is what one of the item's terms asks for, in time, ``other_period`` whether it
-    names another period than the item, ``by_period`` whether the item's reference says a period and nothing else.
+    names another period than the item, ``by_period`` whether only a reference that says a period could prove the pair.
     """
     own = columns(rules)
     incoming = sides.incoming.select(*_INCOMING, *own).with_columns(
@@ -132,11 +132,6 @@ def contradicted() -> pl.Expr:
     return other_account() | (pl.col("name_level") == NameLevel.DIFFERENT.value)
 
 
-def _by_period() -> pl.Expr:
-    """Tell of pairs whether nothing but a reference that says a period could prove them."""
-    return pl.col("by_period") & (pl.col("end_to_end_level") != EndToEndLevel.EQUAL.value)
-
-
 @cache
 def _of_another() -> pl.Expr:
     """Tell of pairs whether the line says that it is of somebody else.
@@ -149,8 +144,8 @@ def _of_another() -> pl.Expr:
     account, behalf = pl.col("i_is_known") & other_account(), NameLevel.ULTIMATE.value
     told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (pl.col("name_level") != behalf)
     paid_out = (pl.col("e_direction") < 0) & other_account()
-    anybody = _by_period() & ~pl.col("payer") & contradicted()
-    return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out | anybody
+    period = pl.col("by_period") & ~pl.col("payer") & contradicted()
+    return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out | period
 
 
 @cache
@@ -359,6 +354,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
         line_level=_line().cast(pl.Int8),
         group_level=pl.lit(GroupLevel.UNKNOWN.value, dtype=pl.Int8),
     )
+    silent = pl.all_horizontal(pl.col("account_level", "name_level") == 0)
     proof = (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
         pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
     )
@@ -376,7 +372,9 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
         .with_columns(fault=_fault(rules).cast(pl.Int8), elsewhere=_of_another())
         .with_columns(line_level=said_of_line(pl.col("elsewhere"), LineLevel.OF_ANOTHER))
         .with_columns(line_level=said_of_line(pl.col("other_period"), LineLevel.OF_OTHER_PERIOD))
-        .with_columns(elsewhere=pl.col("elsewhere") | pl.col("other_period"))
+        .with_columns(anybody=pl.col("by_period") & silent & proof)
+        .with_columns(line_level=said_of_line(pl.col("anybody"), LineLevel.OF_ANYBODY))
+        .with_columns(elsewhere=pl.any_horizontal("elsewhere", "other_period", "anybody"))
         .select(
             "e",
             "i",
@@ -392,7 +390,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             "i_amount_minor",
             *columns(rules),
             "elsewhere",
-            shared=(pl.col("e_is_shared") | _by_period()) & ~pl.col("payer") & contradicted(),
+            shared=(pl.col("e_is_shared") | pl.col("by_period")) & ~pl.col("payer") & contradicted(),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),

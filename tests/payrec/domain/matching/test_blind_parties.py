@@ -17,7 +17,6 @@ from payrec.domain.matching.block import BeyondBudgetError, of_part
 from payrec.domain.matching.compete import Taken
 from payrec.domain.matching.line_rules import Bounds, LineRule, Scope
 from payrec.domain.matching.rules import (
-    BLIND_EQUAL_MAX,
     BLIND_ITEMS_MAX,
     BLIND_LINES_MAX,
     BLIND_PARTIES_MAX,
@@ -261,9 +260,9 @@ DEPTHS = [
     pytest.param((300, 700, 7_900, 990_100, 990_200), 0, id="too round"),
     pytest.param((300, 700, 8_000, 990_100, 990_200), 1, id="round but enough"),
     pytest.param((303, 700, 8_000, 990_100, 990_200), 4, id="but for one round"),
-    pytest.param((103_003,) * BLIND_EQUAL_MAX, 4, id="as many alike as may be"),
-    pytest.param((103_003,) * (BLIND_EQUAL_MAX + 1), 0, id="one alike too many"),
-    pytest.param((*(103_003,) * (BLIND_EQUAL_MAX + 1), 7, 7), 0, id="one alike too many, beside others"),
+    pytest.param((103_003,) * blind_parties.BLIND_EQUAL_MAX, 4, id="as many alike as may be"),
+    pytest.param((103_003,) * (blind_parties.BLIND_EQUAL_MAX + 1), 0, id="one alike too many"),
+    pytest.param((*(103_003,) * (blind_parties.BLIND_EQUAL_MAX + 1), 7, 7), 0, id="one alike too many, beside others"),
     pytest.param(tuple(103_003 + at for at in range(BLIND_SEARCH_ITEMS_MAX)), 4, id="as many as are searched"),
     pytest.param(tuple(103_003 + at for at in range(BLIND_SEARCH_ITEMS_MAX + 1)), 0, id="one more than is searched"),
 ]
@@ -363,8 +362,8 @@ def test_those_with_the_most_sums_are_left_out_for_the_budget(
 
 def test_a_party_of_which_runs_alone_are_tried_costs_as_many_as_it_has_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blind_parties, "BLIND_SETS_PER_ROW_MAX", 0)
-    items, line = of(*[103_003] * (BLIND_EQUAL_MAX + 1)), replace(BY_ACCOUNT, amount=206_006)
-    for budget, is_there in ((BLIND_EQUAL_MAX + 1, True), (BLIND_EQUAL_MAX, False)):
+    items, line = of(*[103_003] * (blind_parties.BLIND_EQUAL_MAX + 1)), replace(BY_ACCOUNT, amount=206_006)
+    for budget, is_there in ((blind_parties.BLIND_EQUAL_MAX + 1, True), (blind_parties.BLIND_EQUAL_MAX, False)):
         monkeypatch.setattr(blind_parties, "BLIND_SETS_MIN", budget)
         assert bool(Look(items, [line]).spoken()) == is_there
 

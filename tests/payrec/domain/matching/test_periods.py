@@ -213,6 +213,20 @@ def test_a_period_proves_nothing_of_who_pays(items: list[Item], lines: list[Line
     assert [match.auto for match in run(items, own, AUTO).matches] == [True]
 
 
+@pytest.mark.parametrize("line", [replace(HIS, name=None), replace(HIS, name=None, text="MIETE MAI 2026")])
+def test_a_period_alone_proves_nothing_where_nobody_says_who_pays(line: Line) -> None:
+    [match] = run([RENT], [line], AUTO).matches
+    assert sure(match) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    assert dict(match.levels)["line"] == LineLevel.OF_ANYBODY
+    # What says more names him, or something of him.
+    for item, said in (
+        (RENT, replace(line, text=f"{line.text} Hans Meier")),
+        (replace(RENT, end_to_end_id="RENT-0815"), replace(line, end_to_end_id="RENT-0815")),
+        (replace(RENT, reference="WE-0815"), replace(line, text="WE-0815 Mai 2026")),
+    ):
+        assert [match.auto for match in run([item], [said], AUTO).matches] == [True]
+
+
 def test_who_pays_his_own_period_is_no_rival_of_another_one_who_does() -> None:
     assert [(match.line, match.auto) for match in run([RENT], [HIS, ANOTHERS], AUTO).matches] == [("his", True)]
 
