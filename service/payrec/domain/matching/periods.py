@@ -78,6 +78,14 @@ _BEHIND: Final = re.compile(
     re.ASCII,
 )
 
+_BY_DAYS: Final = re.compile(
+    r"(?<![0-9.-])(?:0?1\.(?P<month>0?[1-9]|1[0-2])\.(?:(?:20)?[0-9]{2})? {0,2}(?:-|BIS|TO)? {0,2}"
+    r"(?:2[89]|3[01])\.(?P=month)\.(?P<year>(?:20)?[0-9]{2})"
+    r"|(?P<its>20[0-9]{2})-(?P<of_year>0[1-9]|1[0-2])-01 {0,2}(?:-|/|BIS|TO) {0,2}(?P=its)-(?P=of_year)-"
+    r"(?:2[89]|3[01]))(?![0-9.-])",
+    re.ASCII,
+)
+"""All days of a month, from the first to the last."""
 _FULL_YEAR: Final = r"(?:19|20)[0-9]{2}(?![0-9])"
 _THEN: Final = rf"(?: ?[./-]? ?({_FULL_YEAR}|(?<=[./-])2[0-9](?![0-9.,])))?"
 _TH: Final = r"(?:\.|ST|ND|RD|TH|ER|E|EME)?"
@@ -205,6 +213,9 @@ def periods_of(text: str) -> list[int]:
     months = _named(folded) if said else []
     if "/" in folded:
         months += [_number(int(month), year) for month, year in _BY_SLASH.findall(folded)]
+    if "1." in folded or "-01" in folded:
+        days = (found.group("month", "year", "of_year", "its") for found in _BY_DAYS.finditer(folded))
+        months += [_number(int(month or of_year), year or its) for month, year, of_year, its in days]
     if said:
         months += [
             _number(int(month) if month else _NUMBERS[short], year) for month, year, short in _BEHIND.findall(folded)

@@ -40,6 +40,11 @@ AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
         ("Miete 02.26", [1_022026]),
         ("MAI2026", [1_052026]),
         ("MARS500", []),
+        ("Abo 01.02.2026 - 28.02.2026", [1_022026]),
+        ("Miete 1.2.-28.2.26", [1_022026]),
+        ("2026-02-01/2026-02-28", [1_022026]),
+        ("2026-02-01 to 2026-03-31", []),
+        ("01.02.2026 - 14.02.2026", []),
         ("Nebenkosten Q2/26", [1_76_022026]),
         ("1. Quartal 2026", [1_76_012026]),
         ("Q1", [1_76_010000]),
@@ -145,6 +150,8 @@ def test_a_period_is_the_same_or_another(asked: int, quoted: int, *, other: bool
         ("POL-556677 Rate 2/4", "POL-556677", True),
         ("Mitgliedsbeitrag 2026", "Mitgliedsbeitrag 2025", False),
         ("Miete 03/2026", "Miete 02.26", False),
+        ("Miete 03/2026", "Miete 01.02.2026 - 28.02.2026", False),
+        ("Miete 03/2026", "Miete 01.03.2026 - 31.03.2026", True),
     ],
 )
 def test_who_pays_for_another_period_waits_for_a_person(reference: str, text: str, *, accepted: bool) -> None:
