@@ -20,6 +20,7 @@ from payrec.domain.matching.periods import (
     named_periods,
     other_period,
     periods_of,
+    said_in,
     same_period,
     says_when,
     without_others,
@@ -121,12 +122,12 @@ def _has_letters(text: str) -> bool:
     return text.upper() != text.lower()
 
 
-def _words(remittance: str) -> list[bytes]:
+def _words(remittance: str, said: frozenset[str]) -> list[bytes]:
     """Return the digits of each word of a text, an ``_APART`` where marks stand between them.
 
     The number of a customer is none of what he pays, however near it comes to one.
     """
-    text = without_others(without_days(remittance[:REMITTANCE_LENGTH_MAX]))
+    text = without_others(without_days(remittance), said)
     if _OF_CUSTOMERS.search(text.lower()):
         text = _CUSTOMER.sub(" ", text)
     return text.encode("ascii", "replace").translate(_TABLE, _IN_WORD).split()
@@ -141,7 +142,9 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
     structured = reference_digits(structured_reference) if structured_reference else None
     found = {} if structured is None else {structured: None}
     if remittance:
-        for word in _words(remittance):
+        text = remittance[:REMITTANCE_LENGTH_MAX]
+        said = said_in(text)
+        for word in _words(text, said):
             if len(word) < DIGITS_MIN:
                 continue
             parts = word.split(_APART) if _APART in word else [word]
@@ -150,7 +153,7 @@ def quoted_digits(remittance: str | None, structured_reference: str | None = Non
                 if len(digits) >= DIGITS_MIN:
                     found[_number(digits)] = None
         if len(found) < QUOTED_DIGITS_MAX:
-            found.update(dict.fromkeys(periods_of(remittance[:REMITTANCE_LENGTH_MAX])))
+            found.update(dict.fromkeys(periods_of(text, said)))
     return list(found)[:QUOTED_DIGITS_MAX] or None
 
 
@@ -163,10 +166,12 @@ def series_digits(remittance: str | None) -> list[int] | None:
     """
     if not remittance:
         return None
-    parts = [part for word in _words(remittance) for part in (_parts(word) if _APART in word else (word,))]
+    text = remittance[:REMITTANCE_LENGTH_MAX]
+    words = _words(text, said_in(text))
+    parts = [part for word in words for part in (_parts(word) if _APART in word else (word,))]
     if not parts or len(max(parts, key=len)) < DIGITS_MIN:
         return None
-    spans = _SPAN.finditer(without_days(remittance[:REMITTANCE_LENGTH_MAX]))
+    spans = _SPAN.finditer(without_days(text))
     between = (digits for span in spans for digits in _all_between(*span.groups()))
     found: dict[int, None] = {}
     begins: list[bytes] = []

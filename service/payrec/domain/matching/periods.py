@@ -129,10 +129,9 @@ _OTHERS: Final = tuple(
 )
 """Periods that are no months: what they are, the words of which a text has one, and where their numbers stand."""
 
-_LONG: Final = re.compile(r"\bq ?[1-4]|quarta|quarter|qtr|trimest|kwartaal|[kc]w|wk|week|woche|semai?na?", re.ASCII)
-"""One of these is in small letters where a period of ``_OTHERS`` has so many digits that they may be a number."""
-
-_SAID: Final = _BY_THE_MONTH | _NUMBERS.keys() | frozenset().union(*(words for _, words, _ in _OTHERS))
+_OF_OTHERS: Final = frozenset().union(*(words for _, words, _ in _OTHERS))
+_OF_MONTHS: Final = (_BY_THE_MONTH | _NUMBERS.keys()) - _OF_OTHERS
+_SAID: Final = _OF_MONTHS | _OF_OTHERS
 """Words without which a text has no period but a month before a slash."""
 
 _BESIDE: Final = (
@@ -143,8 +142,8 @@ _BESIDE: Final = (
 _WHEN: Final = _SAID | frozenset(_BESIDE.split())
 """Words that beside a period say nothing of who pays."""
 
-_LETTERS_ALONE: Final = bytes(at if chr(at).isalpha() and at < 128 else 32 for at in range(256))
-"""Of ``bytes.translate``."""
+_LETTERS_ALONE: Final = bytes(ord(chr(at).upper()) if chr(at).isalpha() and at < 128 else 32 for at in range(256))
+"""Of ``bytes.translate``: letters as capitals, and blanks."""
 
 
 def _number(month: int, year: str | None) -> int:
@@ -156,17 +155,19 @@ def _in_full(year: str | None) -> int:
     return said + _CENTURY if year and len(year) == len("26") else said
 
 
-def _words(folded: str) -> list[str]:
-    return folded.encode("ascii", "ignore").translate(_LETTERS_ALONE).decode().split()
+def _folded(text: str) -> str:
+    return fold(text) if text.isascii() else fold(text).encode("ascii", "ignore").decode()
 
 
-def _folded(text: str) -> tuple[str, frozenset[str]]:
-    """Return a text folded, and its words of ``_SAID``.
+def _words(text: str) -> list[str]:
+    """Return the words of a text in capitals."""
+    folded = text.encode() if text.isascii() else fold(text).encode("ascii", "ignore")
+    return folded.translate(_LETTERS_ALONE).decode().split()
 
-    Nearly no text has any, and to look at its words takes a tenth of the time.
-    """
-    folded = fold(text) if text.isascii() else fold(text).encode("ascii", "ignore").decode()
-    return folded, _SAID.intersection(_words(folded))
+
+def said_in(text: str) -> frozenset[str]:
+    """Return the words of a text without which it has no period but a month as numbers; nearly no text has any."""
+    return _SAID.intersection(_words(text))
 
 
 def _named(folded: str) -> list[int]:
@@ -177,6 +178,8 @@ def _named(folded: str) -> list[int]:
 def _others(folded: str, said: frozenset[str]) -> tuple[list[int], str]:
     """Return the periods of a text that are no months, and the text without them."""
     found: list[int] = []
+    if said <= _OF_MONTHS:
+        return found, folded
     for kind, words, pattern in _OTHERS:
         if words.isdisjoint(said):
             continue
@@ -190,26 +193,30 @@ def _others(folded: str, said: frozenset[str]) -> tuple[list[int], str]:
 
 def named_periods(text: str) -> tuple[list[int], str]:
     """Return the periods that a text names by words, and the text without them: folded if it has any."""
-    folded, said = _folded(text)
+    said = said_in(text)
     if not said:
         return [], text
-    others, rest = _others(folded, said)
+    others, rest = _others(_folded(text), said)
     months = _named(rest)
     return [*others, *months], _NAMED.sub(" ", rest) if others or months else text
 
 
-def without_others(text: str) -> str:
-    """Return a text without its periods that are no months: their numbers are none of what is paid."""
-    if not _LONG.search(text.lower()):
-        return text
-    others, rest = _others(*_folded(text))
+def without_others(text: str, said: frozenset[str]) -> str:
+    """Return a text without its periods that are no months: their numbers are none of what is paid.
+
+    ``said`` are its words as ``said_in`` has them.
+    """
+    others, rest = _others(_folded(text), said) if said else ([], text)
     return rest if others else text
 
 
-def periods_of(text: str) -> list[int]:
-    """Return the first periods that a text names, by words or as numbers, unique."""
-    folded, said = _folded(text)
-    others, folded = _others(folded, said) if said else ([], folded)
+def periods_of(text: str, said: frozenset[str] | None = None) -> list[int]:
+    """Return the first periods that a text names, by words or as numbers, unique; ``said`` as ``said_in`` has it."""
+    if said is None:
+        said = said_in(text)
+    if not said and "/" not in text and "1." not in text and "-01" not in text:
+        return []
+    others, folded = _others(_folded(text), said)
     months = _named(folded) if said else []
     if "/" in folded:
         months += [_number(int(month), year) for month, year in _BY_SLASH.findall(folded)]
@@ -225,7 +232,7 @@ def periods_of(text: str) -> list[int]:
 
 def says_when(text: str) -> bool:
     """Tell whether a text has no words but those that say beside a period nothing of who pays."""
-    return _WHEN.issuperset(_words(_folded(text)[0]))
+    return _WHEN.issuperset(_words(text))
 
 
 def has_year(period: int) -> bool:
