@@ -8,6 +8,10 @@ from typing import Final
 AMOUNT_MINOR_MAX: Final = 10**15 - 1
 """Largest amount in minor units; three digits below what int64 and a double can hold exactly."""
 
+SUM_MINOR_MAX: Final = 2**63 - 1
+"""What legs of a match or entries of a statement come to in minor units at most: what a column holds. As many as there
+may be, of the largest amount each, are more."""
+
 # Requests ------------------------------------------------------------------------------------------------------
 
 API_VERSION: Final = b"1"

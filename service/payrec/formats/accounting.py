@@ -10,9 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Final
 
-from payrec.constants import CONTINUITY_STATEMENTS_MAX, FILE_RECORDS_MAX, PARSE_SECONDS_BASE, PARSE_SECONDS_PER_MIB
+from payrec.constants import (
+    CONTINUITY_STATEMENTS_MAX,
+    FILE_RECORDS_MAX,
+    PARSE_SECONDS_BASE,
+    PARSE_SECONDS_PER_MIB,
+    SUM_MINOR_MAX,
+)
 from payrec.domain.continuity import FINDINGS, Continuity, Ends, ends_of, judge
 from payrec.domain.identity import OccurrenceCounter, bank_identity, fingerprint
 from payrec.domain.statements import Batch, Direction, Entry, Parsed, Problem, Skipped, Statement, StatementEnd, Totals
@@ -111,7 +118,7 @@ class Accounting:
         PayloadTooLargeError
             Beyond FILE_RECORDS_MAX records or statements.
         UnreadableFileError
-            ``time_limit``.
+            ``time_limit``, ``amount_out_of_range``.
 
         """
         counts = self.counts
@@ -241,6 +248,7 @@ class Accounting:
 
     def _end(self, statement: Statement) -> Iterator[Problem]:
         opened = self._open.pop(statement.index, None)
+        _check_sums(statement)
         opening, closing = statement.balance("opening"), statement.balance("closing")
         if len(self._ends) < CONTINUITY_STATEMENTS_MAX and statement.kind == "statement":
             self._ends.append(ends_of(statement, statement.index))
@@ -266,6 +274,13 @@ class Accounting:
                 detail=f"opening balance and booked entries miss the closing balance by "
                 f"{statement.balance_difference_minor} minor units",
             )
+
+
+def _check_sums(statement: Statement) -> None:
+    """Refuse a statement whose sums nothing that is to keep them could hold."""
+    for of_direction in (attrgetter("credit_minor"), attrgetter("debit_minor")):
+        if sum(map(of_direction, (statement.booked, statement.pending, statement.info))) > SUM_MINOR_MAX:
+            raise UnreadableFileError("amount_out_of_range", f"entries come to more than {SUM_MINOR_MAX} minor units")
 
 
 def _add_signed(totals: Totals, sum_minor: int, times: int) -> None:

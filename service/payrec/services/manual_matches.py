@@ -11,7 +11,7 @@ from uuid import UUID
 
 import structlog
 
-from payrec.constants.matches import MATCH_AMOUNT_MINOR_MAX
+from payrec.constants import SUM_MINOR_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.fx_rates import FxRateError, converted, parse_rate
 from payrec.domain.match_kinds import kind_of, money_kind_of
@@ -307,8 +307,8 @@ class _Reader:
             self._fault("/adjustments", "exchange_of_one_currency", f"{key[1]} is not paid in another currency")
         if len({self._ends[leg.taken]["currency"] for leg in self.joined}) > 1:
             self._fault("/legs", "currency_mismatch", "what the legs take is of several currencies")
-        if any(sum(of_leg(leg) for leg in self.joined) > MATCH_AMOUNT_MINOR_MAX for of_leg in _MINORS):
-            self._fault("/legs", "amount_out_of_range", f"come to more than {MATCH_AMOUNT_MINOR_MAX} minor units")
+        if any(sum(of_leg(leg) for leg in self.joined) > SUM_MINOR_MAX for of_leg in _MINORS):
+            self._fault("/legs", "amount_out_of_range", f"come to more than {SUM_MINOR_MAX} minor units")
 
     def _keys(self, leg: LegGiven, pointer: str) -> tuple[Key, Key] | None:
         """Return the transactions at both ends, if they are there."""

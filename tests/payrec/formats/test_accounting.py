@@ -5,6 +5,7 @@ from datetime import date
 
 import pytest
 
+from payrec.constants import AMOUNT_MINOR_MAX, SUM_MINOR_MAX
 from payrec.domain.statements import Balance, Batch, Entry, Money, Parsed, Problem, Skipped, Statement, StatementEnd
 from payrec.errors import PayloadTooLargeError, UnreadableFileError
 from payrec.formats import accounting as module
@@ -246,3 +247,13 @@ def test_a_page_counts_its_own_lines_whatever_else_is_in_the_file() -> None:
     entries = [entry(), entry(), entry(statement=1)]
     run(first, *entries[:2], StatementEnd(first), second, entries[2], StatementEnd(second))
     assert [e.occurrence for e in entries] == [0, 1, 0]
+
+
+def test_entries_that_come_to_more_than_can_be_stored_are_refused() -> None:
+    most, rest = divmod(SUM_MINOR_MAX, AMOUNT_MINOR_MAX)
+    entries = [entry(AMOUNT_MINOR_MAX, status="pending"), *(entry(AMOUNT_MINOR_MAX) for _ in range(most - 1))]
+    made, _ = one(statement(), *entries, entry(rest), entry(rest, direction="debit"))
+    assert made.booked.credit_minor + made.pending.credit_minor == SUM_MINOR_MAX
+    with pytest.raises(UnreadableFileError) as refused:
+        one(statement(), *entries, entry(rest + 1))
+    assert refused.value.reason == "amount_out_of_range"
