@@ -22,7 +22,7 @@ from payrec.models.erasures import KeptReason
 from payrec.models.tenants import RetentionSettings
 from payrec.services.work import Unit
 from payrec.storage.allocations import Side
-from payrec.storage.erasure_places import KEPT_COLUMNS, change, find, place_of, places
+from payrec.storage.erasure_places import KEPT_COLUMNS, Place, change, find, place_of, places
 from payrec.storage.erasures import ErasureStore, duty
 from payrec.storage.history import STATED_TABLES, keep_stated
 from payrec.storage.rows import columns_of
@@ -214,6 +214,8 @@ class Sweep:
                         for name in place.columns
                         if row[name] is not None and (left := self._what.without(row[name])) != row[name]
                     }
+                    # Two that were called the same in other words, or were erased before, may not have one name now.
+                    after |= {name: f"{after[name]} {_key_of(place, row)}" for name in place.unique & after.keys()}
                     if place.is_keyed and "counterparty_name" in after:
                         after["name_key"] = None
                     if after:
@@ -306,6 +308,11 @@ class Sweep:
         for resource, value in await self._store.settings():
             if self._what.without(value) != value:
                 self._outcome.keep(resource, "setting", 1, None)
+
+
+def _key_of(place: Place, row: Mapping[str, Any]) -> str:
+    """Return the text of a row's key."""
+    return "-".join(str(row[name]) for name in place.key)
 
 
 def _is_of(value: Any, ids: set[str]) -> bool:

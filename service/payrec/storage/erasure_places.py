@@ -86,6 +86,8 @@ class Place:
     json: frozenset[str] = frozenset()
     """Those of the columns that are JSON."""
     arrays: frozenset[str] = frozenset()
+    unique: frozenset[str] = frozenset()
+    """Those of which no two rows may have the same."""
     is_keyed: bool = False
     """Its ``counterparty_name`` has a key as well, ``name_key``, which goes with it."""
 
@@ -108,8 +110,10 @@ def place_of(name: str, kept: frozenset[str] = KEPT_COLUMNS) -> Place:
     )
     texts = frozenset(name for name, kind in kinds.items() if isinstance(kind, Text))
     columns = tuple(name for name in kinds if name in json | arrays | texts)
+    alone = [index.columns.keys() for index in table.indexes if index.unique and len(index.columns) == 1]
+    unique = frozenset(name for [name] in alone if name in texts)
     is_keyed = "name_key" in kinds and "counterparty_name" in kinds
-    return Place(name, key, columns, json, arrays, is_keyed)
+    return Place(name, key, columns, json, arrays, unique, is_keyed)
 
 
 def places() -> list[Place]:

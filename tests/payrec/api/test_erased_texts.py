@@ -1,0 +1,33 @@
+"""Texts that are erased, wherever they stand and however they are written: one by one, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from payrec.domain.erasures import ERASED
+from support.erasures import NAME, OTHER, erased, run
+from support.matching_world import World, matching_world
+from support.service import Service, Tenant
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
+    async with matching_world(service, acme, globex) as made:
+        yield made
+
+
+async def test_sources_that_are_called_by_people_have_different_names_afterwards(world: World) -> None:
+    for name in (NAME, "MUELLER, ANNA", "Ben Smith", OTHER):
+        assert (await world.tenant.post("/data-sources", {"name": name, "kind": "upload"})).status_code == 201
+    assert (await erased(world, counterpartyName=NAME))["erased"][-1]["count"] == 2
+    await erased(world, counterpartyName="Ben Smith")
+    sources = (await world.tenant.get("/data-sources")).json()["data"]
+    assert {one["name"] for one in sources if one["name"] != OTHER} == {
+        f"{ERASED} {one['id']}" for one in sources if one["name"] != OTHER
+    }
+    assert len(sources) == 4
+    await run(world, "DELETE FROM data_source")
