@@ -30,6 +30,7 @@ _SHORT_LENGTH_MIN: Final = 2
 _ACCOUNT_LENGTH_MIN: Final = 4
 _LONG_NUMBER: Final = 10
 """Characters from which on a number is the one that is meant, whatever stands beside it."""
+_METADATA: Final = "metadata"
 _WORD: Final = re.compile(r"[^\W_]+")
 _NO_LETTER_BEFORE: Final = r"(?<![^\W_])"
 _NO_LETTER_AFTER: Final = r"(?![^\W_])"
@@ -143,14 +144,28 @@ class Wanted:
                 end = following - 1
 
     def without(self, value: Any) -> Any:
-        """Return a value of JSON without it: every text that a list or an object has; names of members stay."""
+        """Return a value of JSON without it: every text that a list or an object has.
+
+        Names of members stay, but for those of ``metadata``, which whoever stored them has chosen.
+        """
         if isinstance(value, str):
             return self.redacted(value)
         if isinstance(value, list):
             return [self.without(item) for item in value]
         if isinstance(value, dict):
-            return {name: self.without(item) for name, item in value.items()}
+            return {
+                name: self._without(item) if name == _METADATA else self.without(item) for name, item in value.items()
+            }
         return value
+
+    def _without(self, metadata: Any) -> Any:
+        if not isinstance(metadata, dict):
+            return self.without(metadata)
+        left: dict[str, Any] = {}
+        for name, item in metadata.items():
+            named = self.redacted(name)
+            left[f"{named} {len(left) + 1}" if named in left else named] = self.without(item)
+        return left
 
 
 def wanted(subject: ErasureSubject, given: str) -> Wanted:
@@ -199,7 +214,7 @@ def redacted_row(stated: Mapping[str, Any], side: int, what: Wanted, *, whole: b
     for name in STATED_WORDS[side]:
         text = stated.get(name)
         after[name] = None if whole or text is None else what.redacted(text)
-    after["metadata"] = {} if whole else what.without(stated["metadata"])
+    after |= {_METADATA: {}} if whole else what.without({_METADATA: stated[_METADATA]})
     changed = {name: value for name, value in after.items() if value != stated.get(name)}
     return {**changed, "reference_key": None} if "reference" in changed else changed
 

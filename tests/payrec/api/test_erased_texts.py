@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from payrec.domain.erasures import ERASED
-from support.erasures import NAME, OTHER, erased, run
+from support.erasures import NAME, OTHER, counts, erased, run, where
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 
@@ -31,3 +31,24 @@ async def test_sources_that_are_called_by_people_have_different_names_afterwards
     }
     assert len(sources) == 4
     await run(world, "DELETE FROM data_source")
+
+
+async def test_a_name_for_which_metadata_are_called_goes_from_them(world: World) -> None:
+    metadata = {f"advisor {NAME}": "5", f"advisor {NAME.upper()}": "6", OTHER: "7"}
+    paid, asked = await world.receive(counterpartyName="Bolt", metadata=metadata), await world.expect(metadata=metadata)
+    changed = await world.expect(metadata=metadata)
+    answer = await world.tenant.request(
+        "PATCH", f"/expected-transactions/{changed}", json={"metadata": dict.fromkeys(metadata)}
+    )
+    assert (answer.status_code, answer.json()["metadata"]) == (200, {})
+    there = await where(world, NAME, bystander=True)
+    assert {"audit_record", "expected_transaction", "incoming_transaction", "stated_row"} <= (
+        await where(world, NAME)
+    ).keys()
+    made = counts(await erased(world, counterpartyName=NAME))
+    assert (made["expected-transactions"], made["incoming-transactions"], made["history"]) == (1, 1, 3)
+    assert await where(world, NAME) == {}
+    assert await where(world, NAME, bystander=True) == there != {}
+    left = {OTHER: "7", f"advisor {ERASED}": "6", f"advisor {ERASED} 3": "5"}
+    for one in (await world.incoming(paid), await world.expected(asked)):
+        assert one["metadata"] == left
