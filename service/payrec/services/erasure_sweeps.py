@@ -51,7 +51,10 @@ RESOURCES: Final = {
 """What the interface calls what is in a table; others are told by the table's name."""
 
 _OF_SIDE: Final = {Side.EXPECTED: "expected_transaction", Side.INCOMING: "incoming_transaction"}
-_PERSONAL: Final = ("counterpartyName", "counterpartyAccount", "remittance", "description", "mandateId")
+_PERSONAL: Final = (
+    *("counterpartyName", "counterpartyAccount", "ultimateCounterpartyName"),
+    *("remittance", "description", "mandateId"),
+)
 """Members of a transaction on the wire that go with whom it is about."""
 
 

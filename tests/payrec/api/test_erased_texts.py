@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from payrec.domain.erasures import ERASED
-from support.erasures import NAME, OTHER, counts, erased, run, where
+from support.erasures import IBAN, NAME, OTHER, counts, erased, run, where
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 
@@ -52,3 +53,29 @@ async def test_a_name_for_which_metadata_are_called_goes_from_them(world: World)
     left = {OTHER: "7", f"advisor {ERASED}": "6", f"advisor {ERASED} 3": "5"}
     for one in (await world.incoming(paid), await world.expected(asked)):
         assert one["metadata"] == left
+
+
+async def test_an_answer_that_is_repeated_names_nobody_that_the_transaction_does_not_name(world: World) -> None:
+    said = {
+        "counterpartyName": "Bolt",
+        "counterpartyAccount": IBAN,
+        "ultimateCounterpartyName": NAME,
+        "remittance": "INV-2026-001",
+        "mandateId": "M-1",
+        "metadata": {"contact": OTHER},
+    }
+    body = {"direction": "credit", "amount": "3.00", "currency": "EUR", "bookingDate": "2026-03-12", **said}
+
+    async def posted() -> dict[str, Any]:
+        headers = {"Idempotency-Key": "once"}
+        answer = await world.tenant.request("POST", "/incoming-transactions", json=body, headers=headers)
+        assert answer.status_code == 201
+        return dict(answer.json())
+
+    stored = await posted()
+    assert {name: stored[name] for name in said} == said
+    await erased(world, counterpartyAccount=IBAN)
+    now = await world.incoming(stored["id"])
+    assert {name: now[name] for name in said} == dict.fromkeys(said) | {"metadata": {}}
+    again = await posted()
+    assert (again["id"], {name: again[name] for name in said}) == (stored["id"], {name: now[name] for name in said})
