@@ -66,6 +66,8 @@ class Outcome:
     """By resource."""
     kept: dict[tuple[str, KeptReason], tuple[int, date | None]] = field(default_factory=dict)
     """How many, and the last day, by resource and reason."""
+    redacted: int = 0
+    """Sealed audit records whose content is gone."""
 
     @classmethod
     def of(cls, erased: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]]) -> Outcome:
@@ -280,7 +282,7 @@ class Sweep:
                     kept += 1
                 else:
                     records.add((row["change_id"], row["ordinal"]))
-        await self._store.redact(sorted(records))
+        self._outcome.redacted += await self._store.redact(sorted(records))
         self._outcome.count("audit_record", len(records))
         if kept:
             until = max(

@@ -197,6 +197,8 @@ class ErasureService:
             outcome.keep("imports", "being_written", unread, None)
         if not outcome.erased and any(why == "retention_duty" for _, why in outcome.kept):
             raise ConflictError("all of it has to be kept", kept=_told(outcome)["kept"])
+        # For whoever verifies the log, and apart from what names anybody: an erasure to come takes nothing of it.
+        unit.record(Record(action="audit_log.redacted", after={"count": outcome.redacted}))
         # One that has begun meanwhile has read what was there before.
         await _refuse_while_matching(store)
         if reopened:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from payrec.domain.identifiers import id_at
 from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all, fetch_one
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtext('audit_seal'), hashtext(current_schema())) AS is_ours"
 _TAKE: Final = """
     DELETE FROM audit_unsealed WHERE change_id IN (SELECT change_id FROM audit_unsealed ORDER BY change_id LIMIT %s)
@@ -52,14 +53,9 @@ _NOT_SEALED: Final = """
             AND k.seal BETWEEN 1 AND %(seals)s
     )
 """
-# Both write down what they do: the one in the log that it shortens, the other in a list of its own.
 _REMOVALS: Final = """
-    SELECT (
-        SELECT max((after ->> 'before')::timestamptz) FROM audit_record WHERE action = 'audit_log.dropped'
-    ) AS dropped_before, (
-        SELECT coalesce(sum((e ->> 'count')::bigint), 0)::bigint
-        FROM erasure, jsonb_array_elements(erased) e WHERE e ->> 'resource' = 'audit-log'
-    ) AS erased
+    SELECT change_id, action, after FROM audit_record
+    WHERE action IN ('audit_log.dropped', 'audit_log.redacted', 'privacy.erased')
 """
 _TOLD: Final = """
     SELECT (data->>'sequence')::bigint AS sequence, data->>'root' AS root FROM event
@@ -159,11 +155,46 @@ class AuditSealStore:
         return int(row["count"]) if row else 0, await fetch_all(self._connection, unknown, parameters)
 
     async def removals(self) -> tuple[UUID | None, int]:
-        """Return before which change the retention says that it has deleted records, and how many erasures say."""
-        row = await fetch_one(self._connection, _REMOVALS) or {}
-        before = row.get("dropped_before")
-        return None if before is None else id_at(before), row.get("erased") or 0
+        """Return before which change the retention says that it has deleted records, and how many erasures say.
+
+        Both say it in the log that they shorten, where whoever makes it more changes a record. Erasures of before said
+        it beside their reason alone, which another erasure may have taken.
+        """
+        told: dict[str, list[tuple[UUID, Any]]] = {}
+        for row in await fetch_all(self._connection, _REMOVALS):
+            told.setdefault(row["action"], []).append((row["change_id"], row["after"]))
+        before = [at for _, after in told.get("audit_log.dropped", ()) if (at := _instant(_said(after, "before")))]
+        redacted = {change_id: _count(_said(after, "count")) for change_id, after in told.get("audit_log.redacted", ())}
+        erased = [
+            _count(_said(one, "count"))
+            for change_id, after in told.get("privacy.erased", ())
+            if change_id not in redacted
+            for one in _items(_said(after, "erased"))
+            if _said(one, "resource") == "audit-log"
+        ]
+        return id_at(max(before)) if before else None, sum(redacted.values()) + sum(erased)
 
     async def told(self) -> list[dict[str, Any]]:
         """Return the roots that the feed of events has told of."""
         return await fetch_all(self._connection, _TOLD)
+
+
+def _said(value: Any, name: str) -> Any:
+    """Return a member of what a record says, which may be anything where somebody has changed it."""
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _instant(value: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(value).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return at if at > _EPOCH else None

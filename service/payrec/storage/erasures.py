@@ -82,10 +82,12 @@ _REDACT: Final = """
         SELECT * FROM unnest(%(changes)s::uuid[], %(ordinals)s::bigint[]) AS w (change_id, ordinal)
     ), redacted AS (
         UPDATE audit_commitment k SET salt = NULL FROM wanted w
-        WHERE (k.change_id, k.ordinal) = (w.change_id, w.ordinal)
+        WHERE (k.change_id, k.ordinal) = (w.change_id, w.ordinal) RETURNING k.change_id
+    ), emptied AS (
+        UPDATE audit_record r SET before = NULL, after = NULL, reason = NULL FROM wanted w
+        WHERE (r.change_id, r.ordinal) = (w.change_id, w.ordinal)
     )
-    UPDATE audit_record r SET before = NULL, after = NULL, reason = NULL FROM wanted w
-    WHERE (r.change_id, r.ordinal) = (w.change_id, w.ordinal)
+    SELECT count(*) AS count FROM redacted
 """
 _RECORDS: Final = """
     SELECT change_id, ordinal FROM audit_record
@@ -187,13 +189,17 @@ class ErasureStore:
         rows = await fetch_all(self._connection, _RECORDS, (array_text(resources),))
         return [(row["change_id"], row["ordinal"]) for row in rows]
 
-    async def redact(self, records: Sequence[tuple[UUID, int]]) -> None:
-        """Take what audit records say, and the salts of their commitments, which hold without."""
+    async def redact(self, records: Sequence[tuple[UUID, int]]) -> int:
+        """Take what audit records say, and the salts of their commitments, which hold without; return how many had one.
+
+        Records in no seal yet have none: they are sealed as they are then.
+        """
         parameters = {
             "changes": array_text(change_id for change_id, _ in records),
             "ordinals": array_text(ordinal for _, ordinal in records),
         }
-        await self._connection.execute(_REDACT, parameters)
+        row = await fetch_one(self._connection, _REDACT, parameters)
+        return int(row["count"]) if row else 0
 
     async def forget_aliases(self, ids: Sequence[UUID]) -> None:
         """Delete aliases with what matches said of them."""
