@@ -224,8 +224,10 @@ class ErasureService:
             raise ValidationFailedError.of(field)
         if user["status"] != "disabled":
             raise ConflictError("a user is to be disabled first")
-        await store.erase(user_id, username=f"erased-{user_id}", at=self._work.clock.now())
+        username = f"erased-{user_id}"
+        await store.erase(user_id, username=username, at=self._work.clock.now())
         outcome.count("users")
+        outcome.count("idempotency", await store.erase_answers(user, username=username))
         outcome.keep("users", "identity_provider", 1, None)
         if records := await store.records(user_id):
             outcome.keep("audit-log", "append_only", records, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -128,6 +128,15 @@ _FILES: Final = """
     )
 """
 
+# Of the control schema: the answer that created a tenant with its administrator.
+_RENAME: Final = """
+    UPDATE idempotency i SET body = replace(i.body, t.was, t.now)
+    FROM (
+        SELECT '"username":' || to_json(%(was)s::text)::text AS was,
+            '"username":' || to_json(%(now)s::text)::text AS now
+    ) t
+    WHERE strpos(i.body, %(id)s) > 0 AND strpos(i.body, t.was) > 0
+"""
 _SETTINGS: Final = """
     SELECT 'data-sources' AS resource, jsonb_build_array(config, profile) AS value FROM data_source
     UNION ALL SELECT 'webhooks', to_jsonb(url) FROM webhook
@@ -276,6 +285,11 @@ class UserErasureStore:
             " version = version + 1, updated_at = %s WHERE id = %s",
             (username, at, user_id),
         )
+
+    async def erase_answers(self, user: Mapping[str, Any], *, username: str) -> int:
+        """Name a user otherwise in the answers that are kept for repeated requests; return how many those are."""
+        parameters = {"id": str(user["id"]), "was": user["username"], "now": username}
+        return (await self._connection.execute(_RENAME, parameters)).rowcount
 
     async def records(self, user_id: UUID) -> int:
         """Return how many records of the control schema are about a user: nobody can change those."""

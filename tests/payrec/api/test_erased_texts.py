@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from payrec.domain.erasures import ERASED
-from support.erasures import IBAN, NAME, OTHER, counts, erased, run, where
+from support.erasures import IBAN, NAME, OTHER, PATH, counts, erased, run, where
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
+from support.wire import add_user, in_control
 
 pytestmark = pytest.mark.anyio
 
@@ -79,3 +80,23 @@ async def test_an_answer_that_is_repeated_names_nobody_that_the_transaction_does
     assert {name: now[name] for name in said} == dict.fromkeys(said) | {"metadata": {}}
     again = await posted()
     assert (again["id"], {name: again[name] for name in said}) == (stored["id"], {name: now[name] for name in said})
+
+
+async def test_the_answer_that_created_a_tenant_names_its_administrator_no_more(service: Service) -> None:
+    admin = {"username": "anna.müller", "password": "pässwörd-of-hers"}
+    body = {"name": "Anna.Müller", "slug": "hers", "environments": ["production"], "admin": admin}
+
+    async def created() -> dict[str, Any]:
+        headers = {"Idempotency-Key": "hers"}
+        answer = await service.http.post(f"{service.base_url}/tenants", json=body, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    stored = await created()
+    tenant = Tenant(id=stored["id"], slug="hers", token="", base_url=service.base_url, http=service.http)
+    _, other = await add_user(service, tenant, "admin")
+    user_id = stored["admin"]["id"]
+    await in_control(service, "UPDATE app_user SET status = 'disabled' WHERE id = %s", user_id)
+    made = await other.post(PATH, {"userId": user_id, "reason": "asked for"})
+    assert (made.status_code, counts(made.json())) == (201, {"idempotency-keys": 1, "users": 1})
+    assert await created() == {**stored, "admin": {"id": user_id, "username": f"erased-{user_id}"}}
