@@ -301,7 +301,7 @@ class Ledger:
         change_id: UUID | None = None,
         charged: Mapping[UUID, int] = _NOTHING,
     ) -> None:
-        """Give a posting its number; what moves nothing is none."""
+        """Give a posting its number; what moves nothing is none. Nothing is taken back before it counts."""
         if not lines:
             return
         if not is_balanced(lines):
@@ -313,7 +313,7 @@ class Ledger:
             source_id=source_id,
             lines=lines,
             codes_version=self.version if original is None else original.codes_version,
-            effective_on=on,
+            effective_on=on if original is None else max(on, original.effective_on),
             change_id=change_id,
             reverses_sequence=None if original is None else original.sequence or None,
             reverses_id=reverses_id if original is None or original.sequence else original.source_id,

@@ -189,9 +189,9 @@ def _part(row: Mapping[str, Any]) -> Part:
 
 
 def returned_of(rows: Sequence[Mapping[str, Any]], open_days: OpenDays) -> Returned:
-    """Return links of one change; they count from the day on which the return was booked, or the first open one."""
+    """Return links of one change; they count from the day on which both sides are booked, or the first open one."""
     first = rows[0]
-    booked: date = first["booking_on"]
+    booked: date = max(row["booking_on"] for row in rows)
     accounts = {row[name] for row in rows for name in ("account", "back_account")}
     return Returned(
         change_id=first["change_id"],

@@ -84,7 +84,8 @@ _LINES: Final = f"""
 _LINKS: Final = f"""
     SELECT r.reversal_id, r.ordinal, r.change_id, r.match_id, m.created_by, r.expected_id, r.amount_minor,
         r.settled_minor, {{until}} AS until_change_id,
-        {_line("i")}, {_line("b", "back_")}, b.booking_on, e.external_id, m.adjustments, (
+        {_line("i")}, {_line("b", "back_")}, greatest(i.booking_on, b.booking_on) AS booking_on, e.external_id,
+        m.adjustments, (
             SELECT l.settled_currency FROM leg l
             WHERE l.match_id = r.match_id AND l.incoming_id = r.incoming_id AND l.expected_id = r.expected_id LIMIT 1
         ) AS settled_currency

@@ -32,10 +32,10 @@ async def received(world: World, amount: str, net_minor: int, **given: str) -> s
     return line
 
 
-async def stated(world: World) -> tuple[int, int]:
+async def stated(world: World, cut_off: str = "2026-12-31") -> tuple[int, int]:
     """Return what the reconciliation statement says that was allocated and returned on the provider's account."""
     [account] = (await world.tenant.get("/accounts", params={"identifier": "STRIPE"})).json()["data"]
-    answer = await world.tenant.get(f"/accounts/{account['id']}/reconciliation", params={"cutOff": "2026-12-31"})
+    answer = await world.tenant.get(f"/accounts/{account['id']}/reconciliation", params={"cutOff": cut_off})
     assert answer.status_code == 200, answer.text
     return answer.json()["allocated"]["sumMinor"], answer.json()["returned"]["sumMinor"]
 
@@ -115,3 +115,23 @@ async def test_what_a_return_gives_back_so_that_its_payment_pays_first_is_counte
     assert of_item == {"E1": -6_500}
     assert of_code["1210", "EUR"] == sum(await stated(world)) == 9_701 - 3_001 - 500
     assert (await world.incoming(other))["status"] == "unmatched"
+
+
+async def test_a_return_counts_from_no_day_before_that_of_what_it_takes_back(world: World) -> None:
+    """Else the books of the days between have an item that is owed twice, and money that has gone and never came."""
+    item = await world.expect("100.00", externalId="E1")
+    days = ("2026-03-05", "2026-03-20", "2026-03-26")
+    first, second, alone = [await world.receive("50.00", account="STRIPE", bookingDate=day) for day in days]
+    # It counts from the later of its days; but the first of its payments was back before.
+    await match(world, leg(item, first, 5_000), leg(item, second, 5_000))
+    for payment, day in ((first, "2026-03-08"), (alone, "2026-03-24")):
+        back = await world.receive("50.00", **{**RETURN, "endToEndId": None}, account="STRIPE", bookingDate=day)
+        await decide(world, f"{LINES}/{back}/link-reversal", {"incomingTransactionId": payment})
+    found = await posted(world)
+    assert sorted((posting["kind"], posting["effectiveOn"]) for posting in found) == [
+        ("match", "2026-03-20"), ("return", "2026-03-20"), ("return", "2026-03-26")
+    ]  # fmt: skip
+    for cut_off in ("2026-03-08", "2026-03-19", "2026-03-20", "2026-03-24", "2026-03-26"):
+        _, of_item, of_code = played([posting for posting in found if posting["effectiveOn"] <= cut_off])
+        assert of_item["E1"] <= 0, cut_off
+        assert of_code["1210", "EUR"] == sum(await stated(world, cut_off)), cut_off
