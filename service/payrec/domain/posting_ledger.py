@@ -165,12 +165,15 @@ class Ledger:
             )
         )
 
-    def reverse(self, match_id: UUID, on: date, returned: Sequence[Returned] = ()) -> None:
+    def reverse(
+        self, match_id: UUID, on: date, returned: Sequence[Returned] = (), settlements: Sequence[Settlement] = ()
+    ) -> None:
         """Post the counter of what is left of a match; one that was never posted is not taken back either.
 
-        What returns have taken of its payments stays taken: these are against each other from then on.
+        What returns have taken of its payments stays taken: these are against each other from then on. Of lines of
+        which others have parts, these have what is kept of them, however the parts were rounded one after the other.
         """
-        self._take_back("match_reversal", match_id, on, returned)
+        self._take_back("match_reversal", match_id, on, returned, settlements)
 
     def give_back(self, returned: Returned) -> None:
         """Post the counter of what a return takes of a match, once, by the codes that the match was posted by.
@@ -260,17 +263,24 @@ class Ledger:
         return share_of(line, line.sign * moved + minor) - charged
 
     def _against(
-        self, returned: Sequence[Returned], codes: Codes, *, sign: int = 1, undone: Sequence[Posted] = ()
+        self,
+        returned: Sequence[Returned],
+        codes: Codes,
+        *,
+        sign: int = 1,
+        undone: Sequence[Posted] = (),
+        left: Iterable[End] = (),
     ) -> tuple[tuple[Line, ...], Mapping[UUID, int]]:
         """Return the lines of returns and their payments against each other, and what they charge.
 
-        With the counter of what is ``undone`` by the same posting.
+        With the counter of what is ``undone`` by the same posting, and what of lines is ``left`` charged as it is then.
         """
         moved, charged = _summed(one.moved for one in undone), _summed(one.charged for one in undone)
         charges = {line_id: -minor for line_id, minor in charged.items()}
         against: list[Line] = []
-        minors = _summed({end.id: sign * minor} for one in returned for end, minor in one.moved)
-        ends = {end.id: end for one in returned for end, _ in one.moved}
+        moves = [*((end, 0) for end in left), *(move for one in returned for move in one.moved)]
+        minors = _summed({end.id: sign * minor} for end, minor in moves)
+        ends = {end.id: end for end, _ in moves}
         for line_id, minor in minors.items():
             end = ends[line_id]
             share = self._share(end, minor, moved=-moved[line_id], charged=-charged[line_id])
@@ -279,14 +289,23 @@ class Ledger:
                 charges[line_id] = share - charged[line_id]
         return netted(countered(netted(*(one.lines for one in undone))), against), charges
 
-    def _take_back(self, kind: str, source_id: UUID, on: date, returned: Sequence[Returned] = ()) -> None:
+    def _take_back(
+        self,
+        kind: str,
+        source_id: UUID,
+        on: date,
+        returned: Sequence[Returned] = (),
+        settlements: Sequence[Settlement] = (),
+    ) -> None:
         original = self._sources.get(source_id)
         if original is None:
             return
         counters = self._counters[_key(original)]
         if all(counter.kind != kind for counter in counters):
             codes = self.codes[original.codes_version]
-            lines, charged = self._against(returned, codes, undone=[original, *counters])
+            # A posting of a time when it did not say what it charged is countered as it is.
+            left = [end for end, _ in taken_of(settlements, ()) if end.id in original.charged]
+            lines, charged = self._against(returned, codes, undone=[original, *counters], left=left)
             self._post(kind, source_id, lines, on, original=original, charged=charged)
 
     def _post(

@@ -84,11 +84,12 @@ class Facts:
         match_id = decision.resource_id
         day = self._day(match["effective_on"], decision)
         if decision.type == REVERSED:
-            ledger.reverse(match_id, match["reversed_on"] or day, self._of_match[match_id])
+            settlements, _ = self._match(match_id)
+            ledger.reverse(match_id, match["reversed_on"] or day, self._of_match[match_id], settlements)
         elif decision.type == REJECTED:
             for returned in self._of_match[match_id]:
                 ledger.offset(returned)
-        elif match_id in self._legs:
+        elif not is_elsewhere(match):
             ledger.accept(match_id, *self._match(match_id), day)
             for returned in self._of_match[match_id]:
                 ledger.give_back(returned)

@@ -138,12 +138,13 @@ class _Step:
             ids[decision.type].append(decision.resource_id)
         matches = await self._store.matches([*ids[ACCEPTED], *ids[REVERSED], *ids[REJECTED]])
         # What was decided elsewhere is in the books already; but they have to be told when it is taken back.
-        elsewhere = {match_id for match_id in ids[REVERSED] if match_id in matches and is_elsewhere(matches[match_id])}
+        taken_back = [match_id for match_id in ids[REVERSED] if match_id in matches]
+        elsewhere = {match_id for match_id in taken_back if is_elsewhere(matches[match_id])}
         own = [match_id for match_id in ids[ACCEPTED] if match_id in matches and not is_elsewhere(matches[match_id])]
         # What came back of a match before it was approved is posted with it, and stays taken when the match ends.
         decided = {*own, *ids[REVERSED], *ids[REJECTED]} & matches.keys()
         returned = [match_id for match_id in decided if matches[match_id]["returned_minor"]]
-        legs = await self._legs([*{*own, *returned}])
+        legs = await self._legs([*{*own, *taken_back, *returned}])
         paid = [leg[LINE_PLACE] for match_id in returned for leg in legs[match_id] if leg[LINE_PLACE] is not None]
         links = await self._store.links(ids[UPDATED], match_ids=returned, line_ids=paid)
         links += await self._store.ended_links(ids[REOPENED])
@@ -154,7 +155,7 @@ class _Step:
         facts = Facts(
             scope=self._scope,
             matches=matches,
-            legs={match_id: legs[match_id] for match_id in own},
+            legs={match_id: legs[match_id] for match_id in [*own, *taken_back]},
             lines=lines,
             returned=await self._returned(links),
         )

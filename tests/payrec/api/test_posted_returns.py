@@ -135,3 +135,19 @@ async def test_a_return_counts_from_no_day_before_that_of_what_it_takes_back(wor
         _, of_item, of_code = played([posting for posting in found if posting["effectiveOn"] <= cut_off])
         assert of_item["E1"] <= 0, cut_off
         assert of_code["1210", "EUR"] == sum(await stated(world, cut_off)), cut_off
+
+
+async def test_what_is_kept_of_the_other_parts_is_as_the_statement_has_it_when_a_match_is_reversed(
+    world: World,
+) -> None:
+    """Of 10.00 were kept 0.05: of each half by itself 0.03, so that the second was posted with 0.02."""
+    items = [await world.expect("5.00", externalId=f"E{number}") for number in range(2)]
+    payment = await received(world, "10.00", 995)
+    first, second = [await match(world, leg(item, payment, 500)) for item in items]
+    [_, both] = await posted(world)
+    assert (both["sourceId"], entries(both)[0]) == (second["id"], ("1210", -2, "EUR"))
+    await decide(world, f"{MATCHES}/{first['id']}/reverse", {"reason": "not this one"})
+    _, _, of_code = played(await posted(world))
+    assert of_code["1210", "EUR"] == sum(await stated(world)) == 497
+    await decide(world, f"{MATCHES}/{second['id']}/reverse", {"reason": "nor this one"})
+    assert played(await posted(world)) == ({}, {}, {})
