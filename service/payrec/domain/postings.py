@@ -64,7 +64,15 @@ class End(NamedTuple):
     whole_minor: int = 1
     """The amount of a line."""
     beside_minor: int = 0
-    """What the account moved beside that, debited: of a payment less its charges (``net``), these as a negative."""
+    """What the account moved beside that, debited: of a payment less its charges (``net``), these as a negative. Where
+    ``moved_currency`` is another one, all that it moved."""
+    moved_currency: str | None = None
+    """The currency of ``net``; None where that is not said."""
+
+    @property
+    def is_exchanged(self) -> bool:
+        """Tell whether its account moved another currency than the payer."""
+        return self.moved_currency not in {None, self.currency}
 
 
 class Settlement(NamedTuple):
@@ -120,11 +128,13 @@ def taken_of(settlements: Sequence[Settlement], adjustments: Iterable[Adjusted])
 def share_of(line: End, minor: int) -> int:
     """Return what of all that a provider has kept of a line is kept of an amount of it.
 
-    What the account moved is rounded towards zero, as it is in the reconciliation statement.
+    What the account moved is rounded towards zero, as it is in the reconciliation statement. In another currency it is
+    all of that which is told.
     """
-    net_minor = line.sign * line.whole_minor + line.beside_minor
+    own = 0 if line.is_exchanged else line.sign
+    net_minor = own * line.whole_minor + line.beside_minor
     moved_minor = abs(net_minor) * minor // line.whole_minor
-    return (moved_minor if net_minor > 0 else -moved_minor) - line.sign * minor
+    return (moved_minor if net_minor > 0 else -moved_minor) - own * minor
 
 
 def lines_of_match(
@@ -171,9 +181,15 @@ def lines_against(line: End, minor: int, charged_minor: int, codes: Codes) -> tu
 
 
 def charges_of(line: End, charged_minor: int, codes: Codes) -> tuple[Line, ...]:
-    """Return the lines of what a provider has kept of a line: a negative amount, debited to its account."""
-    own = Line(codes.of_account(line.name), charged_minor, line.currency)
-    return _summed([own, Line(codes.of_adjustment(CHARGE), -charged_minor, line.currency)])
+    """Return the lines of what a provider has kept of a line: a negative amount, debited to its account.
+
+    Or of what its account has moved in another currency, which the line itself has in the payer's: an exchange.
+    """
+    currency, kind = line.currency, CHARGE
+    if line.is_exchanged:
+        currency, kind = line.moved_currency or currency, EXCHANGE
+    own = Line(codes.of_account(line.name), charged_minor, currency)
+    return _summed([own, Line(codes.of_adjustment(kind), -charged_minor, currency)])
 
 
 def countered(lines: Iterable[Line]) -> tuple[Line, ...]:
@@ -223,7 +239,8 @@ def read(stored: Mapping[str, Any]) -> Line:
 
 def _of_end(end: End, minor: int, codes: Codes) -> Line:
     if end.is_line:
-        return Line(codes.of_account(end.name), end.sign * minor, end.currency, None, end.id)
+        code = codes.of_adjustment(EXCHANGE) if end.is_exchanged else codes.of_account(end.name)
+        return Line(code, end.sign * minor, end.currency, None, end.id)
     return Line(codes.of_item(end.sign), end.sign * minor, end.currency, end.name)
 
 

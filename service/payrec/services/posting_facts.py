@@ -20,7 +20,7 @@ from payrec.storage.posting_sealing import CLASSIFIED, REJECTED, REOPENED, RESTO
 LINE_PLACE: Final = 5
 """Where a leg as it is read has the columns of its line, then those of its contra line, and of its two items."""
 
-_LINE_COLUMNS: Final = ("id", "direction", "currency", "account", "whole_minor", "beside_minor")
+_LINE_COLUMNS: Final = ("id", "direction", "currency", "account", "whole_minor", "beside_minor", "moved_currency")
 
 
 class Facts:
@@ -144,7 +144,13 @@ def codes_of(settings: PostingSettings) -> Codes:
 
 
 def _line_end(
-    line_id: UUID, direction: str, currency: str, account: str | None, whole_minor: int, beside_minor: int
+    line_id: UUID,
+    direction: str,
+    currency: str,
+    account: str | None,
+    whole_minor: int,
+    beside_minor: int,
+    moved_currency: str | None,
 ) -> End:
     return End(
         id=line_id,
@@ -154,6 +160,7 @@ def _line_end(
         name=account,
         whole_minor=whole_minor,
         beside_minor=beside_minor,
+        moved_currency=moved_currency,
     )
 
 

@@ -33,11 +33,12 @@ _TYPES: Final = (ACCEPTED, REVERSED, REJECTED, CLASSIFIED, RESTORED, UPDATED, RE
 
 
 def _line(alias: str, prefix: str = "") -> str:
-    """Return the columns of a line: what it says, and what its account moved beside its amount, in its currency."""
+    """Return the columns of a line: what it says, and what its account moved, in its currency beside its amount."""
     moved = f"{alias}.net_minor - CASE {alias}.direction WHEN 'credit' THEN 1 ELSE -1 END * {alias}.amount_minor"
-    beside = f"CASE WHEN {alias}.net_currency = {alias}.currency THEN {moved} END"
+    beside = f"CASE WHEN {alias}.net_currency = {alias}.currency THEN {moved} ELSE {alias}.net_minor END"
     columns = {name: f"{alias}.{name}" for name in ("id", "direction", "currency", "account")}
     columns |= {"whole_minor": f"{alias}.amount_minor", "beside_minor": f"coalesce({beside}, 0)"}
+    columns["moved_currency"] = f"{alias}.net_currency"
     return ", ".join(f"{expression} AS {prefix}{name}" for name, expression in columns.items())
 
 

@@ -151,3 +151,42 @@ async def test_what_is_kept_of_the_other_parts_is_as_the_statement_has_it_when_a
     assert of_code["1210", "EUR"] == sum(await stated(world)) == 497
     await decide(world, f"{MATCHES}/{second['id']}/reverse", {"reason": "nor this one"})
     assert played(await posted(world)) == ({}, {}, {})
+
+
+async def test_a_provider_who_pays_out_another_currency_has_in_the_books_what_his_account_moved(world: World) -> None:
+    """The payer's 100.00 USD are 88.01 EUR of the provider's account, of which 30.00 USD go back for 26.50 EUR."""
+    items = [await world.expect("50.00", currency="USD", externalId=f"E{number}") for number in range(2)]
+    payment = await received(world, "100.00", 8_801, currency="USD")
+    back = await received(world, "30.00", -2_650, currency="USD", direction="debit", bankTransactionCode="refund")
+    account = {"identifier": "STRIPE", "kind": "psp", "currency": "EUR"}
+    assert (await world.tenant.post("/accounts", account)).status_code in {201, 409}
+    first, second = [await match(world, leg(item, payment, 5_000)) for item in items]
+    found = await posted(world)
+    assert entries(found[0]) == [
+        ("1210", 4_400, "EUR"), ("1360", -4_400, "EUR"), ("1360", 5_000, "USD"), ("1400", -5_000, "USD")
+    ]  # fmt: skip
+    link = {"incomingTransactionId": payment, "expectedTransactionId": items[0]}
+    await decide(world, f"{LINES}/{back}/link-reversal", link)
+    of_line, of_item, of_code = played(await posted(world))
+    assert (of_line, of_item) == ({payment: 10_000, back: -3_000}, {"E0": -2_000, "E1": -5_000})
+    assert of_code == {
+        ("1210", "EUR"): 8_801 - 2_650, ("1360", "EUR"): 2_650 - 8_801, ("1360", "USD"): 7_000, ("1400", "USD"): -7_000
+    }  # fmt: skip
+    assert await in_euro(world) == 8_801 - 2_650
+    for one in (first, second):
+        await decide(world, f"{MATCHES}/{one['id']}/reverse", {"reason": "not this one"})
+        _, _, of_code = played(await posted(world))
+        assert of_code["1210", "EUR"] == await in_euro(world)
+    assert of_code == {("1210", "EUR"): 2_640 - 2_650, ("1360", "EUR"): 2_650 - 2_640}
+    await decide(world, f"{LINES}/{payment}/classify", {"category": "interest"})
+    _, _, of_code = played(await posted(world))
+    assert of_code["1210", "EUR"] == 8_801 - 2_650
+    assert (of_code["1360", "USD"], of_code["2650", "USD"]) == (7_000, -7_000)
+
+
+async def in_euro(world: World) -> int:
+    """Return what the reconciliation statement of the provider's account in EUR says that was allocated or returned."""
+    found = (await world.tenant.get("/accounts", params={"identifier": "STRIPE"})).json()["data"]
+    [account] = [row for row in found if row["currency"] == "EUR"]
+    answer = await world.tenant.get(f"/accounts/{account['id']}/reconciliation", params={"cutOff": "2026-12-31"})
+    return int(answer.json()["allocated"]["sumMinor"] + answer.json()["returned"]["sumMinor"])

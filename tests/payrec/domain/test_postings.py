@@ -294,6 +294,17 @@ def test_what_a_provider_has_kept_goes_by_the_code_of_fees_in_proportion(
     assert lines_of_classification(payment, minor, "rent", None, BOOKS, share) == (own, against, *kept)
 
 
+@pytest.mark.parametrize(("moved_minor", "minor", "share"), [(175, 200, 175), (175, 99, 86), (-3, 99, -1), (0, 99, 0)])
+def test_an_account_that_moved_another_currency_has_that_by_the_code_of_exchanges(
+    moved_minor: int, minor: int, share: int
+) -> None:
+    payment = PAYMENT._replace(beside_minor=moved_minor, moved_currency="CHF")
+    assert share_of(payment, minor) == share
+    moved = (Line("B", share, "CHF"), Line("X", -share, "CHF")) if share else ()
+    own, item = Line("X", minor, "EUR", None, LINE), Line("R", -minor, "EUR", "E1")
+    assert lines_of_match([Settlement(payment, ITEM, minor, minor)], [], BOOKS, {LINE: share}) == (own, item, *moved)
+
+
 def test_a_classification_moves_an_amount_to_its_code_and_nothing_without_one() -> None:
     own = Line("B", 40, "EUR", None, LINE)
     assert lines_of_classification(PAYMENT, 40, "tax", None, BOOKS, 0) == (own, Line("S", -40, "EUR"))
