@@ -117,6 +117,16 @@ class Statement:
     balance_difference_minor: int | None = None
     control_totals_check: CheckResult = "not_available"
 
+    @property
+    def credit_minor(self) -> int:
+        """What comes in by all of its entries."""
+        return sum(totals.credit_minor for totals in (self.booked, self.pending, self.info))
+
+    @property
+    def debit_minor(self) -> int:
+        """What goes out by all of its entries."""
+        return sum(totals.debit_minor for totals in (self.booked, self.pending, self.info))
+
     def balance(self, kind: BalanceType) -> Balance | None:
         """Return the first balance of the kind."""
         return next((b for b in self.balances if b.type == kind), None)

@@ -8,8 +8,8 @@ and whom a name means that no item has.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
 from payrec.domain.matching.digits import is_alike, is_of_other_period
 from payrec.domain.matching.keys import ACCOUNTS_OF_NOBODY, NAMES_OF_NOBODY
@@ -195,19 +195,13 @@ def _party(own: int | None, other: int | None) -> int:
     return PartyLevel.EQUAL if own == other else PartyLevel.DIFFERENT
 
 
-def _named(own: int | None, other: int | None) -> int:
-    """Compare names: what says that there is none says nothing."""
-    return PartyLevel.UNKNOWN if {own, other} & NAMES_OF_NOBODY else _party(own, other)
-
-
 def _account(item: Item, line: Line) -> int:
-    nobody = {item.account_key, line.account_key} & ACCOUNTS_OF_NOBODY
-    return PartyLevel.UNKNOWN if nobody else _party(item.account_key, line.account_key)
+    return _party(item.account_key, line.account_key)
 
 
 def _name(item: Item, line: Line) -> int:
-    level = _named(item.name_key, line.name_key)
-    if item.name_key is None or item.name_key in NAMES_OF_NOBODY or level == NameLevel.EQUAL:
+    level = _party(item.name_key, line.name_key)
+    if item.name_key is None or level == NameLevel.EQUAL:
         return level
     if line.ultimate_name_key == item.name_key:
         return NameLevel.ULTIMATE
@@ -226,7 +220,7 @@ def _line(item: Item, line: Line) -> LineLevel:
     if _end_to_end(item, line) is EndToEndLevel.EQUAL:
         return LineLevel.BOOKED
     if _reference(item, line) is ReferenceLevel.FULL:
-        silent = _party(item.account_key, line.account_key) == _name(item, line) == PartyLevel.UNKNOWN
+        silent = _account(item, line) == _name(item, line) == PartyLevel.UNKNOWN
         return LineLevel.OF_ANYBODY if silent and is_alone(item.reference_digits or 0) else LineLevel.BOOKED
     is_other = is_of_other_period(item.reference_digits, line.quoted_digits)
     return LineLevel.OF_OTHER_PERIOD if is_other else LineLevel.BOOKED
@@ -269,9 +263,20 @@ def _lacking(levels: Mapping[str, int], required: Required) -> Reason | None:
     return Reason.COUNTERPARTY_MISMATCH if of_party else Reason.MISSING_REFERENCE
 
 
+T = TypeVar("T", Item, Line)
+
+
+def _of_somebody(end: T) -> T:
+    """Return a transaction without a name and an account that say that there is none, as ``with_rules`` leaves it."""
+    name_key = None if end.name_key in NAMES_OF_NOBODY else end.name_key
+    account_key = None if end.account_key in ACCOUNTS_OF_NOBODY else end.account_key
+    return replace(end, name_key=name_key, account_key=account_key)
+
+
 def judged(item: Item, line: Line, rules: MatchingRules) -> Judged:
     """Compare an item with a line of the same direction, by the rule of the line."""
     rule = rules.rule_of(line)
+    item, line = _of_somebody(item), _of_somebody(line)
     bounds = rule.bounds if rule is not None else rules
     date_level, outside = _days(item, line, bounds)
     levels = {

@@ -142,8 +142,8 @@ _BESIDE: Final = (
 _WHEN: Final = _SAID | frozenset(_BESIDE.split())
 """Words that beside a period say nothing of who pays."""
 
-_LETTERS_ALONE: Final = bytes(ord(chr(at).upper()) if chr(at).isalpha() and at < 128 else 32 for at in range(256))
-"""Of ``bytes.translate``: letters as capitals, and blanks."""
+_LETTERS_ALONE: Final = bytes(at if chr(at).isalpha() and at < 128 else 32 for at in range(256))
+"""Of ``bytes.translate``."""
 
 
 def _number(month: int, year: str | None) -> int:
@@ -161,8 +161,7 @@ def _folded(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text in capitals."""
-    folded = text.encode() if text.isascii() else fold(text).encode("ascii", "ignore")
-    return folded.translate(_LETTERS_ALONE).decode().split()
+    return _folded(text).encode().translate(_LETTERS_ALONE).decode().split()
 
 
 def said_in(text: str) -> frozenset[str]:
@@ -214,8 +213,6 @@ def periods_of(text: str, said: frozenset[str] | None = None) -> list[int]:
     """Return the first periods that a text names, by words or as numbers, unique; ``said`` as ``said_in`` has it."""
     if said is None:
         said = said_in(text)
-    if not said and "/" not in text and "1." not in text and "-01" not in text:
-        return []
     others, folded = _others(_folded(text), said)
     months = _named(folded) if said else []
     if "/" in folded:

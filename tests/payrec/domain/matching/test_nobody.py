@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from payrec.domain.matching.digits import reference_digits
 from payrec.domain.matching.keys import account_key, name_key
 from payrec.domain.matching.line_rules import Bounds, LineRule, Scope
 from payrec.domain.matching.pair import judged
-from payrec.domain.matching.rules import Confidence, MatchingRules, NameLevel, PartyLevel
+from payrec.domain.matching.rules import Confidence, LineLevel, MatchingRules, NameLevel, PartyLevel
 from support.matching_frames import Item, Line, run
-from support.single_pairs import BASE_ITEM, BASE_LINE
+from support.single_pairs import BASE_ITEM, BASE_LINE, LONG, OTHER, of_item, of_line
 
 AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
 SAID = ["NOTPROVIDED", "not provided", "Unknown", "n/a"]
@@ -42,6 +43,15 @@ def test_it_is_no_other_counterparty_either(said: str) -> None:
     assert whom is not None
     taught = replace(AUTO, aliases={means: whom})
     assert run([Item("e", name="Alpha")], [Line("i", name=said)], taught).levels("e", "i")["name"] == NameLevel.UNKNOWN
+
+
+def test_a_payment_that_says_so_and_names_a_period_does_not_say_who_pays() -> None:
+    reference = "Miete Mai 2026"
+    [match] = run([Item("e", reference=reference)], [Line("i", text=reference, iban="NOTPROVIDED")], AUTO).matches
+    assert (dict(match.levels)["line"], match.auto) == (LineLevel.OF_ANYBODY, False)
+    item = of_item(reference_key=LONG, reference_digits=reference_digits(reference), account_key=OTHER)
+    line = of_line(reference_keys=(LONG,), account_key=account_key("NOTPROVIDED"))
+    assert judged(item, line, AUTO).levels["line"] == LineLevel.OF_ANYBODY
 
 
 def test_on_whose_behalf_is_paid_is_told_beside_it() -> None:

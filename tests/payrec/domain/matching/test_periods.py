@@ -26,6 +26,7 @@ AUTO = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
         ("Miete Feb. 26 danke", [1_022026]),
         ("Loyer février", [1_020000]),
         ("rent 3/2026", [1_032026]),
+        ("office \uff13\uff0f2026", [1_032026]),
         ("Miete 02", [1_020000]),
         ("Miete 1/26 und 02/26, 03/26", [1_012026, 1_022026]),
         ("Miete 3 Zimmer", []),
