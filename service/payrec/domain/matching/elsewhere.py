@@ -17,7 +17,7 @@ from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS, Candidates, in_f
 from payrec.domain.matching.columns import PARTY_KEYS as PARTIES
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import once
-from payrec.domain.matching.rules import LineLevel
+from payrec.domain.matching.rules import KEY_ITEMS_MAX, LineLevel
 from payrec.domain.matching.score import AS_ASKED, NEARLY, RANK_PROOF, contradicted, said_of_line
 from payrec.domain.matching.several_else import asked_of, several
 
@@ -110,9 +110,7 @@ def _apart(lines: pl.Series, sides: Sides) -> pl.Series:
     # Who quotes a number that something in his currency has as well means that.
     here = quoted.filter(pl.col("its_salt") == pl.col("salt"))
     there = quoted.filter(pl.col("its_salt") != pl.col("salt")).join(here, on=["row", "reference_keys"], how="anti")
-    agree = pl.any_horizontal(pl.col(name) == pl.col(f"its_{its}") for name, its in PARTY_KEYS).fill_null(value=False)
-    differ = pl.any_horizontal(pl.col(name) != pl.col(f"its_{name}") for name in ("account_key", "name_key"))
-    return there.filter(agree | ~differ.fill_null(value=False))["row"]
+    return there.filter(_not_contradicted())["row"]
 
 
 def _closed(lines: pl.Series, sides: Sides) -> pl.Series:
@@ -126,11 +124,20 @@ def _closed(lines: pl.Series, sides: Sides) -> pl.Series:
     quoted = _quoted(lines.filter(lines.is_in(whole.implode())), sides).join(
         sides.expected.select("reference_key"), left_on="reference_keys", right_on="reference_key", how="anti"
     )
-    found = [lines.clear()]
-    for name, its in PARTY_KEYS:
-        mine, its_own = ["reference_keys", f"its_{its}"], ["reference_key", name]
-        found.append(quoted.join(sides.closed, left_on=mine, right_on=its_own, how="semi")["row"].rename("i"))
-    return pl.concat(found)
+    # What so many have is the number of none of them.
+    closed = sides.closed.unique().filter(pl.len().over("reference_key") <= KEY_ITEMS_MAX)
+    its = quoted.join(closed, left_on="reference_keys", right_on="reference_key")
+    return its.filter(_not_contradicted())["row"]
+
+
+def _not_contradicted() -> pl.Expr:
+    """Tell of what lines quote whether it is of their counterparty, as far as is known of either.
+
+    The line's keys have ``its_`` before.
+    """
+    agree = pl.any_horizontal(pl.col(name) == pl.col(f"its_{its}") for name, its in PARTY_KEYS).fill_null(value=False)
+    differ = pl.any_horizontal(pl.col(name) != pl.col(f"its_{name}") for name in ("account_key", "name_key"))
+    return agree | ~differ.fill_null(value=False)
 
 
 def _quoted(lines: pl.Series, sides: Sides) -> pl.DataFrame:

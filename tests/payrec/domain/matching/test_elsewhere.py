@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from payrec.domain.matching.rules import Confidence, LineLevel, MatchingRules, Uniqueness
+from payrec.domain.matching.rules import KEY_ITEMS_MAX, Confidence, LineLevel, MatchingRules, Uniqueness
 from support.matching_frames import DAY, Item, Line, run
 
 RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
@@ -250,6 +250,7 @@ PAID = Item("paid", 5_000, reference="INV-2026-0052", name="Bolt Works", iban=AL
         pytest.param(replace(PAID, iban=None, amount=7_000), QUOTES, id="by the name alone, whatever its amount"),
         pytest.param(replace(PAID, name="Bolt"), QUOTES, id="by the account alone"),
         pytest.param(PAID, replace(QUOTES, name="Bolt Work", iban=None), id="by a name that is like it"),
+        pytest.param(replace(PAID, iban=None), replace(QUOTES, name=None), id="by what nothing contradicts"),
     ],
 )
 def test_who_quotes_what_he_has_paid_may_have_paid_it_twice(closed: Item, line: Line) -> None:
@@ -343,3 +344,9 @@ def test_what_is_quoted_beside_a_near_amount_may_be_the_difference(
 )
 def test_what_is_paid_is_of_no_matter_to_others(items: list[Item], line: Line, closed: Item) -> None:
     assert run(items, [line], RULES, closed=[closed]).matches == run(items, [line], RULES).matches
+
+
+def test_what_very_many_had_is_the_number_of_none_of_them() -> None:
+    line = replace(QUOTES, name=None)
+    paid = [replace(PAID, id=f"p{at}", name=f"Payer {at}", iban=None) for at in range(KEY_ITEMS_MAX + 1)]
+    assert [run([MINE], [line], RULES, closed=those).matches[0].auto for those in (paid[1:], paid)] == [False, True]
