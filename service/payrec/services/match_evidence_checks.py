@@ -66,12 +66,12 @@ def _says_of_line(level: Level, leg: Joined, *, grouped: bool) -> bool:
     match level:
         case LineLevel.BOOKED | LineLevel.OF_OTHER_PERIOD:
             return not pending and (grouped or other_period == (level is LineLevel.OF_OTHER_PERIOD))
-        case LineLevel.QUOTES_OTHER | LineLevel.OF_ANOTHER | LineLevel.DIFFERS_BY_OTHER | LineLevel.OF_ANYBODY:
-            return not pending
         case LineLevel.PENDING:
             return grouped or pending
-        case _:
+        case LineLevel.DUPLICATE:
             return True
+        case _:
+            return not pending
 
 
 def _says_who(feature: str, level: Level, leg: Joined) -> bool:

@@ -53,6 +53,7 @@ from payrec.services.partial_runs import bounded
 from payrec.services.returns import Returned, ReturnService
 from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
+from payrec.services.settled_rivals import beside_settled
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
@@ -126,6 +127,7 @@ class MatchingService:
                 proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
             proposals = _told(_counted(proposals, snapshot), snapshot, returned.reasons)
             proposals = await bounded(self._work.database, scope, job["params"], snapshot, proposals)
+            proposals = await beside_settled(self._work.database, scope, snapshot, proposals)
             decided = self._work.clock.monotonic()
             keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
             try:

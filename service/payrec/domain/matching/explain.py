@@ -258,6 +258,7 @@ _OTHERWISE: Final = {
     LineLevel.DIFFERS_BY_OTHER: "something else of the counterparty is just the payment, or just the difference",
     LineLevel.OF_OTHER_PERIOD: "it names another period",
     LineLevel.OF_ANYBODY: "it names a period, and nobody who pays",
+    LineLevel.RIVAL_SETTLED: "a run has settled another one that fitted as well",
 }
 """What says that a payment is of something else than its amount and its payer do."""
 

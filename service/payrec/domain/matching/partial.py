@@ -1,4 +1,8 @@
-"""What a run may say that looked at some of the open items or lines only: never that nothing else would fit."""
+"""What a run may say that did not look at all that would fit: never that nothing else would.
+
+So it is of a run over some of the open items or lines. And so it is where an earlier run has settled what would fit as
+well: what it has accepted may be wrong, and makes nobody surer of the rest.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,26 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.rules import Confidence, GroupLevel, Uniqueness
+from payrec.domain.matching.rules import (
+    Confidence,
+    EndToEndLevel,
+    GroupLevel,
+    LineLevel,
+    MatchKind,
+    ReferenceLevel,
+    Uniqueness,
+)
+from payrec.domain.matching.score import said_of_line
 
-_BLIND: Final = [level.value for level in GroupLevel if level.blind]
+BLIND: Final = [level.value for level in GroupLevel if level.blind]
+"""Levels of sets that nobody named."""
+
+
+def named() -> pl.Expr:
+    """Tell of proposals whether the payment names the item in full."""
+    return (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
+        pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
+    )
 
 
 def of_some_items(proposals: Proposals) -> Proposals:
@@ -23,11 +44,34 @@ def of_some_lines(proposals: Proposals, contested: pl.Series) -> Proposals:
 
     Of sets that nobody named nobody can say that they are the only ones: any line that was left out may be of another.
     """
-    proposals = _less_sure(proposals, pl.col("group_level").is_in(_BLIND), Uniqueness.UNBOUNDED)
+    proposals = _less_sure(proposals, pl.col("group_level").is_in(BLIND), Uniqueness.UNBOUNDED)
+    return _rivalled(proposals, contested, "rivals_incoming")
+
+
+def of_settled(proposals: Proposals, seen: pl.Series, *, items: pl.Series, lines: pl.Series) -> Proposals:
+    """Return the proposals, of which runs that have seen the same rows have settled rivals.
+
+    The series have numbers of proposals: those with a rival among the ``items`` or the ``lines`` that were settled, and
+    all whose rows such a run has ``seen``. Of these, no set that nobody named is the only one: any of what was settled
+    may be of it.
+    """
+    place = pl.int_range(pl.len())
+    blind = pl.col("group_level").is_in(BLIND) & place.is_in(seen.implode())
+    proposals = _less_sure(proposals, blind, Uniqueness.UNBOUNDED)
+    # What was settled is a rival once, on whichever side: an item and its payment are mostly both.
+    lines = lines.filter(~lines.is_in(items.implode()))
+    proposals = _rivalled(_rivalled(proposals, items, "rivals_expected"), lines, "rivals_incoming")
+    told = place.is_in(pl.concat([items, lines]).implode()) & (pl.col("kind") == MatchKind.ONE_TO_ONE.value)
+    line_level = said_of_line(told, LineLevel.RIVAL_SETTLED)
+    return replace(proposals, matches=proposals.matches.with_columns(line_level=line_level))
+
+
+def _rivalled(proposals: Proposals, contested: pl.Series, counter: str) -> Proposals:
+    """Return the proposals, of which those with these numbers have a rival at least that the counter counts."""
     has_rival = pl.int_range(pl.len()).is_in(contested.implode())
     found = _less_sure(proposals, has_rival, Uniqueness.CONTESTED)
-    more = pl.when(has_rival).then(pl.max_horizontal("rivals_incoming", 1)).otherwise("rivals_incoming")
-    return replace(found, matches=found.matches.with_columns(rivals_incoming=more.cast(pl.Int32)))
+    more = pl.when(has_rival).then(pl.max_horizontal(counter, 1)).otherwise(counter)
+    return replace(found, matches=found.matches.with_columns(more.cast(pl.Int32).alias(counter)))
 
 
 def _less_sure(proposals: Proposals, these: pl.Expr, instead: Uniqueness) -> Proposals:

@@ -16,7 +16,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "19"
+ENGINE_VERSION: Final = "20"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -192,6 +192,8 @@ class LineLevel(Level):
     """Booked, and it names another period than the item does."""
     OF_ANYBODY = 8
     """Booked, and nothing but a reference that says a period speaks for the item: neither says who pays."""
+    RIVAL_SETTLED = 9
+    """Booked, and a run that has seen it and the item has settled another one of its counterparty and amount."""
 
 
 class GroupLevel(Level):
@@ -239,8 +241,8 @@ class GroupLevel(Level):
     @property
     def proves(self) -> bool:
         """Whether everything that is claimed is explained, so that nothing was left to choose."""
-        named = GroupLevel.BY_KEY <= self <= GroupLevel.BY_INSTALMENTS or self is GroupLevel.BY_ADVICE
-        return named or self in {GroupLevel.BY_REFERENCES_LESS, GroupLevel.BY_KEY_LESS}
+        others = {GroupLevel.BY_ADVICE, GroupLevel.BY_REFERENCES_LESS, GroupLevel.BY_KEY_LESS}
+        return GroupLevel.BY_KEY <= self <= GroupLevel.BY_INSTALMENTS or self in others
 
     @property
     def less_credits(self) -> bool:
@@ -356,7 +358,6 @@ NEAR_DAYS: Final = 3
 
 CLOSE_DAYS: Final = 14
 """Days after the due day that still speak for the item."""
-
 CLOSE_EARLY_DAYS: Final = 7
 """Days before it that do; people pay late rather than early."""
 

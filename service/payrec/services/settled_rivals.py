@@ -1,0 +1,126 @@
+"""What earlier runs have settled beside what a run would accept: it makes nobody surer of the rest.
+
+A run leaves to a person a payment that two items fit. When it has settled one of the two by another payment, the next
+run sees only the other one, and knows nothing more of it than the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import polars as pl
+
+from payrec.domain.matching.columns import PARTY_KEYS
+from payrec.domain.matching.engine import Proposals
+from payrec.domain.matching.keys import account_key, name_key
+from payrec.domain.matching.partial import BLIND, named, of_settled
+from payrec.domain.matching.rules import GroupLevel
+from payrec.domain.matching.score import NEARLY
+from payrec.domain.scope import TenantScope
+from payrec.services.match_columns import Snapshot, ids_at, texts_of
+from payrec.services.meanwhile import FEW, aside
+from payrec.storage.allocations import Side
+from payrec.storage.database import Database
+from payrec.storage.settled_rivals import COLUMNS, SettledRivalStore
+
+_ENDS: Final = {
+    Side.EXPECTED: ("expected", "contra_expected"),
+    Side.INCOMING: ("incoming", "contra_incoming"),
+}
+"""The ends of legs on each side."""
+_LIKE: Final = ["currency", "direction", "amount_minor"]
+"""What rivals have in common, besides the counterparty."""
+
+
+async def beside_settled(database: Database, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> Proposals:
+    """Return the proposals, of which none is accepted that owes it to what earlier runs have settled.
+
+    Such a run has seen all its rows, and one more of their counterparty and amount, which it has settled since without
+    a person. Of a set that nobody named it is enough that a run has seen it, and has settled anything.
+    """
+    if not proposals.counts.auto_accepted:
+        return proposals
+    few = proposals.matches.height <= FEW
+    rivalled: dict[Side, pl.Series] = {}
+    async with database.tenant(scope, readonly=True) as connection:
+        store = SettledRivalStore(connection)
+        newest = await store.newest()
+        if newest is None:
+            return proposals
+        seen = await aside(_seen, snapshot, proposals, newest, few=few)
+        if seen.is_empty():
+            return proposals
+        wanted = await aside(_wanted, snapshot, proposals, seen, few=few)
+        for side in Side:
+            rows = wanted.filter(pl.col("side") == side.value)
+            settled = await store.like(side, _asked(rows)) if rows.height else []
+            rivalled[side] = await aside(_rivalled, rows, settled, few=few)
+    return of_settled(proposals, seen["proposal"], items=rivalled[Side.EXPECTED], lines=rivalled[Side.INCOMING])
+
+
+def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFrame:
+    """Return what would be accepted though nobody names it, or pays it but nearly, and is older than that match.
+
+    Columns are ``proposal``, ``named``, ``near``, ``alone``, and the newest id of its rows as ``came``.
+    """
+    near, alone = pl.col("amount_level").is_in(NEARLY), pl.col("group_level") == GroupLevel.UNKNOWN.value
+    accepted = (
+        proposals.matches.with_row_index("proposal")
+        .filter("auto", pl.col("group_level").is_in(BLIND) | (alone & (near | ~named())))
+        .select("proposal", named=named(), near=near, alone=alone)
+    )
+    legs = proposals.legs.join(accepted, on="proposal", how="semi")
+    ends = (
+        legs.select("proposal", came=ids_at(snapshot, legs[name], name)).drop_nulls()
+        for names in _ENDS.values()
+        for name in names
+    )
+    newer = pl.concat(ends).group_by("proposal").agg(pl.col("came").max()).filter(pl.col("came") < newest.bytes)
+    return accepted.join(newer, on="proposal")
+
+
+def _wanted(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each row of a pair and each amount that a rival of it would have.
+
+    Columns are ``proposal``, ``side``, those of COLUMNS, and PARTY_KEYS. Whoever pays nearly may mean what has just his
+    amount; whoever names it does not mean another one of the same amount.
+    """
+    legs = proposals.legs.join(seen.filter("alone"), on="proposal")
+    found = []
+    for side, names in _ENDS.items():
+        frame = snapshot.expected if side is Side.EXPECTED else snapshot.incoming
+        facts = frame.select("ordinal", "currency", "direction", *PARTY_KEYS, own_minor="amount_minor")
+        for name in names:
+            rows = legs.select("proposal", "named", "near", "came", ordinal=name).drop_nulls("ordinal")
+            found.append(rows.join(facts, on="ordinal").with_columns(side=pl.lit(side.value, dtype=pl.Int16)))
+    rows = pl.concat(found)
+    amounts = rows.select("proposal", amount_minor="own_minor").unique()
+    its_own = pl.col("amount_minor") == pl.col("own_minor")
+    return rows.join(amounts, on="proposal").filter((its_own & ~pl.col("named")) | (~its_own & pl.col("near")))
+
+
+def _asked(rows: pl.DataFrame) -> dict[str, list[Any]]:
+    """Return COLUMNS of all that the rows want to know, each once."""
+    asked = rows.group_by(_LIKE).agg(pl.col("came").min())
+    return asked.with_columns(came=texts_of(asked["came"])).select(COLUMNS).to_dict(as_series=False)
+
+
+def _rivalled(rows: pl.DataFrame, settled: Sequence[Mapping[str, Any]]) -> pl.Series:
+    """Return the proposals of the rows of which one of their counterparty was settled, each once."""
+    keys: dict[str, list[Any]] = {
+        "account_key": [account_key(row["counterparty_account"]) for row in settled],
+        "name_key": [name_key(row["counterparty_name"]) for row in settled],
+        "match_id": [UUID(row["match_id"]).bytes for row in settled],
+    }
+    keys |= {name: [row[name] for row in settled] for name in _LIKE}
+    types = {"account_key": pl.Int64, "name_key": pl.Int64, "match_id": pl.Binary}
+    others = pl.DataFrame(keys, schema={**types, **{name: rows.schema[name] for name in _LIKE}})
+    found = [
+        rows.join(others.select(*_LIKE, key, "match_id"), on=[*_LIKE, key])
+        .filter(pl.col("match_id") > pl.col("came"))
+        .get_column("proposal")
+        for key in PARTY_KEYS
+    ]
+    return pl.concat(found).unique()
