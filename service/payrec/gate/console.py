@@ -6,8 +6,7 @@ with whatever it is made to send, so such a request has to prove that a page of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from http.cookies import CookieError, SimpleCookie
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -178,10 +177,12 @@ def check_same_site(method: str, headers: Mapping[str, str], config: Config, *, 
 
 
 def _sent(scope: Scope) -> dict[str, str]:
-    """Return the cookies of a request; a proxy may have split them over several headers (RFC 9113, 8.2.3)."""
-    lines: Iterable[bytes] = (value for name, value in scope["headers"] if name == b"cookie")
-    try:
-        parsed = SimpleCookie(b"; ".join(lines).decode("latin-1"))
-    except CookieError:
-        return {}
-    return {name: morsel.value for name, morsel in parsed.items()}
+    """Return the cookies of a request; a proxy may have split them over several headers (RFC 9113, 8.2.3).
+
+    Those of other applications at this host come along with whatever browsers took for one (RFC 6265, 5.2 and 5.4):
+    they are passed over, where the grammar of 4.1 would make ours unreadable with them. No blank but those of HTTP is
+    taken off a name, or one before it would be a way around ``__Host-``.
+    """
+    lines = b";".join(value for name, value in scope["headers"] if name == b"cookie").decode("latin-1")
+    pairs = (pair.strip(" \t").partition("=") for pair in lines.split(";"))
+    return {name: value for name, _, value in pairs}

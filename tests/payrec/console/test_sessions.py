@@ -132,6 +132,37 @@ async def test_a_cookie_that_is_not_whole_and_ours_is_no_session(console_world: 
         assert whole.status_code == 200
 
 
+FOREIGN_COOKIES = [
+    'choice={"analytics":true}',
+    "seen=two words",
+    "version=2",
+    "name@host=1",
+    "flag",
+    "=nameless",
+    "city=M\xfcnchen",
+]
+"""What other applications set at the same host or above it: RFC 6265, section 5, lets them, and browsers send it."""
+
+
+@pytest.mark.parametrize("foreign", FOREIGN_COOKIES)
+async def test_cookies_of_other_applications_cost_nobody_the_session(console_world: ConsoleWorld, foreign: str) -> None:
+    async with console_world.client() as client:
+        ours = f"payrec_session={client.cookies['payrec_session']}"
+    async with httpx2.AsyncClient(base_url=console_world.base_url) as client:
+        for sent in (f"{foreign}; {ours}", f"{ours}; {foreign}", f"{foreign};{ours}"):
+            assert (await client.get(PAGE, headers={"Cookie": sent.encode("latin-1")})).status_code == 200, sent
+
+
+async def test_a_cookie_is_known_by_its_very_name(console_world: ConsoleWorld) -> None:
+    """A blank beyond ASCII before it would be a way around what ``__Host-`` asks of whoever sets it."""
+    async with console_world.client() as client:
+        good = client.cookies["payrec_session"]
+    async with httpx2.AsyncClient(base_url=console_world.base_url) as client:
+        for name in ("\xa0payrec_session", "\x85payrec_session", "Payrec_session", '"payrec_session"'):
+            answer = await client.get(PAGE, headers={"Cookie": f"{name}={good}".encode("latin-1")})
+            assert answer.status_code == 303, name
+
+
 async def test_a_session_opens_its_own_environments_alone(console_world: ConsoleWorld) -> None:
     tester = await console_world.person("viewer")
     async with console_world.client(tester) as client:
