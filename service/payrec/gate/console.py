@@ -169,8 +169,9 @@ def check_same_site(method: str, headers: Mapping[str, str], config: Config, *, 
         if site != "same-origin":
             raise CrossSiteRequestError
     elif origin is not None:
-        ours = {headers.get("host", ""), urlsplit(config.base_url).netloc}
-        if urlsplit(origin).netloc not in ours:
+        # Of an origin, which is `null` or has nothing behind its host (RFC 6454, 6.2); whatever else is sent is no host.
+        ours = {headers.get("host", ""), urlsplit(config.base_url).netloc} - {""}
+        if origin.partition("://")[2] not in ours:
             raise CrossSiteRequestError
     elif method not in _SAFE:
         raise CrossSiteRequestError("neither Sec-Fetch-Site nor Origin says where the request comes from")

@@ -233,6 +233,7 @@ async def test_a_key_of_an_action_counts_as_that_of_any_client(console_world: Co
         {"X-Payrec-Console": "1", "Sec-Fetch-Site": "none"},
         {"X-Payrec-Console": "1", "Origin": "https://evil.example"},
         {"X-Payrec-Console": "1", "Origin": "null"},
+        {"X-Payrec-Console": "1", "Origin": "http://[::1"},
         {"Sec-Fetch-Site": "same-origin"},
         {"X-Payrec-Console": "0", "Sec-Fetch-Site": "same-origin"},
     ],
@@ -249,7 +250,7 @@ async def test_another_site_changes_nothing_with_the_cookie(
 @pytest.mark.parametrize("path", ["/console/sign-in", "/console/sign-out", "/console/authorise"])
 async def test_another_site_signs_nobody_in_or_out(console_world: ConsoleWorld, path: str) -> None:
     async with console_world.client() as client:
-        for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {}):
+        for headers in ({"Origin": "https://evil.example"}, {"Origin": "//["}, {"Sec-Fetch-Site": "cross-site"}, {}):
             answer = await client.post(path, data=console_world.password_of(console_world.globex), headers=headers)
             assert (answer.status_code, "cross_site_request" in answer.text) == (403, True)
         assert "set-cookie" not in answer.headers
