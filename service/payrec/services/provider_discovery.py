@@ -151,7 +151,11 @@ class ProviderDiscovery:
         """Return an address that can be done without, None where it is not a good one."""
         address = document.get(name)
         allowed = {"https"} if self._issuer.startswith("https:") else {"https", "http"}
-        return address if isinstance(address, str) and urlsplit(address).scheme in allowed else None
+        try:
+            parts = urlsplit(address) if isinstance(address, str) else None
+        except ValueError:
+            return None
+        return address if parts is not None and parts.scheme in allowed and parts.netloc else None
 
     def _within(self, instant: datetime | None, period: timedelta) -> bool:
         return instant is not None and timedelta(0) <= self._clock() - instant < period

@@ -252,6 +252,7 @@ def test_an_issuer_that_differs_by_a_slash_is_another_one(provider: FakeProvider
         {"issuer": []},
         {"jwks_uri": "file:///etc/passwd"},
         {"jwks_uri": None},
+        {"jwks_uri": "http://[::1/jwks"},
         {"token_endpoint": 1},
     ],
     ids=str,
@@ -264,6 +265,20 @@ def test_a_discovery_document_of_somebody_else_is_not_used(provider: FakeProvide
 
     assert verify(provider, token, issuer=provider.url, jwks_url=None) == [IdentityProviderUnavailableError]
     assert provider.requests["/jwks"] == 0
+
+
+@pytest.mark.parametrize("address", ["http://[::1/out", "http://", "/out", 1])
+def test_what_can_be_done_without_spoils_no_discovery_document(provider: FakeProvider, address: Any) -> None:
+    provider.describe()
+    document = json.loads(provider.replies[DISCOVERY].body)
+    provider.answer(DISCOVERY, {**document, "end_session_endpoint": address})
+
+    async def main() -> None:
+        async with httpx2.AsyncClient(trust_env=False) as http:
+            found = await ProviderDiscovery(issuer=provider.url, http=http, clock=Clock()).metadata()
+        assert (found.token_endpoint, found.end_session_endpoint) == (provider.token_url, None)
+
+    asyncio.run(main())
 
 
 def test_an_https_issuer_has_https_addresses() -> None:
