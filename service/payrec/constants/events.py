@@ -111,6 +111,13 @@ WEBHOOK_TURN_SECONDS: Final = 10.0
 WEBHOOK_WAITING_SEEN: Final = 20
 """Endpoints without a place that a look sees, so that as many others give theirs."""
 
+WEBHOOK_TESTS_AT_ONCE_TENANT: Final = 4
+"""Test messages of one tenant that a process sends at the same time: each waits for a receiver, who may hang, and takes
+a client of its own."""
+
+WEBHOOK_TEST_WAIT_SECONDS: Final = 1.0
+"""How long another one waits for one of them to end, before it is refused."""
+
 WEBHOOK_EVENTS_READ: Final = 1_000
 """Events of one endpoint that are read at a time."""
 

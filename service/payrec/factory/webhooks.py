@@ -7,6 +7,7 @@ import secrets
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from payrec.constants.events import WEBHOOK_TESTS_AT_ONCE_TENANT
 from payrec.domain.addresses import Destinations
 from payrec.metrics import Metrics
 from payrec.services.paging import Pager
@@ -15,6 +16,7 @@ from payrec.services.webhook_redeliveries import WebhookRedeliveryService
 from payrec.services.webhook_secrets import WebhookSecrets
 from payrec.services.webhooks import WebhookService
 from payrec.services.work import Work
+from payrec.shares import TenantShares
 
 if TYPE_CHECKING:
     from payrec.services.webhook_delivery import WebhookDeliverer
@@ -30,11 +32,17 @@ class WebhookFactory:
         self._metrics = metrics
         self._destinations = destinations
         self._key = key
+        self._tests = TenantShares(WEBHOOK_TESTS_AT_ONCE_TENANT)
 
     def create_service(self) -> WebhookService:
         """Make the service of ``/webhooks``."""
         return WebhookService(
-            work=self._work, pager=self._pager, secrets=self._secrets, destinations=self._destinations
+            work=self._work,
+            pager=self._pager,
+            secrets=self._secrets,
+            destinations=self._destinations,
+            sender=self.create_sender,
+            tests=self._tests,
         )
 
     def create_redelivery_service(self) -> WebhookRedeliveryService:

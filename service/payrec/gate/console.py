@@ -169,7 +169,7 @@ def check_same_site(method: str, headers: Mapping[str, str], config: Config, *, 
         if site != "same-origin":
             raise CrossSiteRequestError
     elif origin is not None:
-        # Of an origin, which is `null` or has nothing behind its host (RFC 6454, 6.2); whatever else is sent is no host.
+        # An origin is `null`, or ends with its host (RFC 6454, 6.2); whatever else is sent is none of ours.
         ours = {headers.get("host", ""), urlsplit(config.base_url).netloc} - {""}
         if origin.partition("://")[2] not in ours:
             raise CrossSiteRequestError

@@ -120,9 +120,7 @@ async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMa
 )
 async def test(context: Context, webhook_id: ResourceId) -> Response:
     """Send a message of the type `webhook.test` at once, and tell what came of it."""
-    service = context.factory.webhooks.create_service()
-    async with context.factory.webhooks.create_sender() as sender:
-        return respond(await service.test(context.caller, webhook_id, sender))
+    return respond(await context.factory.webhooks.create_service().test(context.caller, webhook_id))
 
 
 @router.get(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import structlog
 from pydantic_core import to_json
 
-from payrec.constants.events import WEBHOOK_REDELIVERIES_MAX, WEBHOOK_SECRET_OVERLAP, WEBHOOKS_MAX
+from payrec.constants.events import (
+    WEBHOOK_REDELIVERIES_MAX,
+    WEBHOOK_SECRET_OVERLAP,
+    WEBHOOK_TEST_WAIT_SECONDS,
+    WEBHOOKS_MAX,
+)
 from payrec.domain.addresses import Destinations, UrlRefusedError
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
@@ -32,6 +38,7 @@ from payrec.services.paging import Pager
 from payrec.services.validation import check_version, identifier
 from payrec.services.webhook_secrets import WebhookSecrets
 from payrec.services.work import Unit, Work
+from payrec.shares import TenantShares
 from payrec.storage.events import EventStore
 from payrec.storage.listing import BY_CREATION
 from payrec.storage.webhook_deliveries import BY_EVENT, WebhookDeliveryStore
@@ -48,11 +55,22 @@ _NO_RETRY: Final = {"failures": 0, "failing_since": None, "paused_until": None}
 class WebhookService:
     """Keeps the endpoints of the caller's tenant environment."""
 
-    def __init__(self, *, work: Work, pager: Pager, secrets: WebhookSecrets, destinations: Destinations) -> None:
+    def __init__(
+        self,
+        *,
+        work: Work,
+        pager: Pager,
+        secrets: WebhookSecrets,
+        destinations: Destinations,
+        sender: Callable[[], WebhookSender],
+        tests: TenantShares,
+    ) -> None:
         self._work = work
         self._pager = pager
         self._secrets = secrets
         self._destinations = destinations
+        self._sender = sender
+        self._tests = tests
         self._logger = structlog.get_logger("payrec.webhooks")
 
     async def create(self, caller: Caller, given: WebhookCreate) -> WebhookWithSecret:
@@ -188,12 +206,14 @@ class WebhookService:
             unit.answer(200, public, public.headers)
         return public.model_copy(update={"secret": secret})
 
-    async def test(self, caller: Caller, webhook_id: str, sender: WebhookSender) -> WebhookTested:
+    async def test(self, caller: Caller, webhook_id: str) -> WebhookTested:
         """Send a message of the type ``webhook.test`` at once, and return what came of it. It is in no feed or log.
 
         Raises
         ------
         NotFoundError
+        RateLimitedError
+            As many of the tenant are under way as may be.
         """
         await self._work.check(caller, in_control=False)
         async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
@@ -210,9 +230,13 @@ class WebhookService:
             "data": {"resourceType": "webhook", "resourceId": row["id"]},
         }
         keys = self._secrets.keys_of(row, now=now)
-        answer = await sender.send(
-            row["url"], tenant_id=caller.tenant.tenant_id, message_id=message_id, body=to_json(message), keys=keys
-        )
+        tenant_id, body = caller.tenant.tenant_id, to_json(message)
+        share = await self._tests.taken(tenant_id, seconds=WEBHOOK_TEST_WAIT_SECONDS)
+        try:
+            async with self._sender() as sender:
+                answer = await sender.send(row["url"], tenant_id=tenant_id, message_id=message_id, body=body, keys=keys)
+        finally:
+            share.release()
         tested = WebhookTested(
             succeeded=answer.is_success,
             response_status=answer.status,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from asyncio import as_completed, create_task, to_thread
 from itertools import product
+from socket import EAI_NONAME, gaierror
+from threading import Event, Semaphore
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from standardwebhooks import Webhook
 
-from payrec.constants.events import WEBHOOKS_MAX
+from payrec.constants.events import WEBHOOK_TESTS_AT_ONCE_TENANT, WEBHOOKS_MAX
+from payrec.services.webhook_sender import _Resolver
 from support.events import has_arrived
 from support.receivers import receiving
 from support.service import Service, Tenant
@@ -204,6 +208,41 @@ async def test_a_test_message_tells_at_once_what_came_of_it(acme: Tenant) -> Non
     failed = (await acme.post(f"{PATH}/{nobody['id']}/test")).json()
     assert (failed["succeeded"], failed["responseStatus"], failed["error"]) == (False, None, "connection_refused")
     await acme.request("DELETE", f"{PATH}/{nobody['id']}")
+
+
+async def test_tests_of_one_tenant_that_hang_are_few_and_keep_no_other_waiting(
+    acme: Tenant, globex: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered = Semaphore(0), Event()
+
+    def look_up(host: str, _port: int, _family: int) -> list[Any]:
+        if host == "slow.example":
+            asked.release()
+            answered.wait(30)
+        raise gaierror(EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(_Resolver, "_look_up", staticmethod(look_up))
+    slow = await hook(acme, url="https://slow.example/", events=["audit.sealed"])
+    other = await hook(globex, url="https://nobody.example/", events=["audit.sealed"])
+    answers = []
+    try:
+        tests = [create_task(acme.post(f"{PATH}/{slow['id']}/test")) for _ in range(WEBHOOK_TESTS_AT_ONCE_TENANT + 8)]
+        for _ in range(WEBHOOK_TESTS_AT_ONCE_TENANT):
+            assert await to_thread(asked.acquire, timeout=10)
+        theirs = await globex.post(f"{PATH}/{other['id']}/test")
+        assert theirs.json()["error"] == "name_not_found"
+        for coming in as_completed(tests):
+            answers.append(await coming)
+            if len(answers) == 8:
+                answered.set()
+    finally:
+        answered.set()
+    assert not asked.acquire(blocking=False), "more names were looked up than may be at once"
+    assert {(code(answer), answer.headers["retry-after"]) for answer in answers[:8]} == {("rate_limited", "1")}
+    assert {answer.json()["error"] for answer in answers[8:]} == {"name_not_found"}
+    assert (await acme.post(f"{PATH}/{slow['id']}/test")).status_code == 200
+    await acme.request("DELETE", f"{PATH}/{slow['id']}")
+    await globex.request("DELETE", f"{PATH}/{other['id']}")
 
 
 async def test_both_secrets_sign_after_a_rotation(service: Service, acme: Tenant) -> None:
