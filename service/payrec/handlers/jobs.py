@@ -89,7 +89,7 @@ async def get(context: Context, job_id: ResourceId) -> Response:
     "/jobs/{job_id}/cancel",
     summary="Cancel a job",
     response_model=JobPublic,
-    responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
+    responses=problems(ForbiddenError, NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
 )
 async def cancel(context: Context, job_id: ResourceId, if_match: IfMatch = None) -> Response:
     """Cancel a job: at once while it waits; 202 while it runs, until its worker has stopped. Nothing of it is kept."""

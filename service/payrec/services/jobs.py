@@ -7,8 +7,9 @@ from uuid import UUID
 
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
+from payrec.domain.principal import Permission
 from payrec.domain.scope import TenantScope
-from payrec.errors import ConflictError, JobCancelledError, NotFoundError, PayrecError
+from payrec.errors import ConflictError, ForbiddenError, JobCancelledError, NotFoundError, PayrecError
 from payrec.models.common import Page
 from payrec.models.jobs import JobPublic, JobQuery
 from payrec.problems import problem
@@ -22,6 +23,9 @@ from payrec.storage.jobs import JobStore
 from payrec.storage.listing import BY_CREATION
 
 COLLECTION: Final = "/jobs"
+
+_PERMISSIONS: Final = {"erasure": Permission.PRIVACY_ERASE, "redeliver": Permission.WEBHOOKS_MANAGE}
+"""What a kind of job asks for of whoever starts or cancels one, besides the permission to write."""
 
 
 class JobService:
@@ -69,6 +73,8 @@ class JobService:
         Raises
         ------
         NotFoundError, VersionMismatchError
+        ForbiddenError
+            The caller may not start a job of this kind.
         ConflictError
             The job has succeeded or failed.
         """
@@ -78,6 +84,7 @@ class JobService:
             row = await store.get(wanted)
             if row is None:
                 raise NotFoundError
+            check_permitted(caller, row["kind"])
             check_version(if_match, row["version"])
             asked = await store.request_cancel(wanted, now=unit.now)
             if asked is not None and asked["status"] == "queued":
@@ -91,6 +98,13 @@ class JobService:
             status = 200 if public.status == "cancelled" else 202
             unit.answer(status, public, public.headers)
         return public, status
+
+
+def check_permitted(caller: Caller, kind: str) -> None:
+    """Refuse a caller who may start and cancel jobs, but none of this kind; raises ``ForbiddenError``."""
+    wanted = _PERMISSIONS.get(kind, Permission.WRITE)
+    if not caller.principal.may(wanted):
+        raise ForbiddenError(f"the permission {wanted.value} is required")
 
 
 async def end_without_effect(unit: Unit, job: dict[str, Any], error: PayrecError) -> None:

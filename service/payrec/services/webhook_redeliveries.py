@@ -7,13 +7,12 @@ from typing import Any
 from payrec.constants.events import WEBHOOK_REDELIVERED_PLACES, WEBHOOK_REDELIVERIES_JOB_MAX
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
-from payrec.domain.principal import Permission
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
-from payrec.errors import ConflictError, ForbiddenError, NotFoundError
+from payrec.errors import ConflictError, NotFoundError
 from payrec.models.jobs import JobCreate, JobPublic
 from payrec.models.webhooks import RedeliverParams, RedeliverResult
-from payrec.services.jobs import queue_job
+from payrec.services.jobs import check_permitted, queue_job
 from payrec.services.validation import validated
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.events import EventStore
@@ -39,8 +38,7 @@ class WebhookRedeliveryService:
         ConflictError
             The endpoint is disabled.
         """
-        if not caller.principal.may(Permission.WEBHOOKS_MANAGE):
-            raise ForbiddenError
+        check_permitted(caller, "redeliver")
         wanted = validated(RedeliverParams, given.params, pointer="/params")
         params = wanted.model_dump(mode="json", by_alias=True, exclude_none=True)
         job_id = self._work.ids.new()

@@ -15,6 +15,7 @@ from payrec.services.matching import STEPS, MatchingService
 from support.events import TOLD
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
+from support.wire import add_user, code
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +96,31 @@ async def test_another_tenants_job_is_not_found(world: World) -> None:
         answer = await tenant.get(f"/jobs/{run['jobId']}", environment=environment)
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert (await world.tenant.get("/jobs/nope")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "status"),
+    [
+        ("erasure", "approver", 403),
+        ("erasure", "admin", 202),
+        ("redeliver", "approver", 403),
+        ("redeliver", "admin", 202),
+        ("match", "operator", 202),
+    ],
+)
+async def test_who_may_not_start_a_job_may_not_cancel_it(world: World, kind: str, role: str, status: int) -> None:
+    [running] = await world.sql(
+        """INSERT INTO job (id, created_at, updated_at, kind, status, actor, request_id, lease_until, attempts)
+        VALUES (gen_random_uuid(), now(), now(), %s, 'running', 'test', 'test', now() + interval '1 hour', 1)
+        RETURNING id, version""",
+        kind,
+    )
+    _, somebody = await add_user(world.service, world.tenant, role)
+    answer = await somebody.post(f"/jobs/{running['id']}/cancel")
+    assert answer.status_code == status, answer.text
+    assert status == 202 or code(answer) == "insufficient_permission"
+    left = (await world.tenant.get(f"/jobs/{running['id']}")).json()["version"]
+    assert (left > running["version"]) == (status == 202)
 
 
 async def test_a_job_that_is_refused_ends_failed_with_its_problem(
