@@ -41,6 +41,11 @@ from payrec.errors import (
     ValidationFailedError,
 )
 
+FORM_BODY_BYTES_MAX: Final = 32 * 1024
+"""Bytes of what anybody may send, who has no credentials yet: the longest name, password and address to go on to, each
+character in its longest spelling, are 21 KiB. Strangers share one half of the room for bodies, and those who send them
+slowly must not fill it with few connections, or nobody could sign in."""
+
 
 class Access(Enum):
     """Which credentials a route takes."""
@@ -175,7 +180,7 @@ def _route(
 ) -> Route:
     """Make a route; one that is not effective changes nothing, whatever its method."""
     kind = body if body is not None else (Body.JSON if method in {"POST", "PATCH", "PUT"} else Body.NONE)
-    json_bytes_max = BULK_BODY_BYTES_MAX if is_bulk else JSON_BODY_BYTES_MAX
+    sizes = {Body.UPLOAD: UPLOAD_BYTES_MAX, Body.FORM: FORM_BODY_BYTES_MAX, Body.FORM_OR_JSON: FORM_BODY_BYTES_MAX}
     media: dict[Body, tuple[str, ...]] = {
         Body.JSON: ("application/json", "application/merge-patch+json") if method == "PATCH" else ("application/json",),
         Body.FORM_OR_JSON: ("application/json", "application/x-www-form-urlencoded"),
@@ -189,7 +194,7 @@ def _route(
         permissions=frozenset(permissions),
         reach=Reach.NONE if access is Access.PUBLIC else reach,
         body=kind,
-        body_bytes_max=UPLOAD_BYTES_MAX if kind is Body.UPLOAD else json_bytes_max,
+        body_bytes_max=sizes.get(kind, BULK_BODY_BYTES_MAX if is_bulk else JSON_BODY_BYTES_MAX),
         media_types=media.get(kind, ()),
         idempotent=is_effective and method in {"POST", "PATCH"} and kind not in {Body.FORM, Body.FORM_OR_JSON},
         is_limited=access is not Access.PUBLIC or kind is Body.FORM_OR_JSON,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
+import json
 import unicodedata
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -296,6 +298,21 @@ async def test_without_limits_nothing_is_counted(database: EmbeddedDatabase, pro
     async with limited(database, provider) as service:
         assert await statuses(service, "ada", 30) == [401] * 30
         assert await attempts(service) == []
+
+
+async def test_the_longest_name_and_password_fit_and_more_is_not_read(
+    database: EmbeddedDatabase, provider: FakeProvider
+) -> None:
+    longest = {"username": "\N{GRINNING FACE}" * 200, "password": "\N{GRINNING FACE}" * 1024}
+    async with limited(database, provider) as service:
+        for media_type, body in (
+            ("application/json", json.dumps(longest)),
+            ("application/x-www-form-urlencoded", urlencode(longest)),
+        ):
+            for content, expected in ((body, "invalid_credentials"), (body.ljust(32 * 1024 + 1), "payload_too_large")):
+                headers = {"Content-Type": media_type}
+                answer = await service.http.post(f"{service.base_url}/auth/token", content=content, headers=headers)
+                assert problem(answer)["code"] == expected
 
 
 async def test_rows_are_locked_in_one_order(database: EmbeddedDatabase, provider: FakeProvider) -> None:

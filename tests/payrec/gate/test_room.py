@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payrec.errors import PayrecError, RateLimitedError, UnavailableError
+from payrec.gate.gate import BODIES_BYTES_MAX
 from payrec.gate.room import Held, Room
+from payrec.gate.routes import ROUTES, Access, Body
 from support.postgres import EmbeddedPostgres, cloned
 from support.service import Service, Tenant, make_config, running
 from support.wire import code
@@ -78,6 +80,13 @@ def test_whatever_comes_and_goes_it_is_as_much_as_there_is(steps: list[tuple[int
     for request in requests:
         request.release()
     assert room.held == 0
+
+
+def test_it_takes_a_thousand_strangers_to_keep_others_from_signing_in() -> None:
+    """They have one half together, since nobody knows yet whose they are."""
+    reading = [route for route in ROUTES if route.access is Access.PUBLIC and route.body is not Body.NONE]
+    assert {route.path for route in reading} > {"/auth/token", "/console/sign-in"}
+    assert [route for route in reading if 1000 * route.body_bytes_max > BODIES_BYTES_MAX // 2] == []
 
 
 @pytest.fixture(scope="module")

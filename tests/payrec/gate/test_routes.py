@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from payrec.constants import BULK_BODY_BYTES_MAX, JSON_BODY_BYTES_MAX, UPLOAD_BYTES_MAX
-from payrec.gate.routes import ROUTES, Access, Body, Reach, Route, RouteTable
+from payrec.gate.routes import FORM_BODY_BYTES_MAX, ROUTES, Access, Body, Reach, Route, RouteTable
 
 PATHS = sorted({route.path for route in ROUTES})
 
@@ -83,9 +83,9 @@ def test_a_route_reads_what_its_kind_reads_and_no_more_of_it(route: Route) -> No
         files = ("application/x-ndjson", "application/octet-stream", "multipart/form-data")
         expected = (Body.UPLOAD, UPLOAD_BYTES_MAX, (*json, *files))
     elif said(route) in FORMS:
-        expected = (Body.FORM, JSON_BODY_BYTES_MAX, ("application/x-www-form-urlencoded",))
+        expected = (Body.FORM, FORM_BODY_BYTES_MAX, ("application/x-www-form-urlencoded",))
     elif said(route) == LOGIN:
-        expected = (Body.FORM_OR_JSON, JSON_BODY_BYTES_MAX, (*json, "application/x-www-form-urlencoded"))
+        expected = (Body.FORM_OR_JSON, FORM_BODY_BYTES_MAX, (*json, "application/x-www-form-urlencoded"))
     elif route.method in {"GET", "DELETE"} or said(route) in WITHOUT_BODY:
         expected = (Body.NONE, JSON_BODY_BYTES_MAX, ())
     else:
