@@ -84,8 +84,14 @@ async def _enable(factory: Factory, arguments: argparse.Namespace) -> None:
 
 
 async def _disable(factory: Factory, arguments: argparse.Namespace) -> None:
-    await factory.create_user_service().change(ADMINISTRATOR, arguments.username, status="disabled")
+    service = factory.create_user_service()
+    await service.change(ADMINISTRATOR, arguments.username, status="disabled")
     say(f"disabled {arguments.username}")
+    keys = await service.open_keys(arguments.username)
+    if keys:
+        say(f"keys that {arguments.username} has made open what they did until they are revoked:")
+        rows = [(k["public_id"], k["slug"], k["environment"], str(k["id"]), k["name"] or "") for k in keys]
+        say(table(("public id", "tenant", "environment", "id", "name"), rows))
 
 
 async def _set_roles(factory: Factory, arguments: argparse.Namespace) -> None:

@@ -12,6 +12,7 @@ from payrec.domain.changes import Record
 from payrec.domain.principal import ENVIRONMENTS, ROLES, Principal
 from payrec.errors import FieldError, NotFoundError, UsernameTakenError, ValidationFailedError
 from payrec.services.work import Unit, Work
+from payrec.storage.api_keys import EveryApiKeyStore
 from payrec.storage.idp import IdpStore
 from payrec.storage.tenants import TenantStore
 from payrec.storage.users import UserStore
@@ -97,6 +98,22 @@ class UserService:
                     after=changed,
                 )
             )
+
+    async def open_keys(self, username: str) -> list[dict[str, Any]]:
+        """Return the keys that a user has made and that open something, whatever becomes of the user.
+
+        They are their tenant environment's, and what runs by them goes on; but the user may have kept their secrets.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        async with self._work.database.control(readonly=True) as connection:
+            user = await UserStore(connection).find(username)
+            if user is None:
+                raise NotFoundError("there is no such user")
+            actor = Principal(kind="user", id=user["id"], tenant_id=user["tenant_id"]).actor
+            return await EveryApiKeyStore(connection).active_of(actor, now=self._work.clock.now())
 
     async def link(self, user_id: UUID, subject: str, *, request_id: str) -> str | None:
         """Give a user without subject the one of its first token, and return the subject that it has then.

@@ -48,6 +48,11 @@ _ANNOUNCED: Final = """
     UPDATE api_key k SET expiry_announced_at = %(at)s FROM held h WHERE k.id = h.id RETURNING k.id
 """
 _ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %(now)s)"
+_ACTIVE_OF: Final = f"""
+    SELECT t.slug, k.environment, k.public_id, k.id, k.name
+    FROM (SELECT * FROM api_key WHERE created_by = %(actor)s AND {_ACTIVE}) k JOIN tenant t ON t.id = k.tenant_id
+    ORDER BY k.id
+"""  # noqa: S608 - constants of this module
 _STATES: Final = {
     "revoked": "revoked_at IS NOT NULL",
     "expired": "revoked_at IS NULL AND expires_at <= %(now)s",
@@ -133,6 +138,10 @@ class EveryApiKeyStore:
             "digests": [digest for _, digest in uses.values()],
         }
         return {row["id"] for row in await fetch_all(self._connection, _NOTE_USES, parameters)}
+
+    async def active_of(self, actor: str, *, now: datetime) -> list[dict[str, Any]]:
+        """Return the keys that somebody has made and that open something, each with its tenant, oldest first."""
+        return await fetch_all(self._connection, _ACTIVE_OF, {"actor": actor, "now": now})
 
     async def expiring(self, *, after: tuple[datetime, UUID], until: datetime, limit: int) -> list[dict[str, Any]]:
         """Return keys that expire up to ``until`` and were not announced, with their environment's id.

@@ -208,6 +208,40 @@ async def test_a_key_is_created_listed_used_and_revoked(api: Service, payrec: Co
     assert _row(await payrec("keys", "list", *where), public_id)[1] == "revoked"
 
 
+async def test_who_disables_a_user_is_told_which_keys_of_theirs_go_on(
+    api: Service, payrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant_id = _row(await payrec("tenants", "create", "--name", "Makers", "--environments", "test"), "makers")[2]
+    tokens = {}
+    for name in ("ada", "bob"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"pässwörd of {name}\n"))
+        who = ("--tenant", "makers", "--username", name)
+        await payrec("users", "add", *who, "--roles", "admin", "--password-stdin")
+        tokens[name] = (await _token(api, name, f"pässwörd of {name}")).json()["accessToken"]
+    made = {}
+    for name, maker in (("ledger", "ada"), ("old", "ada"), ("other", "bob")):
+        headers = {"Authorization": f"Bearer {tokens[maker]}", "X-Tenant-Id": tenant_id, "X-Environment": "test"}
+        body = {"name": name, "read": True}
+        made[name] = (await api.http.post(f"{api.base_url}/auth/api-keys", headers=headers, json=body)).json()
+    where = ("--tenant", "makers", "--environment", "test")
+    await payrec("keys", "revoke", *where, "--id", made["old"]["id"])
+
+    said = await payrec("users", "disable", "--username", "ada")
+    assert said.splitlines()[:2] == [
+        "disabled ada",
+        "keys that ada has made open what they did until they are revoked:",
+    ]
+    ledger = made["ledger"]
+    row = _row(said, ledger["publicId"])
+    assert row == [ledger["publicId"], "makers", "test", ledger["id"], "ledger"]
+    assert made["old"]["publicId"] not in said
+    assert made["other"]["publicId"] not in said
+    assert (await _get(api, tenant_id, **{"X-Api-Key": ledger["apiKey"]})).status_code == 200
+
+    await payrec("keys", "revoke", *where, "--id", ledger["id"])
+    assert await payrec("users", "disable", "--username", "ada") == "disabled ada"
+
+
 async def test_a_key_needs_a_flag_an_environment_and_a_future(payrec: Command) -> None:
     await payrec("tenants", "create", "--name", "Flags", "--environments", "test")
     where = ("--tenant", "flags", "--environment", "test")
