@@ -272,11 +272,11 @@ def test_a_body_of_long_texts_is_not_looked_at_byte_by_byte() -> None:
 
     def seconds(parse: Callable[[bytes], Any]) -> float:
         def once() -> float:
-            began = time.perf_counter()
+            began = time.thread_time()
             parse(body)
-            return time.perf_counter() - began
+            return time.thread_time() - began
 
-        return min(once() for _ in range(5))
+        return min(once() for _ in range(10))
 
     assert parse_json(body) == json.loads(body)
     assert seconds(parse_json) < 4 * seconds(json.loads)
