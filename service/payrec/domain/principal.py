@@ -18,6 +18,9 @@ Environment = Literal["development", "staging", "production", "test"]
 ENVIRONMENTS: Final[tuple[Environment, ...]] = get_args(Environment)
 """All of them, in the order in which they are listed."""
 
+PRODUCTION: Final[Environment] = "production"
+"""The one in which what is decided counts."""
+
 PrincipalKind = Literal["user", "api_key", "anonymous", "system"]
 """What stands behind a request; ``system`` is payrec itself (the engine, the sealer, an import)."""
 

@@ -25,7 +25,7 @@ from payrec.constants.console import (
     SIGN_IN_LIFETIME,
 )
 from payrec.domain.caller import Clock
-from payrec.domain.principal import ENVIRONMENTS, Environment
+from payrec.domain.principal import ENVIRONMENTS, PRODUCTION, Environment
 from payrec.errors import (
     ConfigurationError,
     HeaderTooLargeError,
@@ -268,7 +268,7 @@ class ConsoleSessions:
         return found
 
 
-_ORDER: Final[tuple[Environment, ...]] = ("production", *(e for e in ENVIRONMENTS if e != "production"))
+_ORDER: Final[tuple[Environment, ...]] = (PRODUCTION, *(e for e in ENVIRONMENTS if e != PRODUCTION))
 
 
 def _session_members(session: ConsoleSession) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from uuid import UUID
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.field_ownership import SETTINGS, refused_fields, touched_fields
-from payrec.domain.principal import Permission
+from payrec.domain.principal import PRODUCTION, Permission
 from payrec.domain.scope import TenantScope
 from payrec.domain.settings import merged
 from payrec.errors import ConflictError, FieldError, ForbiddenError, NotFoundError
@@ -126,7 +126,7 @@ class TenantService:
             _check_owner(before, touched_fields(patch, SETTINGS), within=SETTINGS)
             stored = merged(before["settings"], patch)
             settings = check_settings(stored)
-            _check_key(caller, effective_settings(before["settings"]), settings)
+            _check_loosened(caller, before, settings)
             await store.update_settings(wanted, stored, at=unit.now)
             unit.record(
                 Record(action="tenant.settings_updated", resource_id=wanted, before=before["settings"], after=stored)
@@ -213,10 +213,19 @@ def _visible(caller: Caller, tenant_id: str) -> UUID:
     return wanted
 
 
-def _check_key(caller: Caller, before: Settings, after: Settings) -> None:
-    """Refuse changes by an API key of what the settings keep keys from changing."""
-    if caller.principal.kind == "api_key" and not before.approval.keys_may_change_rules and is_loosened(before, after):
+def _check_loosened(caller: Caller, tenant: dict[str, Any], after: Settings) -> None:
+    """Refuse changes of what needs nobody, or who approves, by whom the settings or his environments keep from it.
+
+    Settings hold in all environments: who is not let into production does not say what is accepted there.
+    """
+    before, principal = effective_settings(tenant["settings"]), caller.principal
+    if not is_loosened(before, after):
+        return
+    if principal.kind == "api_key" and not before.approval.keys_may_change_rules:
         raise ForbiddenError("the setting approval.keysMayChangeRules does not let API keys change these settings")
+    has_production = any(found["environment"] == PRODUCTION for found in tenant["environments"])
+    if has_production and not principal.opens(PRODUCTION):
+        raise ForbiddenError("these settings hold in production as well, where this principal may not act")
 
 
 def _check_owner(tenant: dict[str, Any], changed: list[str], *, within: str = "") -> None:

@@ -340,6 +340,24 @@ async def test_keys_may_be_kept_from_accepting_and_from_changing_the_rules(world
     assert (await world.accept(match)).json()["status"] == "accepted"
 
 
+async def test_who_is_not_let_into_production_does_not_say_what_needs_nobody_there(world: World) -> None:
+    await limit(world, 5_000)
+    key, path = await add_key(world.tenant, "test"), f"/tenants/{world.tenant.id}/settings"
+    headers = {"X-Tenant-Id": world.tenant.id, "X-Environment": "test", "X-Api-Key": key["apiKey"]}
+    for patch in ({"approval": None}, {"matching": {"autoAccept": True}}):
+        answer = await ask(world.tenant, "PATCH", path, headers, json=patch)
+        assert (answer.status_code, code(answer)) == (403, "insufficient_permission"), patch
+        assert "production" in answer.json()["detail"]
+    assert (await ask(world.tenant, "PATCH", path, headers, json={"locale": "de"})).status_code == 200
+    alone = await world.service.tenant("initech", environments=["test"])
+    key = await add_key(alone, "test")
+    headers = {"X-Tenant-Id": alone.id, "X-Environment": "test", "X-Api-Key": key["apiKey"]}
+    answer = await ask(
+        alone, "PATCH", f"/tenants/{alone.id}/settings", headers, json={"matching": {"autoAccept": True}}
+    )
+    assert answer.status_code == 200, answer.text
+
+
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
