@@ -24,8 +24,8 @@ from payrec.domain.caller import Caller
 from payrec.domain.scope import TenantScope
 from payrec.factory import Factory
 from payrec.models.tenants import TenantCreate
-from payrec.services.jobs import queued_job
 from payrec.services.learning import LearningService
+from payrec.services.queued_jobs import queued_job
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.jobs import JobStore
 

@@ -356,7 +356,7 @@ class JobRunner:
     async def _fail(self, caller: Caller, scope: TenantScope, job: dict[str, Any], error: PayrecError) -> None:
         """End the job as failed, with its problem, and whatever it is about as well."""
         async with self._factory.work.tenant(caller, scope, resumed=True) as unit:
-            await end_without_effect(unit, job, error)
+            await end_without_effect(unit, job, error, ids=self._factory.work.ids)
 
 
 def given_up() -> PayrecError:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from payrec.services.jobs import queued_job
+from payrec.services.queued_jobs import queued_job
 from payrec.services.work import Unit
 from payrec.storage.jobs import JobStore
 

@@ -240,7 +240,8 @@ class ImportProcessor:
         self, caller: Caller, scope: TenantScope, row: dict[str, Any], error: PayrecError, *, attempt: int
     ) -> None:
         async with self._work.tenant(caller, scope, resumed=True) as unit:
-            await end_without_effect(unit, {"id": row["job_id"], "kind": "import", "attempts": attempt}, error)
+            job = {"id": row["job_id"], "kind": "import", "attempts": attempt}
+            await end_without_effect(unit, job, error, ids=self._work.ids)
             if caller.idempotency is not None:
                 await IdempotencyStore(unit.connection).release(caller.idempotency)
 

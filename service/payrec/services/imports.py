@@ -25,8 +25,9 @@ from payrec.services.csv_text import csv_pages
 from payrec.services.data_sources import with_source
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, MATCHES, SNAPSHOT, rendered_imports
-from payrec.services.jobs import end_cancelled, queued_job
+from payrec.services.jobs import end_cancelled
 from payrec.services.paging import Pager
+from payrec.services.queued_jobs import queued_job
 from payrec.services.read_options import profile_of
 from payrec.services.snapshot_rendering import control_totals, rendered_snapshots
 from payrec.services.validation import identifier

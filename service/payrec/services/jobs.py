@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.caller import Caller
+from payrec.domain.caller import Caller, IdSource
 from payrec.domain.changes import Record
 from payrec.domain.principal import Permission
 from payrec.domain.scope import TenantScope
@@ -13,8 +13,10 @@ from payrec.errors import ConflictError, ForbiddenError, JobCancelledError, NotF
 from payrec.models.common import Page
 from payrec.models.jobs import JobPublic, JobQuery
 from payrec.problems import problem
+from payrec.services.auto_runs import repeat_if_asked
 from payrec.services.data_source_status import follow_import, follow_sync
 from payrec.services.paging import Pager
+from payrec.services.queued_jobs import queued_job
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.blobs import BlobStore
@@ -88,7 +90,7 @@ class JobService:
             check_version(if_match, row["version"])
             asked = await store.request_cancel(wanted, now=unit.now)
             if asked is not None and asked["status"] == "queued":
-                await end_without_effect(unit, asked, JobCancelledError())
+                await end_without_effect(unit, asked, JobCancelledError(), ids=self._work.ids)
             elif asked is not None:
                 unit.record(Record(action="job.cancel_requested", resource_id=wanted))
             row = await store.get(wanted) or row
@@ -107,8 +109,10 @@ def check_permitted(caller: Caller, kind: str) -> None:
         raise ForbiddenError(f"the permission {wanted.value} is required")
 
 
-async def end_without_effect(unit: Unit, job: dict[str, Any], error: PayrecError) -> None:
+async def end_without_effect(unit: Unit, job: dict[str, Any], error: PayrecError, *, ids: IdSource) -> None:
     """End a job of which nothing is stored, and what it is about: as cancelled where the error says so, else as failed.
+
+    What has arrived during a match run was told that another one follows; it does, with an id of ``ids``.
 
     ``job`` has ``id``, ``kind``, ``attempts``, the attempt that ends, and for a sync ``params``.
 
@@ -141,6 +145,8 @@ async def end_without_effect(unit: Unit, job: dict[str, Any], error: PayrecError
     )
     if not ended:
         raise LostLeaseError
+    if job["kind"] == "match":
+        await repeat_if_asked(unit, job["id"], ids.new(), again=False)
     if is_cancelled:
         unit.record(Record(action="job.cancelled", resource_id=job["id"]))
     else:
@@ -151,24 +157,10 @@ async def end_cancelled(work: Work, caller: Caller, scope: TenantScope, job: dic
     """End a job whose attempt was given up, if that was because somebody cancelled it; return whether it was."""
     try:
         async with work.tenant(caller, scope, resumed=True) as unit:
-            await end_without_effect(unit, job, JobCancelledError())
+            await end_without_effect(unit, job, JobCancelledError(), ids=work.ids)
     except LostLeaseError:
         return False
     return True
-
-
-def queued_job(unit: Unit, job_id: UUID, kind: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a new job of the unit's caller."""
-    return {
-        "id": job_id,
-        "created_at": unit.now,
-        "updated_at": unit.now,
-        "kind": kind,
-        "status": "queued",
-        "actor": unit.caller.principal.actor,
-        "request_id": unit.caller.request_id,
-        "params": params,
-    }
 
 
 async def queue_job(

@@ -13,7 +13,7 @@ from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.models.jobs import JobCreate, JobPublic
 from payrec.models.matches import MatchRunCreate, MatchRunPublic
 from payrec.services.jobs import public_of as job_public
-from payrec.services.jobs import queued_job
+from payrec.services.queued_jobs import queued_job
 from payrec.services.tenant_settings import check_settings
 from payrec.services.validation import check_amount_filters, refuse_members, validated
 from payrec.services.work import Unit, Work

@@ -33,10 +33,13 @@ IS_WAITING: Final = """(
 _NEXT: Final = sql.SQL("SELECT {} FROM job WHERE kind = %s AND {} ORDER BY id LIMIT 1").format(
     sql.SQL(_COLUMNS), sql.SQL(IS_WAITING)
 )
+# Who looks at all that is open reads after this what has asked for another run before. A narrower run does not, and one
+# that is tried again may fail in the end: what arrived during the attempts before is then matched by the next run.
 _CLAIM: Final = sql.SQL(
     """UPDATE job SET status = 'running', attempts = attempts + 1, lease_until = statement_timestamp() + %(lease)s,
         started_at = coalesce(started_at, %(now)s), updated_at = %(now)s, version = version + 1, next_attempt_at = NULL,
-        repeat_requested = FALSE
+        repeat_requested = repeat_requested
+            AND (attempts > 0 OR params @> '{{"dryRun": true}}' OR params ?| ARRAY['expectedFilter', 'incomingFilter'])
     WHERE id = (SELECT id FROM job WHERE id = %(id)s AND {} FOR UPDATE SKIP LOCKED) RETURNING {}"""
 ).format(sql.SQL(IS_WAITING), sql.SQL(_COLUMNS))
 _GIVE_BACK: Final = """
@@ -106,6 +109,7 @@ class JobStore:
     async def request_repeat(self) -> bool:
         """Have another match run follow the one that is queued or running; return whether there is one.
 
+        One that nobody has begun, and that looks at all that is open, forgets it when it is taken.
         Until this transaction ends, nobody takes that run, and it cannot finish.
         """
         cursor = await self._connection.execute(
