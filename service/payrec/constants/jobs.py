@@ -8,6 +8,9 @@ from typing import Final
 JOB_ATTEMPTS_MAX: Final = 5
 """Attempts at one job, those that ended with their worker included; then it is failed."""
 
+JOB_SUSPECT_ATTEMPTS: Final = 2
+"""Attempts from which on a job whose worker has died may be what kills workers: such jobs run one at a time."""
+
 WORKER_GRACE_SECONDS: Final = 20
 """How long what runs may go on when a worker is asked to end, unless set; then others have it."""
 

@@ -3,7 +3,8 @@
 Each lane has places of its own, so that a small job never waits for a large one, and neither of them for a tenant's
 slow server. In each the rule is first come, first served, of those whose tenant has not its share already: who is next
 is not overtaken, however much memory it waits for, and so it gets it. A job that is larger than all there is runs when
-no other large one does.
+no other large one does. Of jobs whose workers have died again and again one runs at a time: one of them may have killed
+the workers of the others, which are not to be given up for that.
 
 Who is turned away comes again, here or at another worker; until then its turn is kept for a time.
 """
@@ -43,6 +44,8 @@ class Asked:
     environment_id: UUID
     kind: str
     size: JobSize
+    is_suspect: bool = False
+    """Whether it may be what has killed its workers."""
 
     @property
     def key(self) -> tuple[UUID, str]:
@@ -132,6 +135,8 @@ class Admission:
             asked, lane = turn.asked, turn.asked.size.lane
             alike = [a for a in (*self._running, *found) if a.size.lane is lane]
             if lane in closed or sum(a.tenant_id == asked.tenant_id for a in alike) >= self._share:
+                continue
+            if asked.is_suspect and any(a.is_suspect for a in (*self._running, *found)):
                 continue
             if len(alike) < self._places[lane] and self._has_memory(asked, alike):
                 found.append(asked)

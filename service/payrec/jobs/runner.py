@@ -21,7 +21,7 @@ from uuid import UUID
 
 import structlog
 
-from payrec.constants.jobs import JOB_ATTEMPTS_MAX
+from payrec.constants.jobs import JOB_ATTEMPTS_MAX, JOB_SUSPECT_ATTEMPTS
 from payrec.domain.caller import Caller
 from payrec.domain.principal import Principal
 from payrec.domain.progress import Progress, StoppedError
@@ -82,6 +82,11 @@ async def _size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
             # That the database is away says nothing of the job.
             raise
         raise _NotSizedError from error
+
+
+def _is_suspect(job: dict[str, Any]) -> bool:
+    """Tell whether a job that waits may be what has killed its workers; what is only to be failed kills nobody."""
+    return job["status"] == "running" and JOB_SUSPECT_ATTEMPTS <= job["attempts"] < JOB_ATTEMPTS_MAX
 
 
 class JobRunner:
@@ -204,6 +209,7 @@ class JobRunner:
                     environment_id=scope.environment_id,
                     kind=kind,
                     size=size or await _size_of(connection, job),
+                    is_suspect=_is_suspect(job),
                 )
                 if not self.admission.admit(wanted):
                     await store.wake(scope.environment_id, kind, delay=BUSY_DELAY)

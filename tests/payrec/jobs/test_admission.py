@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import ClassVar
 from uuid import UUID
 
@@ -112,6 +113,19 @@ def test_a_tenant_leaves_places_to_the_others_whatever_it_asks_for() -> None:
         # It waits for itself alone: nobody stands behind it.
         assert admission.admit(make_one(2))
         assert admission.admit(make_one(3))
+
+
+def test_of_jobs_that_may_have_killed_workers_one_runs_at_a_time_and_holds_up_nobody_else() -> None:
+    admission, _ = make()
+    first, second, third = (replace(one, is_suspect=True) for one in (small(1), asked(2), remote(3)))
+    assert admission.admit(first)
+    assert not admission.admit(second)
+    assert not admission.admit(third)
+    assert all(admission.admit(one) for one in (small(4), asked(5), remote(6)))
+    assert admission.release(first) == [second]
+    assert admission.admit(second)
+    assert not admission.admit(third)
+    assert admission.release(second) == [third]
 
 
 def test_a_turn_is_kept_for_a_time_because_the_job_may_be_done_elsewhere() -> None:
