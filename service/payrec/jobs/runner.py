@@ -86,7 +86,8 @@ async def _size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
 
 def _is_suspect(job: dict[str, Any]) -> bool:
     """Tell whether a job that waits may be what has killed its workers; what is only to be failed kills nobody."""
-    return job["status"] == "running" and JOB_SUSPECT_ATTEMPTS <= job["attempts"] < JOB_ATTEMPTS_MAX
+    attempts: int = job["attempts"]
+    return job["status"] == "running" and JOB_SUSPECT_ATTEMPTS <= attempts < JOB_ATTEMPTS_MAX
 
 
 class JobRunner:
