@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +25,7 @@ from payrec.services.blobs import NewBlob, begun
 from payrec.services.export_files import ExportFile
 from payrec.services.export_lists import LISTS, Reading, pages
 from payrec.services.jobs import queue_job
+from payrec.services.scratch import scratch_folder
 from payrec.services.validation import check_amount_filters, identifier, refuse_members, validated
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.exports import ExportStore
@@ -75,8 +75,8 @@ class ExportService:
             There is no room for the file while it is made.
         """
         wanted = ExportCreate.model_validate(job["params"], by_alias=True)
-        with disk_room(), tempfile.TemporaryDirectory() as directory:
-            rows, path = await self._write(scope, wanted, Path(directory), progress)
+        with disk_room(), scratch_folder() as directory:
+            rows, path = await self._write(scope, wanted, directory, progress)
             await self._store(caller, scope, job, wanted, rows, path)
 
     async def content(self, caller: Caller, export_id: str) -> tuple[ExportFilePublic, AsyncIterator[bytes]]:

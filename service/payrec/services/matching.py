@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -53,6 +51,7 @@ from payrec.services.partial_runs import bounded
 from payrec.services.returns import Returned, ReturnService
 from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
+from payrec.services.scratch import scratch_folder
 from payrec.services.settled_rivals import beside_settled
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
@@ -273,8 +272,8 @@ class MatchingService:
             async with self._work.tenant(caller, scope, resumed=True) as unit:
                 await self._finish(unit, job, result, began)
             return written
-        with disk_room(), tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "proposals.csv"
+        with disk_room(), scratch_folder() as directory:
+            path = directory / "proposals.csv"
             rows = await asyncio.to_thread(write_proposals, proposals, snapshot, path)
             size, sha256 = await asyncio.to_thread(measured, path)
             with path.open("rb") as stream:

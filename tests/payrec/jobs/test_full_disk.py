@@ -51,13 +51,14 @@ def full_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def full_directories(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Let there be no room for one file in temporary directories."""
+    make = tempfile.mkdtemp
 
-    class Directory(tempfile.TemporaryDirectory[str]):
-        def __enter__(self) -> str:
-            (Path(self.name) / name).symlink_to(FULL)
-            return self.name
+    def made(**given: Any) -> str:
+        directory = make(**given)
+        (Path(directory) / name).symlink_to(FULL)
+        return directory
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", Directory)
+    monkeypatch.setattr(tempfile, "mkdtemp", made)
 
 
 async def left(world: World) -> dict[str, int]:
