@@ -20,6 +20,7 @@ from procrastinate.manager import JobManager
 from psycopg import sql
 
 from payrec.jobs.pauses import Pauses
+from payrec.jobs.periodic import ClockedApp
 from payrec.jobs.runner import JobRunner
 from payrec.storage.addresses import bounded
 from payrec.storage.database import JOBS_ROLE, Database
@@ -126,7 +127,7 @@ def create_app(*, url: str) -> App:
     ``url`` must reach PostgreSQL itself, not a transaction pooler: the worker listens.
     """
     connector = _Connector(conninfo=bounded(url), min_size=1, max_size=4, configure=_enter)
-    app = App(connector=connector)
+    app = ClockedApp(connector=connector)
     app.job_manager = _WakeUps(connector)
 
     @app.task(name="drain", queue=QUEUE, pass_context=True)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 from aiohttp import web
+from procrastinate.jobs import Job
+from procrastinate.manager import JobManager
+from procrastinate.periodic import PeriodicDeferrer
 
 from payrec.domain.business_days import is_weekday
 from payrec.factory import Factory, create_context
+from payrec.jobs.app import PERIODIC, QUEUE, create_app
 from payrec.jobs.outgoing import Outgoing
 from payrec.jobs.runner import JobRunner
 from payrec.services.matching import MatchingService
@@ -23,7 +29,7 @@ from support.file_servers import SftpServer
 from support.matching_world import World
 from support.outgoing import Place, here, hurry, idle
 from support.receivers import receiving
-from support.service import Service
+from support.service import Service, direct_url
 from support.sources import brought, created, shown
 from support.sources import statement as table
 from support.wire import until
@@ -160,3 +166,41 @@ async def test_an_endpoint_that_was_left_alone_is_told_all_the_same(
         assert (await here.webhook(webhook))["status"] == "active"
         # Each was tried a few times, as often as there was time for.
         assert len(receiver.received) < 30 * 9
+
+
+async def test_what_the_clock_starts_goes_on_when_it_is_set_back(
+    world: World, clock: Jumping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks: dict[str, list[int]] = {name: [] for name in PERIODIC}
+
+    async def look_often(*_given: object, **_more: object) -> None:
+        await asyncio.sleep(0.01)
+
+    async def deferred(
+        _manager: JobManager, job: Job, periodic_id: str, defer_timestamp: int, **_more: object
+    ) -> int | None:
+        assert periodic_id == ""
+        ticks[job.task_name].append(defer_timestamp)
+        return None
+
+    async def started(least: int) -> bool | None:
+        return True if len(ticks["start_due_syncs"]) >= least else None
+
+    monkeypatch.setattr(PeriodicDeferrer, "wait", look_often)
+    monkeypatch.setattr(JobManager, "defer_periodic_job", deferred)
+    monkeypatch.setattr("procrastinate.periodic.time", SimpleNamespace(time=lambda: clock.now().timestamp()))
+    app = create_app(url=direct_url(world.service.factory.context.config))
+    async with app.open_async():
+        working = asyncio.create_task(app.run_worker_async(queues=[QUEUE], install_signal_handlers=False))
+        try:
+            await until(lambda: started(1))
+            clock.by -= timedelta(days=365)
+            before = len(ticks["start_due_syncs"])
+            await until(lambda: started(before + 1))
+        finally:
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+    # Once for the time before, however often it looks.
+    assert ticks["start_due_syncs"][before] <= clock.now().timestamp()
+    assert len(ticks["start_due_syncs"]) - before <= 2
