@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from payrec.services.rounds import go_on
 from payrec.services.work import Work
 from payrec.storage.blob_remnants import BlobRemnantStore
 from payrec.storage.blobs import BlobStore
+from payrec.storage.rows import database_now
 from payrec.storage.tenants import TenantStore, scope_of
 
 HOURS: Final = 24
@@ -47,12 +49,14 @@ class BlobCollector:
         async with self._work.database.control(readonly=True) as connection:
             rows = await TenantStore(connection).scopes()
             remnants = await BlobRemnantStore(connection).all(limit=BLOB_REMNANTS_AT_ONCE)
+            # By the clock of a worker that is ahead, what is written just now would be old.
+            before = await database_now(connection) - BLOB_UNNAMED_FOR
         for row in remnants:
-            deleted += await self._tried(row["environment_id"], self._clear(row))
+            deleted += await self._tried(row["environment_id"], self._clear(row, before))
         for row in rows:
             scope = scope_of(row)
             if row["revision"] is not None and (everywhere or scope.environment_id.int % HOURS == hour):
-                deleted += await self._tried(scope.environment_id, self._unnamed(scope))
+                deleted += await self._tried(scope.environment_id, self._unnamed(scope, before))
         if deleted:
             self._logger.info("blobs.collected", count=deleted)
         return deleted
@@ -71,11 +75,11 @@ class BlobCollector:
             self._metrics.retention_removed.labels(kind=KIND).inc(deleted)
         return deleted
 
-    async def _unnamed(self, scope: TenantScope) -> AsyncIterator[int]:
+    async def _unnamed(self, scope: TenantScope, before: datetime) -> AsyncIterator[int]:
         """Delete the objects of an environment that are old and in no row; yield how many, page by page."""
         if self._store is None:
             return
-        prefix, before = prefix_of(scope.tenant_id, scope.environment_id), self._work.clock.now() - BLOB_UNNAMED_FOR
+        prefix = prefix_of(scope.tenant_id, scope.environment_id)
         async for page in self._store.listed(prefix):
             old = {stored.name: _object_id(stored, prefix) for stored in page if stored.modified_at < before}
             ids = [object_id for object_id in old.values() if object_id is not None]
@@ -83,14 +87,14 @@ class BlobCollector:
                 named = await BlobStore(connection).named(ids)
             yield await self._delete([name for name, object_id in old.items() if object_id not in named])
 
-    async def _clear(self, row: dict[str, Any]) -> AsyncIterator[int]:
+    async def _clear(self, row: dict[str, Any], before: datetime) -> AsyncIterator[int]:
         """Delete all objects of an environment that is no more, and forget it when nothing can come any more."""
         found = 0
         if self._store is not None:
             async for page in self._store.listed(prefix_of(row["tenant_id"], row["environment_id"])):
                 found += len(page)
                 yield await self._delete([stored.name for stored in page])
-        if not found and row["dropped_at"] < self._work.clock.now() - BLOB_UNNAMED_FOR:
+        if not found and row["dropped_at"] < before:
             async with self._work.database.control() as connection:
                 await BlobRemnantStore(connection).forget(row["environment_id"])
 

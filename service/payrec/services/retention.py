@@ -1,7 +1,8 @@
 """What is kept for a time goes when it is over, everywhere, and is told of: by log lines, metrics and the audit log.
 
 One run makes one report. The audit log has a record of each file that went, and of each time that it was shortened
-itself; what is forgotten by its nature (events, answers to repeated requests) is counted.
+itself; what is forgotten by its nature (events, answers to repeated requests) is counted. What is over is told by the
+database's clock: by one of a worker that is ahead, all of it would be.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from payrec.storage.exports import ExportStore
 from payrec.storage.history import HistoryStore
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
+from payrec.storage.rows import database_now
 from payrec.storage.snapshots import SnapshotStore
 from payrec.storage.tenants import TenantStore, scope_of
 
@@ -112,7 +114,7 @@ class RetentionService:
     async def _drop(self, scope: TenantScope, kept: Kept, request_id: str, report: RetentionReport) -> None:
         async with self._work.database.control(readonly=True) as connection:
             settings = effective_settings(await TenantStore(connection).settings(scope.tenant_id))
-        before = kept.before(settings, self._work.clock.now())
+            before = kept.before(settings, await database_now(connection))
         async with self._work.database.tenant(scope, readonly=True) as connection:
             if not await kept.waits(connection, before):
                 return
@@ -135,7 +137,7 @@ class RetentionService:
         try:
             while True:
                 async with self._work.control(caller) as unit:
-                    found = await KEYS.drop(unit, unit.now - IDEMPOTENCY_RETENTION)
+                    found = await KEYS.drop(unit, await database_now(unit.connection) - IDEMPOTENCY_RETENTION)
                 if not _count(found, dropped):
                     return
         finally:

@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_all, fetch_one
+from payrec.storage.rows import database_now, fetch_all
 
 _KNOWN: Final = "object_key, name, state, attempts, source_version, created_at, import_id, sha256, error"
 _REMEMBER: Final = """
@@ -56,10 +56,7 @@ class DataSourceObjectStore:
 
     async def now(self) -> datetime:
         """Return the present instant of the database's clock, because the workers' clocks may differ."""
-        row = await fetch_one(self._connection, "SELECT clock_timestamp() AS now")
-        assert row is not None, "a function has a value"
-        at: datetime = row["now"]
-        return at
+        return await database_now(self._connection)
 
     async def remember(
         self, objects: Sequence[tuple[bytes, str, str, int | None]], *, source_version: int, at: datetime

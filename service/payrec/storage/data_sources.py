@@ -14,7 +14,7 @@ from payrec.models.data_sources import DataSourceQuery
 from payrec.storage.database import Connection
 from payrec.storage.filters import equalities, ranges
 from payrec.storage.listing import PageRequest, Selection, select_page
-from payrec.storage.rows import adapt, fetch_all, fetch_one, insert
+from payrec.storage.rows import adapt, database_now, fetch_all, fetch_one, insert
 from payrec.tables.data_sources import DataSource
 
 _STATUS: Final = "CASE WHEN NOT enabled THEN 'disabled' WHEN failing THEN 'failing' ELSE 'ok' END"
@@ -125,10 +125,7 @@ class DataSourceStore:
 
     async def now(self) -> datetime:
         """Return the present instant of the database's clock, because the workers' clocks may differ."""
-        row = await fetch_one(self._connection, "SELECT clock_timestamp() AS now")
-        assert row is not None, "a function has a value"
-        at: datetime = row["now"]
-        return at
+        return await database_now(self._connection)
 
     async def due(self, *, now: datetime, limit: int) -> list[UUID]:
         """Return sources whose time has come, those that have waited longest."""

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any, Final
 from uuid import UUID
@@ -98,6 +99,14 @@ def array_text(values: Iterable[object]) -> str:
 async def insert(connection: Connection, table: type[SQLModel], values: Mapping[str, Any]) -> None:
     """Insert one row of the given columns."""
     await connection.execute(insert_statement(table, values), adapt(table, values))
+
+
+async def database_now(connection: Connection) -> datetime:
+    """Return the present instant of the database's clock, because the workers' clocks may differ."""
+    row = await fetch_one(connection, "SELECT clock_timestamp() AS now")
+    assert row is not None, "a function has a value"
+    at: datetime = row["now"]
+    return at
 
 
 async def fetch_one(connection: Connection, query: sql.Composed | str, parameters: Any = None) -> dict[str, Any] | None:

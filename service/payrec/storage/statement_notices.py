@@ -9,7 +9,7 @@ from uuid import UUID
 
 from payrec.constants.accounts import STATEMENT_DUE_HOURS_DEFAULT
 from payrec.storage.database import Connection
-from payrec.storage.rows import fetch_all, fetch_one
+from payrec.storage.rows import database_now, fetch_all
 
 # What claims to be of a day to come would keep everything until then from being missed.
 LATEST_ON: Final = """
@@ -54,10 +54,7 @@ class StatementNoticeStore:
 
     async def now(self) -> datetime:
         """Return the present instant of the database's clock, because the workers' clocks may differ."""
-        row = await fetch_one(self._connection, "SELECT clock_timestamp() AS now")
-        assert row is not None, "a function has a value"
-        at: datetime = row["now"]
-        return at
+        return await database_now(self._connection)
 
     async def watched(self, *, after: UUID, today: date, limit: int) -> list[dict[str, Any]]:
         """Return accounts whose statements are waited for, with ``latest_on``, the day until which they have come."""

@@ -349,6 +349,23 @@ async def test_the_objects_of_a_deleted_tenant_go_and_nobody_else_s(kept: Kept) 
     assert kept.place.names() == theirs
 
 
+async def test_what_is_written_just_now_is_not_old_by_the_clock_of_a_worker_that_is_ahead(kept: Kept) -> None:
+    class Ahead(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + 2 * BLOB_UNNAMED_FOR
+
+    await kept.upload(FILE)
+    below = kept.place.names()[0].rpartition("/")[0]
+    # Its row comes a moment later.
+    kept.place.put(f"{below}/{UUID(int=1)}")
+    context = kept.service.factory.context
+    work = Work(database=context.database, clock=Ahead(), ids=context.ids, blobs=kept.service.factory.work.blobs)
+    store = kept.service.factory.upkeep.create_blob_collector()._store
+    collector = BlobCollector(work=work, store=store, metrics=context.metrics)
+    assert await collector.collect(everywhere=True) == 0
+    assert len(kept.place.names()) == 2
+
+
 async def test_every_environment_has_its_hour_of_the_day(kept: Kept) -> None:
     looked: Counter[str] = Counter()
 

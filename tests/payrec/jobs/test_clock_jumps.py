@@ -104,6 +104,22 @@ async def test_a_statement_is_missing_when_the_database_says_so_and_once(world: 
     assert [await notices.announce() for _ in range(3)] == [1, 0, 0]
 
 
+async def test_nothing_is_over_before_the_database_says_so(world: World) -> None:
+    """A worker's clock is far ahead: what it takes for old nobody could bring back."""
+    record = {"amount": "5.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
+    headers = {"Idempotency-Key": "kept"}
+    assert (await world.tenant.post("/incoming-transactions/upload", [record], headers=headers)).status_code == 201
+    job = (await world.tenant.post("/jobs", {"kind": "export", "params": {"resource": "incoming-transactions"}})).json()
+    await JobRunner(world.service.factory).drain(world.scope.environment_id, "export")
+    tables = ("blob_chunk", "export", "idempotency", "audit_record", "history_span")
+    before = await world.digest(*tables)
+    async with elsewhere(world.service, Jumping(timedelta(days=8_000))) as factory:
+        report = await factory.upkeep.create_retention_service().drop_expired()
+    assert (report.failed, {kind: what.count for kind, what in report.removed.items() if what.count}) == (0, {})
+    assert await world.digest(*tables) == before
+    assert (await world.job(job["id"]))["status"] == "succeeded"
+
+
 async def test_a_file_that_is_still_written_is_left_until_it_is_whole(
     world: World, sftp: SftpServer, theirs: Factory
 ) -> None:
