@@ -76,7 +76,7 @@ class Unit:
         status, body, headers = self._answer
         store = IdempotencyStore(self.connection)
         text = body.model_dump_json(by_alias=True)
-        await store.save(request, at=self.now, status=status, body=text, headers=headers)
+        await store.save(request, status=status, body=text, headers=headers)
 
 
 class Work:
@@ -166,13 +166,13 @@ class Work:
             unit = Unit(connection, caller=caller, now=self.clock.now(), change_id=self.ids.new())
             await self._claim(unit)
             store = IdempotencyStore(connection)
-            await store.save(caller.idempotency, at=unit.now, status=status, body=body, headers=headers)
+            await store.save(caller.idempotency, status=status, body=body, headers=headers)
 
     @staticmethod
     async def _claim(unit: Unit) -> None:
         request = unit.caller.idempotency
         if request is None:
             return
-        answer = await IdempotencyStore(unit.connection).claim(request, now=unit.now)
+        answer = await IdempotencyStore(unit.connection).claim(request)
         if answer is not None:
             raise ReplayedAnswer(answer)

@@ -17,20 +17,22 @@ from payrec.storage.rows import fetch_one
 
 _CLAIM: Final = """
     SELECT pg_try_advisory_xact_lock(%(lock)s) AS free, i.fingerprint, i.status, i.body, i.headers
-    FROM (VALUES (1)) AS one LEFT JOIN idempotency i ON i.key = %(key)s AND i.created_at > %(kept_from)s
+    FROM (VALUES (1)) AS one
+    LEFT JOIN idempotency i ON i.key = %(key)s AND i.created_at > statement_timestamp() - %(kept)s
 """
 _FIND: Final = """
-    SELECT fingerprint, status, body, headers FROM idempotency WHERE key = %(key)s AND created_at > %(kept_from)s
+    SELECT fingerprint, status, body, headers FROM idempotency
+    WHERE key = %(key)s AND created_at > statement_timestamp() - %(kept)s
 """
 _SAVE: Final = """
     WITH expired AS (
-        SELECT key FROM idempotency WHERE created_at <= %(kept_from)s AND key <> %(key)s
+        SELECT key FROM idempotency WHERE created_at <= statement_timestamp() - %(kept)s AND key <> %(key)s
         ORDER BY created_at LIMIT 4 FOR UPDATE SKIP LOCKED
     ), forgotten AS (
         DELETE FROM idempotency i USING expired WHERE i.key = expired.key
     )
     INSERT INTO idempotency (key, fingerprint, status, body, headers, created_at)
-    VALUES (%(key)s, %(fingerprint)s, %(status)s, %(body)s, %(headers)s, %(at)s)
+    VALUES (%(key)s, %(fingerprint)s, %(status)s, %(body)s, %(headers)s, statement_timestamp())
     ON CONFLICT (key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, status = EXCLUDED.status,
         body = EXCLUDED.body, headers = EXCLUDED.headers, created_at = EXCLUDED.created_at
 """
@@ -65,8 +67,10 @@ class IdempotencyStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def claim(self, request: IdempotentRequest, *, now: datetime) -> StoredAnswer | None:
+    async def claim(self, request: IdempotentRequest) -> StoredAnswer | None:
         """Hold the key until the transaction ends; return the answer that an earlier request got.
+
+        How old that is the database's clock tells: by one that is ahead, the request would be done once more.
 
         Raises
         ------
@@ -76,7 +80,7 @@ class IdempotencyStore:
             The key came before with another body.
         """
         lock = int.from_bytes(request.key[:8], "big", signed=True)
-        parameters = {"lock": lock, "key": request.key, "kept_from": now - IDEMPOTENCY_RETENTION}
+        parameters = {"lock": lock, "key": request.key, "kept": IDEMPOTENCY_RETENTION}
         row = await fetch_one(self._connection, _CLAIM, parameters)
         assert row is not None
         if not row["free"]:
@@ -94,7 +98,6 @@ class IdempotencyStore:
         self,
         request: IdempotentRequest,
         *,
-        at: datetime,
         status: int | None = None,
         body: str | None = None,
         headers: dict[str, str] | None = None,
@@ -106,8 +109,7 @@ class IdempotencyStore:
             "status": status,
             "body": body,
             "headers": Jsonb(headers) if headers else None,
-            "at": at,
-            "kept_from": at - IDEMPOTENCY_RETENTION,
+            "kept": IDEMPOTENCY_RETENTION,
         }
         await self._connection.execute(_SAVE, parameters)
 

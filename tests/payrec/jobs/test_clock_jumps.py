@@ -17,12 +17,16 @@ from procrastinate.manager import JobManager
 from procrastinate.periodic import PeriodicDeferrer
 
 from payrec.domain.business_days import is_weekday
+from payrec.domain.caller import Caller, IdempotentRequest
+from payrec.domain.principal import Principal
 from payrec.factory import Factory, create_context
 from payrec.jobs.app import PERIODIC, QUEUE, create_app
 from payrec.jobs.outgoing import Outgoing
 from payrec.jobs.runner import JobRunner
+from payrec.models.health import Health
 from payrec.services.matching import MatchingService
 from payrec.services.statement_notices import StatementNoticeService
+from payrec.services.work import ReplayedAnswer, Work
 from payrec.storage.jobs import LEASE, JobStore
 from support.ages import aged
 from support.file_servers import SftpServer
@@ -118,6 +122,31 @@ async def test_nothing_is_over_before_the_database_says_so(world: World) -> None
     assert (report.failed, {kind: what.count for kind, what in report.removed.items() if what.count}) == (0, {})
     assert await world.digest(*tables) == before
     assert (await world.job(job["id"]))["status"] == "succeeded"
+
+
+async def test_an_answer_is_kept_as_long_as_the_database_says(world: World) -> None:
+    """A request that is repeated at a process whose clock is days ahead is not done once more, nor is any other."""
+    principal = Principal(kind="system", name="test", tenant_id=world.scope.tenant_id)
+
+    def asked(name: str) -> Caller:
+        request = IdempotentRequest(key=name.encode().ljust(32), fingerprints=(b"f" * 32,))
+        return Caller(principal=principal, request_id="r", scope=world.scope, idempotency=request)
+
+    async def replayed(work: Work, name: str) -> bool:
+        try:
+            async with work.tenant(asked(name)) as unit:
+                unit.answer(200, Health(status="ok", version="1"))
+        except ReplayedAnswer:
+            return True
+        return False
+
+    async with elsewhere(world.service, Jumping(timedelta(days=3))) as factory:
+        for work in (world.service.factory.work, factory.work):
+            name = f"by {id(work)}"
+            assert not await replayed(work, name)
+            assert await replayed(factory.work, name)
+            assert await replayed(world.service.factory.work, name)
+        assert len(await world.sql("SELECT 1 FROM idempotency WHERE created_at <= now()")) == 2
 
 
 async def test_a_file_that_is_still_written_is_left_until_it_is_whole(
