@@ -186,13 +186,27 @@ class Amounts:
         return side
 
     def split(self, entry: Entry, net: str, fee: str) -> None:
-        """Say what of the amount reached the account, and what was kept of it; raises ``RecordError``."""
+        """Say what of the amount reached the account, and what was kept of it; raises ``RecordError``.
+
+        A row without gross moves its net, as in settlement reports.
+        """
         read = self.reader(entry.currency)
-        moved, kept = read(bare(net)), read(bare(fee)) if fee.strip() else 0
-        if moved != (entry.amount_minor if entry.direction == "credit" else -entry.amount_minor):
+        minor = entry.amount_minor if entry.direction == "credit" else -entry.amount_minor
+        moved, kept = read(bare(net)), abs(read(bare(fee))) if fee.strip() else 0
+        if self._has_mark:
+            # The mark says which way the amount went, and the net may have a sign of its own or none.
+            moved = min(moved, -moved, key=lambda other: (abs(minor - other) != kept, abs(minor - other)))
+        elif self._rules.inverted:
+            moved = -moved
+        if not minor:
+            entry.net = _money(moved, entry.currency)
+            entry.amount_minor, entry.direction = abs(moved), "credit" if moved >= 0 else "debit"
+            return
+        if moved != minor:
             entry.net = _money(moved, entry.currency)
         if kept:
-            entry.charges = [_money(kept, entry.currency)]
+            # Fees are written with a sign or without: the net says whether this one was kept or given back.
+            entry.charges = [_money(kept if moved > minor else -kept, entry.currency)]
 
     def besides(self, entry: Entry, fee: str) -> None:
         """Say that a fee was kept which the amount does not include; raises ``RecordError``."""
