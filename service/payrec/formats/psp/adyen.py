@@ -60,7 +60,9 @@ class Adyen:
         if self.headings.metadata:
             entry.metadata = kept_cells(self.headings.metadata, cells)
         if psp or modification:
-            identify(entry, psp, modification, kind, batch)
+            # A row that is no payment's has words in its place ("Transaction Fees January"), and batches are counted
+            # by each merchant account for itself.
+            identify(entry, psp, modification, kind, batch, of_account=not psp)
         return entry, None
 
 

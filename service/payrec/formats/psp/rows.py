@@ -195,8 +195,11 @@ def remit(entry: Entry, cells: Sequence[str]) -> None:
             entry.structured_reference = find_creditor_reference(text)
 
 
-def identify(entry: Entry, *parts: str) -> None:
+def identify(entry: Entry, *parts: str, of_account: bool = False) -> None:
     """Make the provider's id the identity; a row that has none of the parts is told by its content.
+
+    What only the rows of one account (``of_account``) are told by comes again in others, and there again: it is no
+    external id, which is one transaction wherever it stands.
 
     Raises
     ------
@@ -212,7 +215,9 @@ def identify(entry: Entry, *parts: str) -> None:
         raise RecordError("field_too_long", f"an identity is longer than {TEXT_LENGTH_MAX} characters")
     if value.strip("/"):
         entry.identity_kind = "bank"
-        entry.external_id = entry.identity_value = value
+        entry.identity_value = value
+        if not of_account:
+            entry.external_id = value
 
 
 def _batch(cell: str) -> Batch | None:
