@@ -120,6 +120,38 @@ async def test_a_payout_deposit_pays_no_invoice(world: World) -> None:
     assert (await world.expected(item))["status"] == "open"
 
 
+async def test_payouts_of_adyen_s_batches_are_matched_to_their_deposits(world: World) -> None:
+    columns = "Merchant Account,Psp Reference,Modification Reference,Creation Date,Type,Net Currency,Net Debit (NC),"
+    report = f"{columns}Net Credit (NC),Batch Number\n"
+    texts = {name: f"TX800{number}XT batch 7, {name}" for number, name in enumerate(("AcmeDE", "AcmeNL"))}
+    for name, text in texts.items():
+        report += (
+            f'{name},,Transaction Fees,2026-03-09,Fee,EUR,0.10,,7\n{name},,"{text}",2026-03-10,MerchantPayout,EUR,'
+        )
+        report += "197.30,,7\n"
+    answer = await world.tenant.post(
+        "/incoming-transactions/upload",
+        None,
+        content=report.encode(),
+        headers={"Content-Type": "application/octet-stream"},
+    )
+    assert (answer.status_code, answer.json()["counts"]["accepted"]) == (201, 4), answer.text
+    arrived = {
+        name: await world.receive(
+            "197.30", account=GIRO, remittance=text.upper().replace(",", ""), bookingDate="2026-03-12"
+        )
+        for name, text in texts.items()
+    }
+    await world.run()
+    found = await world.matches()
+    assert [(match["kind"], match["confidence"]) for match in found] == [("transfer", "exact")] * 2
+    for match in found:
+        [(one, other)] = lines_of(match)
+        line, payout = await world.incoming(str(one)), await world.incoming(str(other))
+        assert line["id"] == arrived[payout["account"]]
+        assert payout["bankTransactionCode"] == "MerchantPayout"
+
+
 async def test_a_refund_of_a_part_leaves_the_rest_open(world: World) -> None:
     said = {"remittance": "ORDER-10001", "counterpartyName": "Ada Lovelace"}
     paid = await world.receive("100.00", externalId="paid", **said)

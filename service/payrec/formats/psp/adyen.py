@@ -50,7 +50,10 @@ class Adyen:
         charges = [(read(cells[index]), currency) for index in self._fees if cells[index].strip()]
         on = ledger.dates[booked] or ledger.dates[created]
         entry = ledger.entry(line, ledger.texts[account], gross, (net, currency), charges, (on, None))
-        ledger.describe(entry, code=kind, bank_reference=modification or psp, end_to_end_id=reference, group=batch)
+        # As its payout names it and the bank repeats it ("TX100 batch 7, AcmeDE"): by itself the number is that of
+        # batches of other merchant accounts too, and tells no payout from another.
+        group = f"batch {batch}, {account}" if batch.strip() and account.strip() else batch
+        ledger.describe(entry, code=kind, bank_reference=modification or psp, end_to_end_id=reference, group=group)
         if psp:
             entry.transaction_id = short_text(psp)
         # Fees and payouts say what they are where a payment has the reference of its modification.

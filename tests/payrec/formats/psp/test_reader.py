@@ -161,7 +161,7 @@ def test_an_adyen_payment_in_the_payers_currency_nets_in_the_merchants() -> None
     assert (fee.remittance, fee.identity_value, fee.external_id) == ("Fees January", "/Fees January/Fee/7", None)
     assert payout.bank_transaction_code == "MerchantPayout"
     assert sum(map(net, found)) == 0
-    assert {e.batch.group_key for e in found if e.batch} == {"7"}
+    assert {e.batch.group_key for e in found if e.batch} == {"batch 7, Shop"}
 
 
 def test_the_net_of_a_settled_payment_can_be_negative() -> None:
