@@ -25,7 +25,7 @@ from payrec.formats.csv.words import (
 )
 
 Columns = dict[str, list[int]]
-"""Role to the indexes of its columns. Besides the roles of a profile: mark, ownAccount, reference, status."""
+"""Role to the indexes of its columns. Besides the roles of a profile: mark, ownAccount, reference, status, impact."""
 
 _MANY: Final = frozenset({"remittance", "reference"})
 """Roles of which a table may have several columns."""
@@ -137,7 +137,7 @@ _ORDER: Final = (
     ),
     *("counterpartyName", "ultimateCounterpartyName"),
     *("counterpartyBic", "structuredReference", "endToEndId", "bankTransactionCode", "remittance", "reference"),
-    "status",
+    *("status", "impact"),
 )
 """Roles in the order in which they take their columns: what is told by its cells goes first."""
 

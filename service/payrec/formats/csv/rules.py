@@ -34,6 +34,9 @@ _NOT_DONE_STATUS: Final = (
 )
 """What a status column says of a row that never moved money, as a pattern of a profile."""
 
+_NO_IMPACT: Final = "^(memo|no |kein)"
+"""What PayPal's column about the balance says of a row that moves none: an invoice that was sent, an authorization."""
+
 NOT_DONE_ROW: Final = "csv_not_done_row"
 
 _KEPT: Final = (
@@ -103,8 +106,9 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
     for position, rule in enumerate(profile.get("skipWhen", ())):
         index = finder.find(rule["column"], f"/profile/skipWhen/{position}/column")
         rules.skip.append((index, compile_match(rule["matches"]), rule["rule"]))
-    if "skipWhen" not in profile and "status" in columns:
-        rules.skip.append((columns["status"][0], compile_match(_NOT_DONE_STATUS), NOT_DONE_ROW))
+    if "skipWhen" not in profile:
+        told = (("status", _NOT_DONE_STATUS), ("impact", _NO_IMPACT))
+        rules.skip += [(columns[role][0], compile_match(says), NOT_DONE_ROW) for role, says in told if role in columns]
     pending = profile.get("pendingWhen")
     if pending is not None:
         rules.pending = (

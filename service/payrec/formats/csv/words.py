@@ -208,6 +208,9 @@ _ROLES: Final = {
     "status": """
         status;state;info;buchungsstatus;umsatzstatus;statut;etat;estado;stato;stav;allapot;busena
     """,
+    "impact": """
+        balance impact;auswirkung auf guthaben
+    """,
 }
 
 ROLE_PHRASES: Final[dict[str, dict[str, int]]] = {

@@ -184,6 +184,19 @@ def test_a_payment_that_never_was_is_skipped_in_whatever_language_its_status_is(
     assert skipped(rows_with(never)) == [("csv_not_done_row", line) for line in range(2, len(never) + 2)]
 
 
+@pytest.mark.parametrize(
+    ("heading", "impacts"),
+    [("Balance Impact", ["Credit", "Memo", "Debit"]), ("Auswirkung auf Guthaben", ["Haben", "Memo", "Soll"])],
+)
+def test_what_paypal_says_has_no_impact_on_the_balance_is_skipped(heading: str, impacts: list[str]) -> None:
+    sale, withdrawal = ("Website Payment", "50.00"), ("General Withdrawal", "-50.00")
+    rows = zip((sale, ("Invoice Sent", "70.00"), withdrawal), impacts, strict=True)
+    text = f"Date,Type,Description,Status,Currency,Gross,{heading}\n" + "".join(
+        f"2026-01-14,{kind},INV-1,Completed,EUR,{gross},{impact}\n" for (kind, gross), impact in rows
+    )
+    assert (signed(entries(text)), skipped(text)) == ([5_000, -5_000], [("csv_not_done_row", 3)])
+
+
 def test_what_is_found_of_statuses_can_be_given_as_a_profile() -> None:
     text = rows_with(["Completed", "Ausstehend", "Expired"])
     dialect = read(text)[1].file.dialect or {}
