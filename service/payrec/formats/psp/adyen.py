@@ -62,10 +62,12 @@ class Adyen:
             entry.exchange_rate = ledger.texts[cells[self._rate]] if cells[self._rate] else None
         if self.headings.metadata:
             entry.metadata = kept_cells(self.headings.metadata, cells)
-        if psp or modification:
+        if psp:
+            identify(entry, psp, modification, kind, batch)
+        elif modification:
             # A row that is no payment's has words in its place ("Transaction Fees January"), and batches are counted
-            # by each merchant account for itself.
-            identify(entry, psp, modification, kind, batch, of_account=not psp)
+            # by each merchant account for itself, also where the reports of several are one account here.
+            identify(entry, account, modification, kind, batch, of_account=True)
         return entry, None
 
 

@@ -158,7 +158,7 @@ def test_an_adyen_payment_in_the_payers_currency_nets_in_the_merchants() -> None
     assert settled.external_id == "PSP1/MOD1/Settled/7"
     assert (refund.direction, refund.amount_minor, net(refund), refund.remittance) == ("debit", 2000, -1840, "INV-1-R")
     assert (fee.amount_minor, fee.currency, net(fee), fee.bank_transaction_code) == (10, "EUR", -10, "Fee")
-    assert (fee.remittance, fee.identity_value, fee.external_id) == ("Fees January", "/Fees January/Fee/7", None)
+    assert (fee.remittance, fee.identity_value, fee.external_id) == ("Fees January", "Shop/Fees January/Fee/7", None)
     assert payout.bank_transaction_code == "MerchantPayout"
     assert sum(map(net, found)) == 0
     assert {e.batch.group_key for e in found if e.batch} == {"batch 7, Shop"}
@@ -190,14 +190,15 @@ def test_an_adyen_row_without_amount_or_currency_is_rejected_alone() -> None:
 
 
 def test_a_fee_of_every_merchant_account_is_one_of_its_own_and_so_is_one_that_comes_twice() -> None:
-    text = adyen(*[",,2026-01-30,Fee,Transaction Fees January,,,,,EUR,0.10,,,,,,"] * 2)
+    row = ",,2026-01-30,Fee,Transaction Fees January,,,,,EUR,0.10,,,,,,"
+    text = adyen(row, row)
     text += text.removeprefix(ADYEN).replace("C,Shop,", "C,Store,")
     found = entries(text)
-    assert [(e.account, e.identity_kind, e.occurrence) for e in found] == [
-        ("Shop", "bank", 0), ("Shop", "bank", 1), ("Store", "bank", 0), ("Store", "bank", 1)
-    ]  # fmt: skip
+    assert [(e.account, e.occurrence) for e in found] == [(name, n) for name in ("Shop", "Store") for n in (0, 1)]
     assert len({identity_of(e) for e in found}) == 4
     assert [identity_of(e) for e in entries(text)] == [identity_of(e) for e in found]
+    shops = (entries(adyen(row).replace("Shop", name), account="ADYEN") for name in ("Shop", "Store"))
+    assert len({identity_of(fee) for [fee] in shops}) == 2
 
 
 def test_rows_without_any_reference_are_told_by_their_content() -> None:
