@@ -33,12 +33,17 @@ _SWIFT: Final[dict[str, ReturnKind]] = dict.fromkeys(("FRTI", "NRTI", "RTI", "SR
 """Returned item."""
 
 _PROVIDERS: Final[dict[str, ReturnKind]] = {
-    **dict.fromkeys(("REFUND", "REFUNDED", "PAYMENTREFUND", "T1107"), "refund"),
+    **dict.fromkeys(("REFUND", "REFUNDED", "PAYMENTREFUND", "PARTIALCAPTUREREVERSAL", "T1107"), "refund"),
     **dict.fromkeys(("CHARGEBACK", "SECONDCHARGEBACK", "DISPUTE", "T1201"), "chargeback"),
     **dict.fromkeys(("CHARGEBACKREVERSED", "DISPUTEREVERSAL", "T1202"), "chargeback_won"),
+    **dict.fromkeys(("CHARGEFAILURE", "PAYMENTFAILUREREFUND", "SETTLEDREVERSED", "T1106"), "return"),
     **dict.fromkeys(("PAYOUTFAILURE", "PAYOUTREVERSAL"), "return"),
 }
-"""What payment service providers call it, written together; a payout that fails comes back to the provider."""
+"""What payment service providers call it, written together.
+
+A debit that fails after it was paid is taken back, as is what was authorized and not captured; a payout that fails
+comes back to the provider.
+"""
 
 _REASONS: Final[dict[str, ReturnKind]] = {"FOCR": "recall", "MD06": "refund"}
 """Return reasons that say more than that it is a return: a followed cancellation, a debtor's refund."""

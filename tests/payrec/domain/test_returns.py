@@ -32,6 +32,11 @@ from payrec.domain.returns import Part, return_kind, taken_from, takes_back
         ("payment_refund", "refund"),
         ("Refunded", "refund"),
         ("payout_reversal", "return"),
+        ("charge_failure", "return"),
+        ("payment_failure_refund", "return"),
+        ("SettledReversed", "return"),
+        ("T1106", "return"),
+        ("partial_capture_reversal", "refund"),
     ],
 )
 def test_what_takes_a_payment_back_by_its_code(code: str, kind: str) -> None:
