@@ -193,8 +193,8 @@ class Amounts:
         read = self.reader(entry.currency)
         minor = entry.amount_minor if entry.direction == "credit" else -entry.amount_minor
         moved, kept = read(bare(net)), abs(read(bare(fee))) if fee.strip() else 0
-        if self._has_mark:
-            # The mark says which way the amount went, and the net may have a sign of its own or none.
+        if self._has_mark or self._has_sides:
+            # A mark or the column says which way the amount went, and the net may have a sign of its own or none.
             moved = min(moved, -moved, key=lambda other: (abs(minor - other) != kept, abs(minor - other)))
         elif self._rules.inverted:
             moved = -moved

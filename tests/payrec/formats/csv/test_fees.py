@@ -90,6 +90,17 @@ def test_a_net_goes_the_way_that_a_mark_says(sign: str) -> None:
     assert (signed(found), moved(found)) == ([10_000, -2_000, -2_000, 5], [9_800, -2_000, -2_050, -8])
 
 
+@pytest.mark.parametrize("sign", ["", "-"], ids=["net without sign", "net with a sign"])
+def test_a_net_goes_the_way_of_its_debit_or_credit(sign: str) -> None:
+    columns = {"bookingDate": "Date", "debit": "Out", "credit": "In", "net": "Net", "fee": "Fee"}
+    text = f"""Date,Out,In,Fee,Net
+2026-03-02,,100.00,2.00,98.00
+2026-03-03,20.00,,0.50,{sign}20.50
+"""
+    found = entries(text, profile={"columns": columns, "currency": "EUR"})
+    assert (signed(found), moved(found)) == ([10_000, -2_000], [9_800, -2_050])
+
+
 def test_a_profile_that_turns_amounts_turns_their_nets() -> None:
     text = f"{NETS}\n2026-03-02,Sale,-100.00,2.00,-98.00,EUR\n2026-03-03,Refund,20.00,0.00,20.00,EUR\n"
     found = entries(text, profile={"sign": "inverted"})
