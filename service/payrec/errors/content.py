@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from payrec.errors.base import FieldError, PayrecError
+
+FIELD_ERRORS_TOLD_MAX: Final = 20
+"""Fields of one problem that are named; all are counted. A bulk request has a problem for each of its items, and what
+is wrong with a field takes ten times as many bytes as the field."""
 
 
 class BadRequestError(PayrecError):
@@ -93,13 +97,13 @@ class UnprocessableError(PayrecError):
 
 
 class ValidationFailedError(UnprocessableError):
-    """Fields or parameters are wrong; ``errors`` says which and why."""
+    """Fields or parameters are wrong; ``errors`` says which and why, of 20 at most, and ``detail`` counts them."""
 
     @classmethod
     def of(cls, *errors: FieldError) -> ValidationFailedError:
-        """Make the error whose detail counts its fields."""
+        """Make the error whose detail counts its fields, and which names FIELD_ERRORS_TOLD_MAX of them at most."""
         count = len(errors)
-        return cls(f"{count} field{'s are' if count != 1 else ' is'} invalid", errors=errors)
+        return cls(f"{count} field{'s are' if count != 1 else ' is'} invalid", errors=errors[:FIELD_ERRORS_TOLD_MAX])
 
 
 class AmountOutOfRangeError(UnprocessableError):

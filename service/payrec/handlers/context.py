@@ -89,7 +89,7 @@ def query_of(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:
             wrong = [replace(field, pointer=field.pointer.removeprefix("/")) for field in error.errors]
             if issubclass(model, ListQuery):
                 _check_cursor(request, model, frozenset(field.pointer for field in wrong))
-            raise ValidationFailedError.of(*wrong) from None
+            raise ValidationFailedError(error.detail, errors=wrong) from None
 
     return read
 

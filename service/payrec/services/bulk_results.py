@@ -48,5 +48,6 @@ def read_items(items: Iterable[Any], read: Callable[[int, Any], T]) -> tuple[dic
         try:
             right[index] = read(index, item)
         except PayrecError as error:
-            wrong[index] = error
+            # Its frames would keep all that was looked at for it.
+            wrong[index] = error.with_traceback(None)
     return right, wrong

@@ -32,9 +32,6 @@ from payrec.storage.partitions import ensure_partitions
 
 Key = tuple[Side, UUID]
 
-FAULTS_MAX: Final = 100
-"""Faults of one request that are told."""
-
 UNSCORED: Final = {"score": 0, "status": "accepted", "confidence": "low", "uniqueness": "unbounded"}
 """Columns of a match that nobody has looked for, so that nothing is known of others that fit as well."""
 
@@ -243,7 +240,7 @@ def read_stated(given: MatchCreate, ends: dict[Key, dict[str, Any]]) -> Stated:
     reader.read_adjustments()
     reader.read_legs()
     if reader.faults:
-        raise ValidationFailedError.of(*reader.faults[:FAULTS_MAX])
+        raise ValidationFailedError.of(*reader.faults)
     return Stated(ends=ends, joined=reader.joined, adjustments=reader.adjustments)
 
 

@@ -78,7 +78,9 @@ def validated(model: type[M], value: Any, *, pointer: str = "") -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise ValidationFailedError.of(*field_errors(error.errors(include_input=False), pointer=pointer)) from None
+        wrong = ValidationFailedError.of(*field_errors(error.errors(include_input=False), pointer=pointer))
+    # Raised out here, it does not keep pydantic's error, and with it all that was wrong: of a bulk request, thousands.
+    raise wrong
 
 
 def field_errors(errors: Sequence[Any], *, pointer: str = "", skip: int = 0) -> list[FieldError]:

@@ -8,6 +8,9 @@ from uuid import UUID
 
 import pytest
 
+from payrec.models.expected_transactions import ExpectedTransactionCreate
+from payrec.services.bulk_results import read_items
+from payrec.services.validation import validated
 from payrec.storage.expected_loading import ExpectedLoadingStore
 from payrec.storage.loading import ContendedError
 from support.events import TOLD, has_arrived, told_of
@@ -94,6 +97,23 @@ async def test_each_item_succeeds_or_fails_by_itself(service: Service, acme: Ten
     assert {results[0]["id"], results[8]["id"]} <= {str(event["resource_id"]) for event in told}
     for result in (results[0], results[8]):
         assert code(await globex.get(f"{PATH}/{result['id']}")) == "not_found"
+
+
+async def test_of_an_item_that_is_all_wrong_the_first_errors_are_told_and_all_counted(acme: Tenant) -> None:
+    wrong = {**MONEY, **{f"unknown-{n}": 0 for n in range(150)}}
+    answer = await acme.post(PATH, wrong)
+    [result] = await bulk(acme, [wrong])
+    for told in (answer.json(), result["problem"]):
+        assert told["detail"] == "150 fields are invalid"
+        assert [error["pointer"] for error in told["errors"]] == [f"/unknown-{n}" for n in range(20)]
+
+
+def test_what_is_wrong_with_items_keeps_nothing_but_what_is_told() -> None:
+    def read(_: int, item: Any) -> Any:
+        return validated(ExpectedTransactionCreate, item)
+
+    _, wrong = read_items([{f"unknown-{n}": 0 for n in range(150)}], read)
+    assert (len(wrong[0].errors), wrong[0].__context__, wrong[0].__traceback__) == (20, None, None)
 
 
 async def test_a_repeated_request_creates_nothing(service: Service, acme: Tenant) -> None:
