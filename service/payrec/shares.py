@@ -15,10 +15,10 @@ class TenantShares:
     def __init__(self, count: int) -> None:
         """Let each tenant have so many."""
         self._count = count
-        self._of: WeakValueDictionary[UUID, asyncio.Semaphore] = WeakValueDictionary()
+        self._of: WeakValueDictionary[UUID | None, asyncio.Semaphore] = WeakValueDictionary()
 
-    def of(self, tenant_id: UUID) -> asyncio.Semaphore:
-        """Return the tenant's semaphore; whoever uses it holds on to it."""
+    def of(self, tenant_id: UUID | None) -> asyncio.Semaphore:
+        """Return the semaphore of a tenant, or of all who have none; whoever uses it holds on to it."""
         share = self._of.get(tenant_id)
         if share is None:
             share = self._of[tenant_id] = asyncio.Semaphore(self._count)

@@ -6,6 +6,7 @@ read, capped, and parsed strictly. The gate also names the request, times it, an
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -32,19 +33,24 @@ from payrec.errors import (
 )
 from payrec.factory import Factory
 from payrec.gate.console import ConsoleDoor, check_passable
-from payrec.gate.room import Room
+from payrec.gate.room import Held, Room
 from payrec.gate.routes import Access, Body, Route, RouteTable
 from payrec.gate.streams import Incoming, Watch, capped, declared_length, read_all, replayed
-from payrec.gate.strict_json import parse_json
+from payrec.gate.strict_json import parse_json, parsed_bytes
 from payrec.metrics import Metrics
 from payrec.problems import problem_response
 from payrec.services.authentication import Admission, Credentials
+from payrec.shares import TenantShares
 
 CLIENT_CLOSED_REQUEST: Final = 499
 """Status in the log of a request whose client has gone (nginx writes the same); nobody receives it."""
 
-BODIES_BYTES_MAX: Final = 96 * 1024 * 1024
-"""Bytes of JSON and forms that a process holds in memory; a tenant half of them, which is three of the largest."""
+BODIES_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Bytes of JSON and forms that a process holds in memory, with what is made of them; a tenant half of them, which is
+three of the largest of ordinary items. A body that takes more by itself is too large."""
+
+ASIDE_BYTES_MIN: Final = 64 * 1024
+"""Bytes of JSON from which it is parsed in a thread, one body of a tenant at a time: the largest take a second."""
 
 FILES_BYTES_MAX: Final = 1024 * 1024 * 1024
 """Bytes of uploads that a process holds on disk; a tenant half of them, which is two of the largest. Less than
@@ -78,6 +84,7 @@ class Gate:
         self._refused = refused
         self._routes = RouteTable()
         self._bodies, self._files = Room(BODIES_BYTES_MAX), Room(FILES_BYTES_MAX, least=FILE_BYTES_LEAST)
+        self._parsers = TenantShares(1)
         self._console = ConsoleDoor(factory)
         self._logger = structlog.get_logger("payrec.gate")
 
@@ -178,7 +185,7 @@ class Gate:
             body = await read_all(receive_capped)
             _check_media_type(headers, route, has_body=bool(body))
             if body and "json" in _media_type(headers):
-                state["json"] = parse_json(body)
+                state["json"] = await self._parsed(body, incoming.held)
             receive_capped = replayed(body, incoming.receive)
         elif route.body is Body.UPLOAD:
             _check_media_type(headers, route, has_body=True)
@@ -189,6 +196,17 @@ class Gate:
             idempotency=self._idempotency(scope, headers, route, principal, tenant, body),
         )
         return receive_capped
+
+    async def _parsed(self, body: bytes, held: Held) -> Any:
+        """Return what is in a body of JSON; a large one keeps nobody else waiting."""
+        takes = parsed_bytes(body)
+        if len(body) + takes > BODIES_BYTES_MAX // 2:
+            raise PayloadTooLargeError("the body has too many values")
+        held.add(takes)
+        if len(body) < ASIDE_BYTES_MIN:
+            return parse_json(body)
+        async with self._parsers.of(held.tenant_id):
+            return await asyncio.to_thread(parse_json, body)
 
     async def _authenticated(
         self, headers: Mapping[str, str], route: Route, request_id: str, watch: Watch

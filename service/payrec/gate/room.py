@@ -48,13 +48,13 @@ class Held:
 
     def __init__(self, room: Room, tenant_id: UUID | None) -> None:
         self._room = room
-        self._tenant_id = tenant_id
+        self.tenant_id = tenant_id
         self._sent = 0
         self.count = 0
         """Bytes of the room."""
 
     def add(self, count: int) -> None:
-        """Take as much more as came in.
+        """Take as much more as came in, or is made of it.
 
         Raises
         ------
@@ -66,11 +66,11 @@ class Held:
         self._sent += count
         wanted = max(self._sent, self._room.least) - self.count
         if count and wanted > 0:
-            self._room.take(self._tenant_id, wanted)
+            self._room.take(self.tenant_id, wanted)
             self.count += wanted
 
     def release(self) -> None:
         """Give all of it back."""
         if self.count:
-            self._room.give_back(self._tenant_id, self.count)
+            self._room.give_back(self.tenant_id, self.count)
         self.count = 0

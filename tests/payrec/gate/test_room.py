@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -16,6 +17,7 @@ from payrec.errors import PayrecError, RateLimitedError, UnavailableError
 from payrec.gate.gate import BODIES_BYTES_MAX
 from payrec.gate.room import Held, Room
 from payrec.gate.routes import ROUTES, Access, Body
+from payrec.gate.strict_json import parse_json
 from support.postgres import EmbeddedPostgres, cloned
 from support.service import Service, Tenant, make_config, running
 from support.wire import code
@@ -105,7 +107,7 @@ async def test_bodies_of_one_tenant_that_do_not_end_leave_room_for_others(
     service: Service, monkeypatch: pytest.MonkeyPatch, path: str, room: int
 ) -> None:
     slow, other = [await service.tenant(f"{name}-{room}") for name in ("slow", "other")]
-    came, go_on, short, add = asyncio.Event(), asyncio.Event(), b" " * 200 + b"[]", Held.add
+    came, go_on, short, add = asyncio.Event(), asyncio.Event(), b" " * 400 + b"[]", Held.add
 
     def noted(held: Held, count: int) -> None:
         add(held, count)
@@ -113,7 +115,7 @@ async def test_bodies_of_one_tenant_that_do_not_end_leave_room_for_others(
             came.set()
 
     async def body() -> AsyncIterator[bytes]:
-        yield b" " * (room // 2 - 100)
+        yield b" " * (room // 2 - 300)
         await go_on.wait()
         yield b"[]"
 
@@ -130,3 +132,42 @@ async def test_bodies_of_one_tenant_that_do_not_end_leave_room_for_others(
         go_on.set()
     # As if nobody had waited.
     assert waiting.result().status_code == (await send(slow, short)).status_code < 429
+
+
+@pytest.mark.anyio
+async def test_what_is_made_of_a_body_counts_and_one_of_too_many_values_is_too_large(service: Service) -> None:
+    tenant = await service.tenant("packed")
+    answer = await tenant.post(BULK, {"items": [{}] * 100})
+    assert (answer.status_code, code(answer)) == (413, "payload_too_large")
+    assert (await tenant.post(BULK, {"items": [{}] * 10})).status_code == 200
+
+
+@pytest.mark.anyio
+async def test_a_large_body_is_parsed_while_others_are_answered_one_of_a_tenant_at_a_time(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large, other = [await service.tenant(f"{name}-parsed") for name in ("large", "other")]
+    at_once: list[int] = []
+    parsing, go_on = asyncio.Event(), threading.Event()
+    loop, text, lock = asyncio.get_running_loop(), "x" * 1_000, threading.Lock()
+
+    def slowly(body: bytes) -> Any:
+        if len(body) < len(text):
+            return parse_json(body)
+        loop.call_soon_threadsafe(parsing.set)
+        assert lock.acquire(blocking=False), "another body of the tenant is parsed"
+        at_once.append(len(body))
+        assert go_on.wait(10)
+        lock.release()
+        return parse_json(body)
+
+    monkeypatch.setattr("payrec.gate.gate.parse_json", slowly)
+    monkeypatch.setattr("payrec.gate.gate.ASIDE_BYTES_MIN", len(text))
+    async with asyncio.TaskGroup() as group:
+        waiting = [group.create_task(large.post(BULK, {"items": [{"reference": text}]})) for _ in range(3)]
+        await parsing.wait()
+        assert (await other.post(BULK, {"items": [{}]})).status_code == 200
+        assert len(at_once) == 1
+        go_on.set()
+    assert {task.result().status_code for task in waiting} == {200}
+    assert len(at_once) == 3
