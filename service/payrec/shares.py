@@ -24,7 +24,7 @@ class TenantShares:
             share = self._of[tenant_id] = asyncio.Semaphore(self._count)
         return share
 
-    async def taken(self, tenant_id: UUID, *, seconds: float) -> asyncio.Semaphore:
+    async def taken(self, tenant_id: UUID | None, *, seconds: float) -> asyncio.Semaphore:
         """Take one of what a request of the tenant needs, once there is one; whoever has it releases it.
 
         Raises

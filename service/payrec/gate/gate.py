@@ -49,8 +49,14 @@ BODIES_BYTES_MAX: Final = 256 * 1024 * 1024
 """Bytes of JSON and forms that a process holds in memory, with what is made of them; a tenant half of them, which is
 three of the largest of ordinary items. A body that takes more by itself is too large."""
 
-ASIDE_BYTES_MIN: Final = 64 * 1024
-"""Bytes of JSON from which it is parsed in a thread, one body of a tenant at a time: the largest take a second."""
+LARGE_BYTES_MIN: Final = 256 * 1024
+"""Bytes of JSON, with what is made of them, from which a request has to wait for its turn and is parsed in a thread."""
+
+LARGE_AT_ONCE: Final = 2
+"""Such requests of one tenant that are worked on at the same time: thousands of items take seconds of the processor."""
+
+LARGE_SECONDS_MAX: Final = 60.0
+"""How long such a request waits for those before it."""
 
 FILES_BYTES_MAX: Final = 1024 * 1024 * 1024
 """Bytes of uploads that a process holds on disk; a tenant half of them, which is two of the largest. Less than
@@ -84,7 +90,7 @@ class Gate:
         self._refused = refused
         self._routes = RouteTable()
         self._bodies, self._files = Room(BODIES_BYTES_MAX), Room(FILES_BYTES_MAX, least=FILE_BYTES_LEAST)
-        self._parsers = TenantShares(1)
+        self._turns = TenantShares(LARGE_AT_ONCE)
         self._console = ConsoleDoor(factory)
         self._logger = structlog.get_logger("payrec.gate")
 
@@ -198,15 +204,15 @@ class Gate:
         return receive_capped
 
     async def _parsed(self, body: bytes, held: Held) -> Any:
-        """Return what is in a body of JSON; a large one keeps nobody else waiting."""
+        """Return what is in a body of JSON; who sends many large ones keeps nobody else waiting."""
         takes = parsed_bytes(body)
         if len(body) + takes > BODIES_BYTES_MAX // 2:
             raise PayloadTooLargeError("the body has too many values")
         held.add(takes)
-        if len(body) < ASIDE_BYTES_MIN:
+        if len(body) + takes < LARGE_BYTES_MIN:
             return parse_json(body)
-        async with self._parsers.of(held.tenant_id):
-            return await asyncio.to_thread(parse_json, body)
+        held.turn = await self._turns.taken(held.tenant_id, seconds=LARGE_SECONDS_MAX)
+        return await asyncio.to_thread(parse_json, body)
 
     async def _authenticated(
         self, headers: Mapping[str, str], route: Route, request_id: str, watch: Watch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Final
 from uuid import UUID
@@ -52,6 +53,8 @@ class Held:
         self._sent = 0
         self.count = 0
         """Bytes of the room."""
+        self.turn: asyncio.Semaphore | None = None
+        """What it has taken so that no more requests of its tenant are worked on at once."""
 
     def add(self, count: int) -> None:
         """Take as much more as came in, or is made of it.
@@ -69,8 +72,15 @@ class Held:
             self._room.take(self.tenant_id, wanted)
             self.count += wanted
 
+    def end_turn(self) -> None:
+        """Let the next request of the tenant have its turn; how slowly the answer is read is of no matter to it."""
+        if self.turn is not None:
+            self.turn.release()
+        self.turn = None
+
     def release(self) -> None:
         """Give all of it back."""
+        self.end_turn()
         if self.count:
             self._room.give_back(self.tenant_id, self.count)
         self.count = 0

@@ -85,6 +85,8 @@ class Watch:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
+            if self._incoming.held is not None:
+                self._incoming.held.end_turn()
             headers = [*message.get("headers", ()), *self._headers]
             said = {name.lower() for name, _ in headers}
             headers += [guard for guard in GUARDS if guard[0] not in said]

@@ -16,6 +16,7 @@ from payrec.services.auto_runs import match_soon
 from payrec.services.bulk_results import Results, read_items
 from payrec.services.expected_rows import Stated, creation, rows_of, stated
 from payrec.services.loading import with_care
+from payrec.services.meanwhile import FEW, aside
 from payrec.services.validation import validated
 from payrec.services.work import Work
 from payrec.storage.expected_loading import ExpectedLoadingStore
@@ -47,7 +48,7 @@ class ExpectedBulkService:
         self, caller: Caller, right: dict[int, Stated], wrong: dict[int, PayrecError], *, alone: bool
     ) -> tuple[BulkResults, int]:
         results = Results(caller)
-        results.refuse_all(wrong)
+        await aside(results.refuse_all, wrong, few=len(wrong) <= FEW)
         async with self._work.tenant(caller) as unit:
             store = ExpectedLoadingStore(unit.connection)
             await store.begin(alone=alone)
@@ -55,17 +56,19 @@ class ExpectedBulkService:
             known = await ExpectedTransactionStore(unit.connection).known(names)
             taken = {name: row["id"] for name, row in known.items()}
             new: list[Stated] = []
+            known_already: dict[int, PayrecError] = {}
             first_id = self._work.ids.block(len(right) or 1)
             for index, item in right.items():
                 name = item.given.external_id
                 if name is not None and name in taken:
-                    results.refuse(index, DuplicateExternalIdError(existingId=str(taken[name])))
+                    known_already[index] = DuplicateExternalIdError(existingId=str(taken[name]))
                     continue
                 transaction_id = UUID(int=first_id + len(new))
                 new.append(item)
                 if name is not None:
                     taken[name] = transaction_id
                 results.succeed(index, 201, transaction_id)
+            await aside(results.refuse_all, known_already, few=len(known_already) <= FEW)
             rows, opened = await asyncio.to_thread(
                 rows_of, new, first_id=first_id, at=unit.now, change_id=unit.change_id
             )

@@ -20,6 +20,7 @@ from payrec.services.auto_runs import match_soon
 from payrec.services.bulk_results import Results, read_items
 from payrec.services.incoming_rows import accounts_of, creation, named, repeats, rows_of, stated
 from payrec.services.loading import with_care
+from payrec.services.meanwhile import FEW, aside
 from payrec.services.validation import validated
 from payrec.services.work import Unit, Work
 from payrec.storage.duplicates import DuplicateStore
@@ -53,7 +54,7 @@ class IncomingBulkService:
         self, caller: Caller, right: Mapping[int, Entry], wrong: Mapping[int, PayrecError]
     ) -> tuple[BulkResults, int]:
         results = Results(caller)
-        results.refuse_all(wrong)
+        await aside(results.refuse_all, wrong, few=len(wrong) <= FEW)
         first_id = self._work.ids.block(len(right) or 1)
         ids = {index: UUID(int=first_id + place) for place, index in enumerate(right)}
         identities = {index: identity_of(named(entry, ids[index])) for index, entry in right.items()}
@@ -61,7 +62,7 @@ class IncomingBulkService:
             store = DuplicateStore(unit.connection)
             await store.hold(entry.fingerprint for entry in right.values())
             refused = await _refused(unit, right, identities, ids)
-            results.refuse_all(refused)
+            await aside(results.refuse_all, refused, few=len(refused) <= FEW)
             new = {index: entry for index, entry in right.items() if index not in refused}
             rows, opened, allocations = await asyncio.to_thread(_rows, new, ids, identities, unit)
             await IncomingLoadingStore(unit.connection).add(rows, opened, allocations)

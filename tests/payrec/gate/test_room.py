@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from payrec.errors import PayrecError, RateLimitedError, UnavailableError
-from payrec.gate.gate import BODIES_BYTES_MAX
+from payrec.gate.gate import BODIES_BYTES_MAX, LARGE_AT_ONCE
 from payrec.gate.room import Held, Room
 from payrec.gate.routes import ROUTES, Access, Body
+from payrec.gate.streams import Incoming, Watch
 from payrec.gate.strict_json import parse_json
+from payrec.shares import TenantShares
 from support.postgres import EmbeddedPostgres, cloned
 from support.service import Service, Tenant, make_config, running
 from support.wire import code
@@ -143,31 +145,52 @@ async def test_what_is_made_of_a_body_counts_and_one_of_too_many_values_is_too_l
 
 
 @pytest.mark.anyio
-async def test_a_large_body_is_parsed_while_others_are_answered_one_of_a_tenant_at_a_time(
+async def test_others_are_answered_while_large_bodies_of_a_tenant_wait_for_their_turn(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large, other = [await service.tenant(f"{name}-parsed") for name in ("large", "other")]
-    at_once: list[int] = []
-    parsing, go_on = asyncio.Event(), threading.Event()
-    loop, text, lock = asyncio.get_running_loop(), "x" * 1_000, threading.Lock()
+    begun: list[int] = []
+    enough, go_on = asyncio.Event(), threading.Event()
+    loop, text = asyncio.get_running_loop(), "x" * 1_000
 
     def slowly(body: bytes) -> Any:
-        if len(body) < len(text):
-            return parse_json(body)
-        loop.call_soon_threadsafe(parsing.set)
-        assert lock.acquire(blocking=False), "another body of the tenant is parsed"
-        at_once.append(len(body))
-        assert go_on.wait(10)
-        lock.release()
+        if len(body) > len(text):
+            begun.append(len(body))
+            if len(begun) == LARGE_AT_ONCE:
+                loop.call_soon_threadsafe(enough.set)
+            assert go_on.wait(10)
         return parse_json(body)
 
     monkeypatch.setattr("payrec.gate.gate.parse_json", slowly)
-    monkeypatch.setattr("payrec.gate.gate.ASIDE_BYTES_MIN", len(text))
+    monkeypatch.setattr("payrec.gate.gate.LARGE_BYTES_MIN", len(text))
     async with asyncio.TaskGroup() as group:
-        waiting = [group.create_task(large.post(BULK, {"items": [{"reference": text}]})) for _ in range(3)]
-        await parsing.wait()
-        assert (await other.post(BULK, {"items": [{}]})).status_code == 200
-        assert len(at_once) == 1
+        waiting = [group.create_task(large.post(BULK, {"items": [{"reference": text}]})) for _ in range(5)]
+        await enough.wait()
+        for _ in range(20):
+            assert (await other.post(BULK, {"items": [{}]})).status_code == 200
+        assert len(begun) == LARGE_AT_ONCE
         go_on.set()
     assert {task.result().status_code for task in waiting} == {200}
-    assert len(at_once) == 3
+    assert len(begun) == 5
+
+
+@pytest.mark.anyio
+async def test_a_turn_is_over_when_the_answer_begins_however_slowly_it_is_read() -> None:
+    held, turns = Room(100).of(ONE), TenantShares(1)
+    held.turn = share = await turns.taken(ONE, seconds=1)
+    incoming = Incoming(_never, {})
+    incoming.held = held
+    went: list[Any] = []
+
+    async def send(message: Any) -> None:
+        went.append((message["type"], share.locked()))
+
+    watch = Watch(send, incoming, headers=())
+    await watch.send({"type": "http.response.start", "status": 200, "headers": []})
+    assert went == [("http.response.start", False)]
+    held.release()
+    await turns.taken(ONE, seconds=1)
+
+
+async def _never() -> Any:
+    raise AssertionError
