@@ -355,17 +355,6 @@ PARSE_SECONDS_BASE: Final = 10.0
 PARSE_SECONDS_PER_MIB: Final = 1.0
 """Further seconds for each MiB of the file."""
 
-# Exports -------------------------------------------------------------------------------------------------------
-
-EXPORT_KEPT: Final = timedelta(hours=24)
-"""How long the file of an export can be read."""
-
-EXPORT_ROWS_MAX: Final = 10_000_000
-"""Lines of one export."""
-
-EXPORT_PAGE_ROWS: Final = 2_000
-"""Rows of a list that are read, and held, at once while it is exported."""
-
 # Matching ------------------------------------------------------------------------------------------------------
 
 MATCHING_ROWS_MAX: Final = 5_000_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Final
 
-from payrec.constants import EXPORT_PAGE_ROWS
+from payrec.constants.exports import EXPORT_PAGE_ROWS
 from payrec.constants.postings import POSTING_LINES_PAGE_MAX
 from payrec.domain.scope import TenantScope, today
 from payrec.models.audit_log import AuditLogQuery, AuditRecordPublic

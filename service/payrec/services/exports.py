@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from collections.abc import AsyncIterator
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.constants import EXPORT_KEPT, EXPORT_ROWS_MAX
+from payrec.constants.exports import EXPORT_KEPT, EXPORT_ROWS_MAX, EXPORTS_KEPT_BYTES_MAX
 from payrec.domain.blobs import Blob
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.disk import disk_room
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope, today
-from payrec.errors import FieldError, NotFoundError, ValidationFailedError
+from payrec.errors import FieldError, NotFoundError, RateLimitedError, ValidationFailedError
 from payrec.models.common import ListQuery
 from payrec.models.exports import ExportCreate, ExportFilePublic, ExportResult
 from payrec.models.jobs import JobCreate, JobPublic
@@ -28,6 +30,7 @@ from payrec.services.jobs import queue_job
 from payrec.services.scratch import scratch_folder
 from payrec.services.validation import check_amount_filters, identifier, refuse_members, validated
 from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.database import Connection
 from payrec.storage.exports import ExportStore
 from payrec.storage.history import HistoryStore
 from payrec.storage.jobs import JobStore
@@ -49,6 +52,8 @@ class ExportService:
         ValidationFailedError
         AsOfOutOfRangeError
             Nothing tells how the list was at that instant.
+        RateLimitedError
+            As many bytes of exports are kept as may be.
         """
         wanted = validated(ExportCreate, given.params, pointer="/params")
         query = query_of(wanted, pointer="/params/filter")
@@ -56,6 +61,7 @@ class ExportService:
         job_id = self._work.ids.new()
         async with self._work.tenant(caller) as unit:
             await HistoryStore(unit.connection).check(getattr(query, "as_of", None))
+            await _check_kept(unit.connection, now=unit.now)
             public = await queue_job(unit, job_id, "export", params)
             unit.answer(202, public, public.headers)
         return public
@@ -73,8 +79,12 @@ class ExportService:
             Nobody wants it any more.
         StorageFullError
             There is no room for the file while it is made.
+        RateLimitedError
+            As ``start_job``: others that were queued before have made their files meanwhile.
         """
         wanted = ExportCreate.model_validate(job["params"], by_alias=True)
+        async with self._work.database.tenant(scope, readonly=True) as connection:
+            await _check_kept(connection, now=self._work.clock.now())
         with disk_room(), scratch_folder() as directory:
             rows, path = await self._write(scope, wanted, directory, progress)
             await self._store(caller, scope, job, wanted, rows, path)
@@ -160,7 +170,13 @@ async def kept_export(unit: Unit, blob: NewBlob, export_id: UUID, about: dict[st
     """Store a file that was written, and return what a job's result says of it.
 
     ``about`` has its ``resource``, ``format``, ``job_id``, ``rows``, ``bytes`` and ``sha256``.
+
+    Raises
+    ------
+    RateLimitedError
+        As many bytes of exports are kept as may be.
     """
+    await _check_kept(unit.connection, now=unit.now)
     await blob.store(unit.connection, export_id)
     row = {
         **about,
@@ -171,6 +187,15 @@ async def kept_export(unit: Unit, blob: NewBlob, export_id: UUID, about: dict[st
     }
     await ExportStore(unit.connection).add(row)
     return ExportResult.model_validate({**row, "url": f"{COLLECTION}/{export_id}/content"})
+
+
+async def _check_kept(connection: Connection, *, now: datetime) -> None:
+    """Look that the files of a tenant environment do not fill what all have together."""
+    kept, next_at = await ExportStore(connection).kept(now=now)
+    if kept >= EXPORTS_KEPT_BYTES_MAX and next_at is not None:
+        wait = next_at - now
+        detail = f"exports of this environment have {kept} bytes, and each is kept for a day"
+        raise RateLimitedError(detail, retry_after_seconds=math.ceil(wait.total_seconds()))
 
 
 def measured(path: Path) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from payrec.constants import EXPORT_ROWS_MAX
+from payrec.constants.exports import EXPORT_ROWS_MAX
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.rules import Confidence, MatchKind
 from payrec.errors import FieldError, ValidationFailedError

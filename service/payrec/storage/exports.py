@@ -13,6 +13,9 @@ from payrec.storage.rows import columns_of, fetch_all, fetch_one, insert
 from payrec.tables.exports import Export
 
 _GET: Final = sql.SQL("SELECT {} FROM export WHERE id = %s AND expires_at > %s").format(sql.SQL(columns_of(Export)))
+_KEPT: Final = """
+    SELECT coalesce(sum(bytes), 0)::bigint AS bytes, min(expires_at) AS next_at FROM export WHERE expires_at > %s
+"""
 _DROP: Final = """
     WITH over AS (
         SELECT id FROM export WHERE expires_at <= %(at)s ORDER BY expires_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
@@ -37,6 +40,12 @@ class ExportStore:
     async def get(self, export_id: UUID, *, now: datetime) -> dict[str, Any] | None:
         """Return an export that has not expired."""
         return await fetch_one(self._connection, _GET, (export_id, now))
+
+    async def kept(self, *, now: datetime) -> tuple[int, datetime | None]:
+        """Return how many bytes those have that have not expired, and when the first of them does."""
+        row = await fetch_one(self._connection, _KEPT, (now,))
+        assert row is not None, "an aggregate has a row"
+        return int(row["bytes"]), row["next_at"]
 
     async def has_expired(self, *, now: datetime) -> bool:
         """Tell whether there is anything to drop."""

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import tempfile
+import threading
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from payrec.constants import EXPORT_PAGE_ROWS
+from payrec.constants.exports import EXPORT_PAGE_ROWS
 from payrec.models.jobs import JobPublic
 from payrec.services.export_files import ExportFile
 from support.memory import peak_bytes
@@ -98,6 +99,40 @@ async def test_a_csv_is_the_list(service: Service) -> None:
     assert (
         f'filename="expected-transactions-{job["result"]["url"].split("/")[2]}.csv"' in headers["content-disposition"]
     )
+
+
+async def test_exports_that_are_kept_fill_no_more_than_a_tenant_environment_may(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hoarder, other = [await service.tenant(slug, environments=["production", "test"]) for slug in ("hoarder", "other")]
+    await expect(hoarder, 1)
+    of_list = {"kind": "export", "params": {"resource": "expected-transactions"}}
+    queued, finish = threading.Event(), ExportFile.finish
+
+    def finished(file: ExportFile) -> Path:
+        assert queued.wait(10)
+        return finish(file)
+
+    monkeypatch.setattr(ExportFile, "finish", finished)
+    monkeypatch.setattr("payrec.services.exports.EXPORTS_KEPT_BYTES_MAX", 1)
+    # What was queued before the first one was there does not get in afterwards.
+    jobs = [(await hoarder.post("/jobs", of_list)).headers["Location"] for _ in range(3)]
+    queued.set()
+
+    async def ended() -> list[dict[str, Any]] | None:
+        found = [(await hoarder.get(job)).json() for job in jobs]
+        return found if all(job["status"] in {"succeeded", "failed"} for job in found) else None
+
+    told = await until(ended)
+    assert sorted(job["status"] for job in told) == ["failed", "failed", "succeeded"]
+    assert {job["error"]["code"] for job in told if job["status"] == "failed"} == {"rate_limited"}
+    refused = await hoarder.post("/jobs", of_list)
+    assert (refused.status_code, code(refused)) == (429, "rate_limited")
+    assert 86_000 < int(refused.headers["retry-after"]) <= 86_400
+    await exported(hoarder, "test", resource="expected-transactions")
+    await exported(other, resource="expected-transactions")
+    [kept] = [job for job in told if job["status"] == "succeeded"]
+    await content(hoarder, kept)
 
 
 async def test_filters_narrow_it_as_they_narrow_the_list(service: Service) -> None:
