@@ -7,8 +7,9 @@ from importlib.resources.abc import Traversable
 from typing import Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response
 
+from payrec import openapi
 from payrec.constants.console import ALONE_HEADERS, VIEWER_MAX_AGE
 from payrec.errors import NotFoundError
 from payrec.problems import explanation
@@ -33,9 +34,9 @@ _HEADERS: Final = {
 
 
 @router.get("/api/openapi.json")
-async def openapi_document(request: Request) -> JSONResponse:
+async def openapi_document(request: Request) -> Response:
     """Return the OpenAPI document."""
-    return JSONResponse(request.app.openapi())
+    return Response(openapi.rendered(request.app), media_type="application/json")
 
 
 @router.get("/api/docs")

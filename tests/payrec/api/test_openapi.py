@@ -235,3 +235,19 @@ async def test_every_code_of_the_document_has_a_page_that_says_what_to_do(
 
 def test_the_catalogue_of_errors_is_current() -> None:
     assert CATALOGUE.read_text(encoding="utf-8") == catalogue()
+
+
+async def test_the_document_is_rendered_once_however_often_anybody_asks(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"{service.base_url}/api/openapi.json"
+    first = await service.http.get(address)
+    monkeypatch.setattr("json.JSONEncoder.encode", _never)
+    monkeypatch.setattr("json.JSONEncoder.iterencode", _never)
+    again = await service.http.get(address)
+    assert (again.status_code, again.content) == (200, first.content)
+    assert again.headers["content-type"] == "application/json"
+
+
+def _never(*_: Any, **__: Any) -> Any:
+    raise AssertionError
