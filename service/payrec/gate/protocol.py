@@ -1,4 +1,4 @@
-"""What the server itself refuses: a head without end, what is no HTTP, and what hardly comes in at all.
+"""What the server itself refuses: a head without end, what is no HTTP, and what hardly comes in, or is taken, at all.
 
 The parser collects a head whole before the gate sees any of it, so its size is counted here, as it comes in. Nobody who
 sends slowly keeps a connection, and what is held for it, for as long as he likes.
@@ -31,6 +31,14 @@ BODY_BYTES_BETWEEN_MIN: Final = 20 * 1024
 """Bytes of a body that come between two looks, unless it is over, or was not read because of us: 1 KiB a second."""
 
 
+ANSWER_LOOK_SECONDS: Final = 120.0
+"""Between two looks at how much of an answer its client has taken. The kernel holds up to some MiB and takes more in
+large pieces: somebody may read, and nothing is seen of it here for a while."""
+
+ANSWER_BYTES_BETWEEN_MIN: Final = 20 * 1024
+"""Bytes of it that are taken between two looks, or nobody reads it."""
+
+
 class BoundedHttpProtocol(HttpToolsProtocol):
     """The server's protocol with bounds on what comes in, in size and time, and with problems for what it refuses.
 
@@ -46,6 +54,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._looked_for: Literal["head", "body"] | None = None
         self._look: TimerHandle | None = None
         self._bytes_since = 0
+        self._answer_look: TimerHandle | None = None
+        self._answer_left = 0
+        """Bytes of an answer that were not taken at the last look."""
         self._was_paused = False
         """We have not read for a while since the last look."""
 
@@ -57,7 +68,35 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Look no more."""
         self._look_later(None)
+        self._look_at_no_answer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what it was answered."""
+        super().pause_writing()
+        self._look_at_answer_later()
+
+    def resume_writing(self) -> None:
+        """Go on with the answer: the client has taken all of it but a little."""
+        self._look_at_no_answer()
+        super().resume_writing()
+
+    def _look_at_no_answer(self) -> None:
+        if self._answer_look is not None:
+            self._answer_look.cancel()
+        self._answer_look = None
+
+    def _look_at_answer_later(self) -> None:
+        self._look_at_no_answer()
+        self._answer_left = self.transport.get_write_buffer_size()
+        self._answer_look = self.loop.call_later(ANSWER_LOOK_SECONDS, self._look_at_answer)
+
+    def _look_at_answer(self) -> None:
+        """End the connection of who does not read; what was to be sent is held as long as it is there."""
+        if self._answer_left - self.transport.get_write_buffer_size() < ANSWER_BYTES_BETWEEN_MIN:
+            self.transport.abort()
+            return
+        self._look_at_answer_later()
 
     def data_received(self, data: bytes) -> None:
         """Take what came in; end the connection when its head is too long."""

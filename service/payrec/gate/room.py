@@ -33,6 +33,10 @@ class Room:
             raise RateLimitedError("too much is sent for this tenant at once", retry_after_seconds=_RETRY_SECONDS)
         if self.held + wanted > self._bytes_max:
             raise UnavailableError("too much is sent at once", retry_after_seconds=_RETRY_SECONDS)
+        self.give(tenant_id, wanted)
+
+    def give(self, tenant_id: UUID | None, wanted: int) -> None:
+        """Let a tenant have more, whether there is room or not."""
         self._of[tenant_id] += wanted
         self.held += wanted
 
@@ -50,7 +54,7 @@ class Held:
     def __init__(self, room: Room, tenant_id: UUID | None) -> None:
         self._room = room
         self.tenant_id = tenant_id
-        self._sent = 0
+        self._sent = self._answered = 0
         self.count = 0
         """Bytes of the room."""
         self.turn: asyncio.Semaphore | None = None
@@ -67,10 +71,21 @@ class Held:
             There is no room at all.
         """
         self._sent += count
-        wanted = max(self._sent, self._room.least) - self.count
+        wanted = max(self._sent, self._room.least) - (self.count - self._answered)
         if count and wanted > 0:
             self._room.take(self.tenant_id, wanted)
             self.count += wanted
+
+    def answer(self, count: int) -> None:
+        """Count the bytes of an answer, or of the largest piece of one, until its client has taken it.
+
+        It is there already, so there is no refusing it: what comes after it is refused. Whoever has no tenant gets what
+        is the same for all, and is to keep nobody from signing in.
+        """
+        more = max(count - self._answered, 0) if self.tenant_id is not None else 0
+        self._answered += more
+        self._room.give(self.tenant_id, more)
+        self.count += more
 
     def end_turn(self) -> None:
         """Let the next request of the tenant have its turn; how slowly the answer is read is of no matter to it."""

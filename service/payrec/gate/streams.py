@@ -23,6 +23,9 @@ LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 LINGER_SECONDS: Final = 1.0
 """How long such a client is waited for."""
 
+ANSWER_PIECE_BYTES: Final = 256 * 1024
+"""Bytes of an answer that are given to the server at once, which holds them until the client takes them."""
+
 GUARDS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 """What every answer says to browsers and to caches on the way, unless it says otherwise itself."""
 
@@ -97,10 +100,25 @@ class Watch:
         elif not message.get("more_body", False):
             self.finished = True
             if self._closing:
-                await self._send({**message, "more_body": True})
+                await self._pass({**message, "more_body": True})
                 await self._incoming.linger()
                 message = {"type": "http.response.body", "body": b"", "more_body": False}
-        await self._send(message)
+        await self._pass(message)
+
+    async def _pass(self, message: Message) -> None:
+        """Pass a message on; many bytes in pieces, each when the client has taken most of the one before.
+
+        Until then they count as what the tenant holds: who does not read its answers gets no more of them.
+        """
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if len(body) <= ANSWER_PIECE_BYTES:
+            await self._send(message)
+            return
+        if self._incoming.held is not None:
+            self._incoming.held.answer(len(body))
+        for begin in range(0, len(body), ANSWER_PIECE_BYTES):
+            end = begin + ANSWER_PIECE_BYTES
+            await self._send({**message, "body": body[begin:end], "more_body": more or end < len(body)})
 
 
 def capped(receive: Receive, limit: int, count: Callable[[int], None]) -> Receive:

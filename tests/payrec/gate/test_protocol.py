@@ -14,6 +14,8 @@ from uvicorn.server import ServerState
 
 from payrec.constants import HEADER_BYTES_MAX
 from payrec.gate.protocol import (
+    ANSWER_BYTES_BETWEEN_MIN,
+    ANSWER_LOOK_SECONDS,
     BODY_BYTES_BETWEEN_MIN,
     BODY_LOOK_SECONDS,
     HEAD_BYTES_MAX,
@@ -34,6 +36,7 @@ class Connection(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
+        self.left, self.aborted = 0, False
         self._closing = False
 
     def write(self, data: Any) -> None:
@@ -44,6 +47,12 @@ class Connection(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self._closing
+
+    def get_write_buffer_size(self) -> int:
+        return self.left
+
+    def abort(self) -> None:
+        self.aborted = True
 
     def pause_reading(self) -> None:
         return None
@@ -131,6 +140,16 @@ class Server:
             self._protocol.data_received(data[start : start + PIECE])
         await asyncio.gather(*self.state.tasks)
         return self.connection.written[before:]
+
+    def hold(self, count: int) -> None:
+        """Have so many bytes of an answer that the client has not taken."""
+        self.connection.left = count
+        self._protocol.pause_writing()
+
+    def go_on(self) -> None:
+        """Have the client taken them."""
+        self.connection.left = 0
+        self._protocol.resume_writing()
 
     def leave(self) -> None:
         """End what the connection waits for."""
@@ -320,3 +339,28 @@ async def test_a_head_behind_a_request_that_is_not_answered_yet_has_time() -> No
     server.connection.written = b""
     await server.clock.go_on(HEAD_SECONDS_MAX)
     late(server, "head")
+
+
+async def test_who_does_not_read_an_answer_has_no_connection_for_it() -> None:
+    server = Server()
+    await server.take(REQUEST)
+    server.hold(10 * ANSWER_BYTES_BETWEEN_MIN)
+    for _ in range(3):
+        server.connection.left -= ANSWER_BYTES_BETWEEN_MIN
+        await server.clock.go_on(ANSWER_LOOK_SECONDS)
+        assert not server.connection.aborted
+    server.connection.left -= ANSWER_BYTES_BETWEEN_MIN - 1
+    await server.clock.go_on(ANSWER_LOOK_SECONDS)
+    assert server.connection.aborted
+    server.leave()
+
+
+async def test_who_has_read_an_answer_or_has_gone_is_not_looked_at() -> None:
+    server = Server()
+    before = len(server.clock.waiting)
+    for end in (server.go_on, server.leave):
+        server.hold(10 * ANSWER_BYTES_BETWEEN_MIN)
+        end()
+        await server.clock.go_on(1)
+        assert len(server.clock.waiting) <= before
+        assert not server.connection.aborted

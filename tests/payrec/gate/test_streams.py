@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable
+from uuid import UUID
 
 import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from payrec.errors import PayloadTooLargeError
+from payrec.errors import PayloadTooLargeError, RateLimitedError
 from payrec.gate import streams
+from payrec.gate.room import Room
 from payrec.gate.streams import (
+    ANSWER_PIECE_BYTES,
     GUARDS,
     LINGER_BYTES_MAX,
     UNREAD_BYTES_MAX,
@@ -213,3 +216,32 @@ async def test_a_refused_client_is_listened_to_for_so_long(monkeypatch: pytest.M
     async with asyncio.timeout(30):
         await incoming.linger()
     assert incoming.left == 5
+
+
+async def test_a_long_answer_goes_out_in_pieces_and_counts_until_its_client_has_it() -> None:
+    room, tenant, wire = Room(10 * ANSWER_PIECE_BYTES), UUID(int=1), Wire()
+    held = wire.incoming.held = room.of(tenant)
+    held.add(10)
+    body = bytes(range(256)) * (ANSWER_PIECE_BYTES * 6 // 256) + b"end"
+    await wire.watch.send({"type": "http.response.start", "status": 200, "headers": []})
+    await wire.watch.send({"type": "http.response.body", "body": body[:1], "more_body": True})
+    await wire.watch.send({"type": "http.response.body", "body": body[1:]})
+    pieces = wire.sent[1:]
+    assert b"".join(message["body"] for message in pieces) == body
+    assert max(len(message["body"]) for message in pieces) <= ANSWER_PIECE_BYTES
+    assert [message["more_body"] for message in pieces] == [True] * (len(pieces) - 1) + [False]
+    assert room.held == 10 + len(body) - 1
+    with pytest.raises(RateLimitedError):
+        room.of(tenant).add(1)
+    room.of(UUID(int=2)).add(1)
+    held.release()
+    room.of(tenant).add(1)
+    assert room.held == 1 + 1
+
+
+async def test_what_anybody_may_ask_for_keeps_nobody_from_signing_in() -> None:
+    room, wire = Room(100), Wire()
+    wire.incoming.held = room.of(None)
+    await wire.watch.send({"type": "http.response.start", "status": 200, "headers": []})
+    await wire.watch.send({"type": "http.response.body", "body": bytes(2 * ANSWER_PIECE_BYTES)})
+    room.of(None).add(50)
