@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 JOB_ATTEMPTS_MAX: Final = 5
-"""Attempts at one job, those that ended with their worker included; then it is failed."""
+"""Attempts at one job, those whose worker died included, but not those that it handed over; then it is failed."""
 
 JOB_SUSPECT_ATTEMPTS: Final = 2
 """Attempts from which on a job whose worker has died may be what kills workers: such jobs run one at a time."""

@@ -86,8 +86,13 @@ async def _size_of(connection: Connection, job: dict[str, Any]) -> JobSize:
 
 def _is_suspect(job: dict[str, Any]) -> bool:
     """Tell whether a job that waits may be what has killed its workers; what is only to be failed kills nobody."""
-    attempts: int = job["attempts"]
-    return job["status"] == "running" and JOB_SUSPECT_ATTEMPTS <= attempts < JOB_ATTEMPTS_MAX
+    return job["status"] == "running" and JOB_SUSPECT_ATTEMPTS <= _tried(job) < JOB_ATTEMPTS_MAX
+
+
+def _tried(job: dict[str, Any]) -> int:
+    """Return how many attempts say something of the job; those that were handed over ended with their worker."""
+    tried: int = job["attempts"] - job["handed_over"]
+    return tried
 
 
 class JobRunner:
@@ -272,7 +277,7 @@ class JobRunner:
         try:
             if job["cancel_requested_at"] is not None:
                 raise StoppedError  # noqa: TRY301 - its worker has died before it could stop
-            if job["attempts"] > JOB_ATTEMPTS_MAX:
+            if _tried(job) > JOB_ATTEMPTS_MAX:
                 # Each of its workers has died, perhaps of it.
                 await self._fail(caller, scope, job, given_up())
                 return "failed"
@@ -300,9 +305,9 @@ class JobRunner:
 
     async def _after_crash(self, caller: Caller, scope: TenantScope, job: dict[str, Any], error: Exception) -> str:
         """Have a job tried again later, or fail it after its last attempt; return how it ended."""
-        delay = retry_delay(job["attempts"], drawn=self._drawn())
+        delay = retry_delay(_tried(job), drawn=self._drawn())
         try:
-            if job["attempts"] >= JOB_ATTEMPTS_MAX:
+            if _tried(job) >= JOB_ATTEMPTS_MAX:
                 await self._fail(caller, scope, job, error if isinstance(error, UnavailableError) else given_up())
                 return "failed"
             given = await self._give_back(scope, job, delay=delay)
@@ -320,13 +325,16 @@ class JobRunner:
         """Return how an attempt has ended that may not go on: its job was cancelled, or is another's."""
         return "cancelled" if await end_cancelled(self._factory.work, caller, scope, job) else "lost"
 
-    async def _give_back(self, scope: TenantScope, job: dict[str, Any], *, delay: timedelta = timedelta()) -> bool:
-        """Let others have a job of which nothing is done; return whether it was still ours, and wanted."""
+    async def _give_back(self, scope: TenantScope, job: dict[str, Any], *, delay: timedelta | None = None) -> bool:
+        """Let others have a job of which nothing is done; return whether it was still ours, and wanted.
+
+        They may have it after ``delay``; without one they have it because this worker ends.
+        """
         async with self._factory.context.database.tenant(scope) as connection:
             store = JobStore(connection)
             given = await store.give_back(job["id"], attempt=job["attempts"], now=self._clock.now(), delay=delay)
             if given:
-                await store.wake(scope.environment_id, job["kind"], delay=delay)
+                await store.wake(scope.environment_id, job["kind"], delay=delay or timedelta())
         return given
 
     @asynccontextmanager

@@ -44,7 +44,7 @@ _CLAIM: Final = sql.SQL(
 ).format(sql.SQL(IS_WAITING), sql.SQL(_COLUMNS))
 _GIVE_BACK: Final = """
     UPDATE job SET status = 'queued', lease_until = NULL, next_attempt_at = statement_timestamp() + %(delay)s,
-        updated_at = %(now)s, version = version + 1
+        handed_over = handed_over + %(handed_over)s, updated_at = %(now)s, version = version + 1
     WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s AND cancel_requested_at IS NULL
 """
 _TIME_LEFT: Final = """
@@ -147,14 +147,14 @@ class JobStore:
         """
         return await fetch_one(self._connection, _CLAIM, {"id": job_id, "now": now, "lease": lease})
 
-    async def give_back(self, job_id: UUID, *, attempt: int, now: datetime, delay: timedelta = timedelta()) -> bool:
+    async def give_back(self, job_id: UUID, *, attempt: int, now: datetime, delay: timedelta | None = None) -> bool:
         """Let a job wait again, of which the attempt has left nothing; return whether it was still its own, and wanted.
 
-        Nobody takes it before ``delay`` is over.
+        Nobody takes it before ``delay`` is over. Without one it is handed over: its worker ends, and the attempt counts
+        for nothing.
         """
-        cursor = await self._connection.execute(
-            _GIVE_BACK, {"id": job_id, "attempt": attempt, "now": now, "delay": delay}
-        )
+        given = {"delay": delay or timedelta(), "handed_over": int(delay is None)}
+        cursor = await self._connection.execute(_GIVE_BACK, {"id": job_id, "attempt": attempt, "now": now, **given})
         return cursor.rowcount == 1
 
     async def claim_own(self, job_id: UUID, *, now: datetime) -> None:

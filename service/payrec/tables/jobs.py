@@ -42,6 +42,8 @@ class Job(TenantTable, table=True):
     total: int | None = Field(sa_column=column(int, nullable=True))
     attempts: int = Field(sa_column=integer(default="0"))
     """Also the fence: only the newest attempt may finish the job."""
+    handed_over: int = Field(sa_column=integer(default="0"))
+    """Of the attempts, those whose worker was asked to end: they say nothing of the job."""
     version: int = Field(sa_column=integer(default="1"))
     kind: str = Field(sa_column=column(str))
     status: str = Field(sa_column=column(str))

@@ -15,7 +15,7 @@ from payrec.jobs.worker import run_worker
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.matching import MatchingService
 from support.attempts import DUE, LAPSE, Pause, drain, events_of, queued_run
-from support.matching_world import TABLES, World
+from support.matching_world import DEADLINE_SECONDS, TABLES, World
 
 pytestmark = pytest.mark.anyio
 
@@ -196,3 +196,29 @@ async def test_what_is_over_within_the_grace_is_finished_and_nothing_new_is_begu
     job = await world.job(job_id)
     assert (job["status"], job["attempts"]) == ("succeeded", 1)
     assert (await world.job(upload["jobId"]))["status"] == "queued"
+
+
+async def test_workers_that_end_take_none_of_its_attempts_from_a_job(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await queued_run(world)
+    with monkeypatch.context() as patch:
+        for attempt in range(1, JOB_ATTEMPTS_MAX + 2):
+            pause = Pause(patch, MatchingService, "_commit")
+            ending = drain(world)
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await pause.reached.wait()
+            ending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await ending
+            assert (await world.job(job_id))["attempts"] == attempt
+    crashing(monkeypatch, ValueError("a defect of ours"))
+    await drain(world)
+    # And the wait for the next one is that of a first failure.
+    [row] = await world.sql("SELECT status, next_attempt_at - statement_timestamp() AS left FROM job")
+    assert row["status"] == "queued"
+    assert row["left"] <= JOB_RETRY_DELAY_FIRST
+    monkeypatch.undo()
+    await world.sql(DUE)
+    await drain(world)
+    assert (await world.job(job_id))["status"] == "succeeded"
