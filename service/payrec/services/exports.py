@@ -176,8 +176,11 @@ async def kept_export(unit: Unit, blob: NewBlob, export_id: UUID, about: dict[st
     RateLimitedError
         As many bytes of exports are kept as may be.
     """
-    await _check_kept(unit.connection, now=unit.now)
     await blob.store(unit.connection, export_id)
+    store = ExportStore(unit.connection)
+    # Last, because the others wait: of two that are stored at the same time the second one sees the first.
+    await store.hold()
+    await _check_kept(unit.connection, now=unit.now)
     row = {
         **about,
         "id": export_id,
@@ -185,7 +188,7 @@ async def kept_export(unit: Unit, blob: NewBlob, export_id: UUID, about: dict[st
         "expires_at": unit.now + EXPORT_KEPT,
         "object_id": blob.object_id,
     }
-    await ExportStore(unit.connection).add(row)
+    await store.add(row)
     return ExportResult.model_validate({**row, "url": f"{COLLECTION}/{export_id}/content"})
 
 

@@ -33,6 +33,10 @@ class ExportStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    async def hold(self) -> None:
+        """Keep others from adding any until this transaction ends."""
+        await self._connection.execute("SELECT pg_advisory_xact_lock(hashtext('export'), hashtext(current_schema()))")
+
     async def add(self, row: dict[str, Any]) -> None:
         """Add an export, whose blob is stored in the same transaction, or is an object already."""
         await insert(self._connection, Export, row)
