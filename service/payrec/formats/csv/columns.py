@@ -20,6 +20,7 @@ from payrec.formats.csv.words import (
     PAYMENT_REFERENCES,
     PENDING_WORDS,
     ROLE_PHRASES,
+    SETTLED_AMOUNTS,
     STOP_WORDS,
     fold,
 )
@@ -182,21 +183,34 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
     taken: set[int] = set()
     columns: Columns = {}
     wide_mark: int | None = None
-    for role in _ORDER:
+
+    def ranking(role: str) -> list[tuple[int, int]]:
         phrases = ROLE_PHRASES[role]
-        ranked = sorted(
+        return sorted(
             (rank, i)
             for i in range(len(header))
             if i not in taken
             and (rank := min((phrases[form] for form in forms[i] if form in phrases), default=-1)) >= 0
             and _holds(role, rank, below[i])
         )
+
+    for role in _ORDER:
+        ranked = ranking(role)
         if ranked:
             chosen = sorted(i for _, i in ranked) if role in _MANY else [ranked[0][1]]
             columns[role] = chosen
             taken.update(chosen)
             if role == "mark" and ranked[0][0] >= _WIDE_MARK_RANK:
                 wide_mark = ranked[0][1]
+    settled = "amount" in columns and not SETTLED_AMOUNTS.isdisjoint(forms[columns["amount"][0]])
+    if settled and "originalAmount" not in columns:
+        # What stands beside what was settled is what the payer has paid, in a currency of its own.
+        amounts, currencies = ranking("amount"), ranking("currency")
+        if amounts and currencies:
+            columns["originalAmount"], columns["originalCurrency"] = [amounts[0][1]], [currencies[0][1]]
+            taken.update((amounts[0][1], currencies[0][1]))
+            if "transaction currency" in forms[columns["currency"][0]]:
+                columns["currency"], columns["originalCurrency"] = columns["originalCurrency"], columns["currency"]
     if "amount" in columns and "mark" not in columns and (unnamed := _unnamed_mark(columns, header, below)) is not None:
         columns["mark"] = [unnamed]
         taken.add(unnamed)

@@ -55,7 +55,7 @@ _ROLES: Final = {
         date val;value
     """,
     "amount": """
-        amount account currency;settled amount;booked amount;total amount;montant total
+        amount account currency;settlement amount;settled amount;booked amount;total amount;montant total
         net amount;amount;transaction amount;betrag;umsatz
         buchungsbetrag;bedrag;transactiebedrag;montant;montant operation;montant transaction;importe;importe operacion
         cantidad;importo;importo operazione;importancia;montante;valor;valor operacao;kwota;kwota operacji
@@ -88,7 +88,8 @@ _ROLES: Final = {
         transaction type;umsatzart;type;typ;side
     """,
     "currency": """
-        account currency;transaction currency;currency;currency code;ccy;cur;curr;wahrung;waehrung;kontowahrung
+        account currency;settlement currency;settled currency;transaction currency;currency
+        currency code;ccy;cur;curr;wahrung;waehrung;kontowahrung
         kontowaehrung;munt;muntsoort;valutacode;devise;devises;divisa;moneda;moeda;divisa cuenta;waluta
         waluta rachunku;payment currency;mena;mena uctu;valuta;valutakod;devizanem;penznem;valiuta;devize
     """,
@@ -251,6 +252,9 @@ PENDING_WORDS: Final = frozenset(
 
 CURRENCY_WORDS: Final = {"euro": "EUR", "euros": "EUR", "eur": "EUR"}
 """Words for a currency at the end of a heading (``Crédit euros``), besides the ISO 4217 codes."""
+
+SETTLED_AMOUNTS: Final = frozenset({"settlement amount", "settled amount"})
+"""Headings of amounts of the account, which may have those of the payer beside them, under any other name."""
 
 PAYMENT_REFERENCES: Final = frozenset(
     _phrases(

@@ -156,6 +156,24 @@ def test_a_mark_that_says_nothing_rejects_its_row_alone() -> None:
     assert signed(entries(text)) == [100, -300]
 
 
+@pytest.mark.parametrize(
+    "heads",
+    [
+        "Currency,Amount,Settlement currency,Settlement amount",
+        "Transaction currency,Transaction amount,Ccy,Settled amount",
+    ],
+)
+def test_what_is_settled_counts_whatever_the_payer_s_amount_is_called(heads: str) -> None:
+    header = f"Date,Description,{heads}\n"
+    rows = ("2026-01-14,Order 1,EUR,100.00,EUR,100.00\n", "2026-01-14,Order 2,USD,50.00,EUR,46.20\n")
+    found = entries(header + "".join(rows))
+    assert [(one.amount_minor, one.currency) for one in found] == [(10_000, "EUR"), (4_620, "EUR")]
+    assert [one.original and (one.original.amount_minor, one.original.currency) for one in found] == [
+        None,
+        (5_000, "USD"),
+    ]
+
+
 def test_the_settled_amount_counts_and_the_original_is_kept() -> None:
     found = entries(
         "Date;Text;Original amount;Original currency;Amount;Currency\n2026-01-02;a;-5.00;USD;-4.50;EUR\n"
