@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -21,6 +21,8 @@ class ReadOptions:
     date_order: DateOrder | None = None
     profile: Mapping[str, Any] = field(default_factory=dict)
     """A saved profile for CSV: delimiter, decimal, columns, and so on."""
+    accounts: Collection[str] = ()
+    """What own accounts are called of which a file was loaded: see ``payrec.formats.account_names``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from payrec.constants import FILE_PROBLEMS_MAX
 from payrec.domain.continuity import Continuity
 from payrec.domain.statements import Entry, Parsed, Problem, Statement, StatementEnd
 from payrec.errors import PayrecError, UnreadableFileError
+from payrec.formats.account_names import kept_names
 from payrec.formats.accounting import Accounting, Counts, TimeBudget
 from payrec.formats.bai2.reader import READER as BAI2
 from payrec.formats.base import Reader, ReadOptions, Source
@@ -201,6 +202,8 @@ class FileParse:
         first_index = accounting.counts.statements
         try:
             items = reader.read(rewound, head, detected, self._options)
+            if self._options.accounts:
+                items = kept_names(items, self._options.accounts)
             yield from accounting.account(_shifted(items, first_index) if first_index else items)
         except UnreadableFileError as error:
             tried[-1]["reason"] = error.reason

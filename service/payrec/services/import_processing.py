@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import islice
 from typing import Any, BinaryIO, Final
@@ -44,6 +44,7 @@ from payrec.services.read_options import read_options
 from payrec.services.snapshot_loading import SnapshotUploads
 from payrec.services.statements import store_statements
 from payrec.services.work import LostLeaseError, Unit, Work
+from payrec.storage.accounts import AccountStore
 from payrec.storage.idempotency import IdempotencyStore
 from payrec.storage.imports import ImportStore
 from payrec.storage.loading import ContendedError
@@ -94,12 +95,14 @@ class ImportProcessor:
                     return await records.load(
                         caller, scope, row, attempt=attempt, stream=stream, progress=progress or Progress()
                     )
+            async with self._work.database.tenant(scope, readonly=True) as connection:
+                accounts = await AccountStore(connection).named_by_files()
             pages: dict[int, Page] = {}
             cares = list(Care)
             # The last one once more: that something is a page may turn out as late as that.
             for care in (*cares, cares[-1]):
                 again = suppress(ContendedError, BelatedPagesError)
-                with again, disk_room(), self._ingestion(row, stream, pages) as ingestion:
+                with again, disk_room(), self._ingestion(row, stream, pages, accounts) as ingestion:
                     return await self._load(
                         caller, scope, row, ingestion, attempt=attempt, progress=progress or Progress(), care=care
                     )
@@ -129,12 +132,14 @@ class ImportProcessor:
                 stream.write(data)
             await self.process(caller, scope, row, attempt=job["attempts"], stream=stream, progress=progress)
 
-    def _ingestion(self, row: dict[str, Any], stream: BinaryIO, pages: Mapping[int, Page]) -> Ingestion:
+    def _ingestion(
+        self, row: dict[str, Any], stream: BinaryIO, pages: Mapping[int, Page], accounts: Collection[str]
+    ) -> Ingestion:
         options = UploadOptions.model_validate(row["options"], by_name=True)
         return Ingestion(
             stream,
             name=row["name"],
-            options=read_options(options),
+            options=read_options(options, accounts=accounts),
             import_id=row["id"],
             ids=self._work.ids,
             monotonic=self._work.clock.monotonic,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from payrec.errors import FieldError, ValidationFailedError
@@ -10,8 +11,8 @@ from payrec.formats.base import ReadOptions
 from payrec.models.imports import UploadOptions
 
 
-def read_options(options: UploadOptions) -> ReadOptions:
-    """Return the options of a reading.
+def read_options(options: UploadOptions, *, accounts: Collection[str] = ()) -> ReadOptions:
+    """Return the options of a reading; ``accounts`` are the names of those of which a file was loaded.
 
     Raises
     ------
@@ -24,6 +25,7 @@ def read_options(options: UploadOptions) -> ReadOptions:
         account=options.account,
         date_order=options.date_order,
         profile=profile_of(options),
+        accounts=accounts,
     )
 
 

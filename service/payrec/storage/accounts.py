@@ -47,6 +47,9 @@ _KNOWN: Final = """
     SELECT a.identifier, a.currency FROM unnest(%s::text[], %s::text[]) AS n (identifier, currency)
     JOIN account a ON a.identifier = n.identifier AND a.currency = n.currency
 """
+_NAMED_BY_FILES: Final = """
+    SELECT DISTINCT a.identifier FROM account a WHERE EXISTS (SELECT FROM statement s WHERE s.account = a.identifier)
+"""
 _MAKE: Final = f"""
     WITH named AS (
         SELECT * FROM unnest(%(ids)s::uuid[], %(identifiers)s::text[], %(currencies)s::text[], %(kinds)s::text[])
@@ -157,6 +160,10 @@ class AccountStore:
         for condition, parameters in found:
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)
+
+    async def named_by_files(self) -> frozenset[str]:
+        """Return what accounts are called of which a file was loaded."""
+        return frozenset(row["identifier"] for row in await fetch_all(self._connection, _NAMED_BY_FILES))
 
     async def known(self, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Return those of these identifiers and currencies that are there."""

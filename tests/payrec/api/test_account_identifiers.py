@@ -151,3 +151,43 @@ async def test_a_file_names_an_account_as_a_line_by_itself_does(world: World) ->
     assert await accounts(world.tenant, INCOMING) == {stored}
     [made] = (await world.tenant.get("/accounts")).json()["data"]
     assert made["identifier"] == stored
+
+
+CSV = "Date,Amount,Currency,Account,Reference\n2026-03-12,1.00,EUR,{},first\n"
+JSON = '[{{"bookingDate": "2026-03-12", "direction": "credit", "amount": "1.00", "currency": "EUR", "account": "{}"}}]'
+
+
+@pytest.mark.parametrize(
+    ("content", "of_file", "option"), [(CSV, "", "Main till"), (CSV, "Main till", ""), (JSON, "Main till", "")]
+)
+async def test_an_account_that_a_file_of_an_earlier_release_has_made_keeps_its_name(
+    world: World, content: str, of_file: str, option: str
+) -> None:
+    """It had no blanks and capitals: the same file uploaded again, and what goes on from it, is of that account."""
+    before = "MAINTILL"
+
+    def written(account: str, amount: str = "1.00", end: str = "") -> bytes:
+        return f"{content.format(account).replace('1.00', amount)}{end}".encode()
+
+    async def uploaded(tenant: Tenant, account: str, option: str, **more: str) -> tuple[int, int]:
+        files = {"file": ("lines", written(account, **more))}
+        answer = await tenant.post(f"{INCOMING}/upload", files=files, data={"account": option} if option else {})
+        assert answer.status_code == 201, answer.text
+        counts = answer.json()["counts"]
+        return counts["accepted"], counts["duplicates"]
+
+    assert await uploaded(world.tenant, before if of_file else "", before if option else "") == (1, 0)
+    assert await uploaded(world.tenant, of_file, option) == (0, 1)
+    assert await uploaded(world.tenant, of_file, option, amount="2.00") == (1, 0)
+    assert await accounts(world.tenant, INCOMING) == {before}
+    # What is made by hand changes no file's account.
+    await world.receive("3.00", account="Main till", externalId="by itself")
+    assert await uploaded(world.tenant, of_file, option, amount="4.00") == (1, 0)
+    lines = (await world.tenant.get(INCOMING, params={"account": before})).json()["data"]
+    assert sorted(line["amountMinor"] for line in lines) == [100, 200, 400]
+    # A tenant that has no such account calls it as it is written, whatever comes later.
+    assert await uploaded(world.bystander, of_file, option) == (1, 0)
+    assert await uploaded(world.bystander, before if of_file else "", before if option else "") == (1, 0)
+    assert await uploaded(world.bystander, of_file, option, end="\n") == (0, 1)
+    lines = (await world.bystander.get(INCOMING)).json()["data"]
+    assert sorted(line["account"] for line in lines if line["importId"] is not None) == [before, "Main till"]
