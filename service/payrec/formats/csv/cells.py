@@ -42,6 +42,8 @@ class RowRules:
     inverted: bool = False
     currency: str | None = None
     account: str | None = None
+    one_counterparty: bool = False
+    """The account of the counterparty is the same in every row, so it says of none that it is a payment."""
     footer_rows: int = 0
     credit_marks: frozenset[str] | None = None
     """Folded marks of the profile; None: the known ones."""

@@ -279,6 +279,7 @@ class RowReader(Head):
         sides = self._sides(cells)
         balance = bare(cells[self._balance_column])
         has_amount = any(cell.strip() for cell in sides[:3])
+        other = "" if self._rules.one_counterparty else other
         row = LabelledRow(
             has_date=self._is_dated(booking) or self._is_dated(value),
             is_identified=any(map(short_reference, (other, bic, end_to_end, structured, external))),

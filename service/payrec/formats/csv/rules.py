@@ -72,9 +72,10 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
     """
     columns = {role: list(indexes) for role, indexes in layout.columns.items()}
     account = layout.account
-    if layout.account_doubt and (
+    is_other = layout.account_doubt and (
         survey.accounts_differ or (account is not None and survey.account not in (None, account))
-    ):
+    )
+    if is_other:
         columns["counterpartyAccount"] = columns.pop("account")
     names = layout.table.names
     finder = ColumnFinder(names, layout.width)
@@ -94,6 +95,7 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
         inverted=profile.get("sign") == "inverted",
         currency=layout.currency,
         account=account,
+        one_counterparty=is_other and not survey.accounts_differ,
         footer_rows=profile.get("footerRows", 0),
         preamble_balances=layout.preamble_balances,
     )

@@ -101,3 +101,15 @@ def test_a_labelled_row_that_is_wrong_is_rejected_where_it_is_a_payment() -> Non
     )
     assert rejected(table) == [("invalid_amount", 2), ("invalid_amount", 3)]
     assert skipped(table) == [("csv_balance_row", 5)]
+
+
+def test_an_own_account_that_is_called_otherwise_makes_no_payment_of_a_balance() -> None:
+    """Its column is then the counterparty's, the same in every row: what all rows say tells none from a balance."""
+    table = (
+        "Account No;Date;Beneficiary;Details;Amount;Currency\n"
+        f"{OWN};2026-10-01;;Opening balance;10374.04;EUR\n{OWN};2026-10-01;Bolt;Shopping;-15.31;EUR\n"
+        f"{OWN};2026-10-06;;Turnover;-15.31;EUR\n{OWN};2026-10-06;;Closing balance;10358.73;EUR\n"
+    )
+    for account in (None, "our bank"):
+        assert signed(entries(table, account=account)) == [-1531]
+        assert skipped(table, account=account) == [("csv_balance_row", line) for line in (2, 4, 5)]
