@@ -18,13 +18,17 @@ from payrec.models.matches import (
     UniquenessPublic,
 )
 
-_FEATURES: Final = tuple(rules.FEATURES)
+_KNOWN: Final = {feature: frozenset(kind) for feature, kind in rules.FEATURES.items()}
+"""The levels of each feature that this engine knows."""
 
 BY_HAND: Final = "Matched by hand."
 """The explanation of what a person has stated."""
 
 ELSEWHERE: Final = "Decided elsewhere, and imported."
 """The explanation of what a file has told."""
+
+NEWER: Final = "Found by a newer version, of whose reasons this one does not know all."
+"""The explanation of what this engine cannot explain, beside newer workers or after a rollback."""
 
 
 def rendered(row: dict[str, Any]) -> MatchPublic:
@@ -45,8 +49,11 @@ def rendered(row: dict[str, Any]) -> MatchPublic:
 
 
 def _rendered(row: dict[str, Any]) -> MatchPublic:
-    # A match of an earlier engine has fewer features: it is silent on the others.
-    levels = dict(zip(_FEATURES, row["levels"] or (), strict=False))
+    stored = row["levels"] or ()
+    # A match of an earlier engine has fewer features: it is silent on the others. One of a newer engine may say more
+    # than this one knows.
+    levels = {name: level for (name, known), level in zip(_KNOWN.items(), stored, strict=False) if level in known}
+    is_newer = len(levels) < len(stored)
     return MatchPublic.model_validate(
         {
             **row,
@@ -59,7 +66,7 @@ def _rendered(row: dict[str, Any]) -> MatchPublic:
                 evidence_of(e, row["legs"], row["adjustments"] or ())
                 for e in explain.evidence(levels, row["corrections"])
             ],
-            "explanation": _explanation(levels, row) + _by_rules(row),
+            "explanation": NEWER if is_newer else _explanation(levels, row) + _by_rules(row),
             "uniqueness": UniquenessPublic(
                 status=row["uniqueness"],
                 candidates=row["candidates"],

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from payrec.services import match_records
+from payrec.domain.matching.rules import FEATURES
+from payrec.services import match_records, match_rendering
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 
@@ -146,3 +147,19 @@ async def test_nobody_else_gets_it(world: World) -> None:
         await world.tenant.get("/matches/nonsense/record"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("feature", range(len(FEATURES) + 1))
+async def test_a_match_of_a_newer_engine_is_told_as_far_as_it_is_known(world: World, feature: int) -> None:
+    """Its workers run beside this version during an upgrade, and what they have stored is there after a rollback."""
+    match = await proposed(world)
+    # The last one is of a feature that is not known at all.
+    await world.sql("UPDATE match SET levels[%s] = 99", feature + 1)
+    [found] = await world.matches()
+    assert found["explanation"] == match_rendering.NEWER
+    told = [*FEATURES][feature : feature + 1]
+    assert found["evidence"] == [e for e in match["evidence"] if e["feature"] not in told]
+    changed = {"evidence": found["evidence"], "explanation": match_rendering.NEWER}
+    assert found == (await record(world, match))["match"] == {**match, **changed}
+    answer = await world.accept(match)
+    assert (answer.status_code, answer.json()["status"]) == (200, "accepted")
