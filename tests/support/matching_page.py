@@ -74,7 +74,7 @@ LEVEL_WORDS: Final = {
         "OF_ANOTHER": "comes from another one's account, goes out to one, or is paid on his behalf",
         "DIFFERS_BY_OTHER": "differs within a tolerance, and has or differs by just the amount of something else",
         "OF_OTHER_PERIOD": "names another period than the item's reference",
-        "RIVAL_SETTLED": "was seen with the item by a run that has settled another one of its counterparty and amount",
+        "RIVAL_SETTLED": "was seen with the item by a run that has settled another one that fitted as well",
         "OF_ANYBODY": "names the period that the item's reference says and nothing else, and nobody who pays",
     },
     "group": {

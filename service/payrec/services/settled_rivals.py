@@ -19,11 +19,11 @@ from payrec.domain.matching.partial import BLIND, named, of_settled
 from payrec.domain.matching.rules import GroupLevel
 from payrec.domain.matching.score import NEARLY
 from payrec.domain.scope import TenantScope
-from payrec.services.match_columns import Snapshot, ids_at, texts_of
+from payrec.services.match_columns import Snapshot, ids_at, texts_of, values_at
 from payrec.services.meanwhile import FEW, aside
 from payrec.storage.allocations import Side
 from payrec.storage.database import Database
-from payrec.storage.settled_rivals import COLUMNS, SettledRivalStore
+from payrec.storage.settled_rivals import COLUMNS, PAIR_COLUMNS, SettledRivalStore
 
 _ENDS: Final = {
     Side.EXPECTED: ("expected", "contra_expected"),
@@ -38,7 +38,8 @@ async def beside_settled(database: Database, scope: TenantScope, snapshot: Snaps
     """Return the proposals, of which none is accepted that owes it to what earlier runs have settled.
 
     Such a run has seen all its rows, and one more of their counterparty and amount, which it has settled since without
-    a person. Of a set that nobody named it is enough that a run has seen it, and has settled anything.
+    a person; or it has left just this pair to a person because of one more, whatever that had in common with it. Of a
+    set that nobody named it is enough that a run has seen it, and has settled anything.
     """
     if not proposals.counts.auto_accepted:
         return proposals
@@ -52,23 +53,26 @@ async def beside_settled(database: Database, scope: TenantScope, snapshot: Snaps
         seen = await aside(_seen, snapshot, proposals, newest, few=few)
         if seen.is_empty():
             return proposals
+        pairs = await aside(_pairs, snapshot, proposals, seen, few=few)
+        told = await store.told(pairs.to_dict(as_series=False))
         wanted = await aside(_wanted, snapshot, proposals, seen, few=few)
         for side in Side:
             rows = wanted.filter(pl.col("side") == side.value)
             settled = await store.like(side, _asked(rows)) if rows.height else []
-            rivalled[side] = await aside(_rivalled, rows, settled, few=few)
+            alike = await aside(_rivalled, rows, settled, few=few)
+            rivalled[side] = pl.concat([alike, pl.Series(told[side], dtype=alike.dtype)]).unique()
     return of_settled(proposals, seen["proposal"], items=rivalled[Side.EXPECTED], lines=rivalled[Side.INCOMING])
 
 
 def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFrame:
-    """Return what would be accepted though nobody names it, or pays it but nearly, and is older than that match.
+    """Return the pairs that would be accepted, and the sets that nobody named, if they are older than that match.
 
     Columns are ``proposal``, ``named``, ``near``, ``alone``, and the newest id of its rows as ``came``.
     """
     near, alone = pl.col("amount_level").is_in(NEARLY), pl.col("group_level") == GroupLevel.UNKNOWN.value
     accepted = (
         proposals.matches.with_row_index("proposal")
-        .filter("auto", pl.col("group_level").is_in(BLIND) | (alone & (near | ~named())))
+        .filter("auto", pl.col("group_level").is_in(BLIND) | alone)
         .select("proposal", named=named(), near=near, alone=alone)
     )
     legs = proposals.legs.join(accepted, on="proposal", how="semi")
@@ -79,6 +83,16 @@ def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFram
     )
     newer = pl.concat(ends).group_by("proposal").agg(pl.col("came").max()).filter(pl.col("came") < newest.bytes)
     return accepted.join(newer, on="proposal")
+
+
+def _pairs(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
+    """Return PAIR_COLUMNS of what was seen and is an item and a line."""
+    legs = proposals.legs.join(seen.filter("alone"), on="proposal", how="semi").drop_nulls(["expected", "incoming"])
+    found: dict[str, pl.Series] = {}
+    for end in ("expected", "incoming"):
+        found[f"{end}_id"] = texts_of(ids_at(snapshot, legs[end], end))
+        found[f"{end}_revision"] = values_at(getattr(snapshot, end)["version"], legs[end])
+    return legs.select("proposal", **found).select(PAIR_COLUMNS)
 
 
 def _wanted(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:

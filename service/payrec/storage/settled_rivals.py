@@ -40,6 +40,40 @@ _SETTLED_OF: Final = {
     for side, name in ((Side.EXPECTED, "expected"), (Side.INCOMING, "incoming"))
 }
 
+PAIR_COLUMNS: Final = ("proposal", "expected_id", "incoming_id", "expected_revision", "incoming_revision")
+"""What is known of pairs: the number of the proposal, and the two as they are."""
+
+# Ids begin with the instant at which they were made: what a run has accepted is greater than the run.
+_TOLD: Final = f"""
+    WITH wanted AS MATERIALIZED (
+        SELECT * FROM unnest(
+            %(proposal)s::integer[], %(expected_id)s::uuid[], %(incoming_id)s::uuid[],
+            %(expected_revision)s::integer[], %(incoming_revision)s::integer[]
+        ) w ({", ".join(PAIR_COLUMNS)})
+    ), rival AS MATERIALIZED (
+        SELECT DISTINCT w.proposal, m.run_id, r.side, r.transaction_id FROM wanted w
+        JOIN leg l ON l.incoming_id = w.incoming_id AND l.expected_id = w.expected_id
+            AND l.expected_revision = w.expected_revision AND l.incoming_revision = w.incoming_revision
+        JOIN match m ON m.id = l.match_id
+        CROSS JOIN LATERAL jsonb_array_elements(m.alternatives) a
+        CROSS JOIN LATERAL (
+            VALUES ({Side.EXPECTED.value}, (a.value->>'expected')::uuid),
+                ({Side.INCOMING.value}, (a.value->>'incoming')::uuid)
+        ) r (side, transaction_id)
+        WHERE m.status IN ('proposed', 'superseded') AND m.uniqueness <> 'unique' AND m.run_id IS NOT NULL
+            AND r.transaction_id NOT IN (w.expected_id, w.incoming_id)
+    )
+    SELECT DISTINCT r.proposal, r.side FROM rival r
+    CROSS JOIN LATERAL (
+        SELECT match_id FROM leg WHERE expected_id = r.transaction_id
+        UNION ALL SELECT match_id FROM leg WHERE contra_expected_id = r.transaction_id
+        UNION ALL SELECT match_id FROM leg WHERE incoming_id = r.transaction_id
+        UNION ALL SELECT match_id FROM leg WHERE contra_incoming_id = r.transaction_id
+    ) l
+    JOIN match m ON m.id = l.match_id
+    WHERE l.match_id > r.run_id AND {_BY_RUN}
+"""  # noqa: S608 - our own text
+
 
 class SettledRivalStore:
     """Reads the matches that runs have made without a person, in the transaction of ``connection``."""
@@ -59,3 +93,12 @@ class SettledRivalStore:
         newest of the matches, as text.
         """
         return await fetch_all(self._connection, _SETTLED_OF[side], dict(wanted))
+
+    async def told(self, wanted: Mapping[str, list[Any]]) -> dict[Side, list[int]]:
+        """Return the proposals with a rival, on each side, that such matches have settled since a run told of it.
+
+        ``wanted`` has lists for PAIR_COLUMNS. A run told of what it kept as an alternative of just this pair, when it
+        left that to a person.
+        """
+        rows = await fetch_all(self._connection, _TOLD, dict(wanted))
+        return {side: [row["proposal"] for row in rows if row["side"] == side.value] for side in Side}

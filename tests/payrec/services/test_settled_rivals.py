@@ -84,6 +84,36 @@ async def test_who_pays_nearly_may_have_meant_what_had_just_his_amount(world: Wo
     await left_to_a_person(world, await world.receive("99.50", remittance=OPEN["reference"], **BOLT))
 
 
+@pytest.mark.usefixtures("few")
+async def test_a_payment_of_another_name_that_quoted_a_part_was_a_rival_as_well(world: World) -> None:
+    await world.expect(reference=PAID["reference"], counterpartyName="Bolt Works")
+    await world.expect(reference=OPEN["reference"], counterpartyName="Bolt Works Berlin")
+    await world.receive(remittance=PAID["reference"][:-1], counterpartyName="Bolt Works")
+    await left_to_a_person(world, await world.receive(remittance="thank you", counterpartyName="Bolt Works Berlin"))
+
+
+@pytest.mark.usefixtures("few")
+async def test_a_number_may_be_mistaken_also_when_what_was_meant_is_settled(world: World) -> None:
+    await world.expect(reference=OPEN["reference"], counterpartyName="Ada Lovelace")
+    await world.expect(**PAID)
+    await world.receive(**QUOTES)
+    await left_to_a_person(world, await world.receive(remittance=OPEN["reference"], **BOLT))
+
+
+async def test_what_a_person_has_changed_since_is_looked_at_as_it_is(world: World) -> None:
+    ada = {"counterpartyName": "Ada Lovelace"}
+    item = await world.expect(reference=OPEN["reference"], **ada)
+    await world.expect(**PAID)
+    await world.receive(**QUOTES)
+    line = await world.receive(remittance=OPEN["reference"], **BOLT)
+    await world.run()
+    assert (await match_of(world, line))["status"] == "proposed"
+    answer = await world.tenant.request("PATCH", f"/expected-transactions/{item}", json=BOLT)
+    assert answer.status_code == 200, answer.text
+    await world.run()
+    assert (await match_of(world, line))["status"] == "accepted"
+
+
 async def test_a_set_that_nobody_named_is_no_surer_when_the_other_items_of_its_payer_are_settled(world: World) -> None:
     await world.expect("1000.07", **PAID)
     await world.expect("1000.07", **OPEN)
@@ -184,7 +214,7 @@ async def test_what_waits_for_a_second_person_is_not_decided_by_one(world: World
     assert (await match_of(world, line))["status"] == "proposed"
 
 
-payers = st.sampled_from([BOLT, {"counterpartyName": "Ada Lovelace"}, {}])
+payers = st.sampled_from([BOLT, {"counterpartyName": "Bolt Works Berlin"}, {"counterpartyName": "Ada Lovelace"}, {}])
 amounts = st.sampled_from(["100.00", "200.00"])
 
 
