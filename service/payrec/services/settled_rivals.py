@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import polars as pl
+import polars.selectors as cs
 
 from payrec.domain.matching.columns import PARTY_KEYS
 from payrec.domain.matching.engine import Proposals
@@ -19,7 +20,7 @@ from payrec.domain.matching.partial import BLIND, named, of_settled
 from payrec.domain.matching.rules import GroupLevel
 from payrec.domain.matching.score import NEARLY
 from payrec.domain.scope import TenantScope
-from payrec.services.match_columns import Snapshot, ids_at, texts_of, values_at
+from payrec.services.match_columns import Snapshot, ids_at, texts_of
 from payrec.services.meanwhile import FEW, aside
 from payrec.storage.allocations import Side
 from payrec.storage.database import Database
@@ -88,11 +89,9 @@ def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFram
 def _pairs(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
     """Return PAIR_COLUMNS of what was seen and is an item and a line."""
     legs = proposals.legs.join(seen.filter("alone"), on="proposal", how="semi").drop_nulls(["expected", "incoming"])
-    found: dict[str, pl.Series] = {}
-    for end in ("expected", "incoming"):
-        found[f"{end}_id"] = texts_of(ids_at(snapshot, legs[end], end))
-        found[f"{end}_revision"] = values_at(getattr(snapshot, end)["version"], legs[end])
-    return legs.select("proposal", **found).select(PAIR_COLUMNS)
+    ids = {f"{end}_id": texts_of(ids_at(snapshot, legs[end], end)) for end in ("expected", "incoming")}
+    levels = proposals.matches.with_row_index("proposal").select("proposal", cs.ends_with("_level"))
+    return legs.select("proposal", **ids).join(levels, on="proposal").select(PAIR_COLUMNS)
 
 
 def _wanted(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:

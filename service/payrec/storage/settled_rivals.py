@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.matching.rules import FEATURES
 from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
 from payrec.storage.rows import fetch_all, fetch_one
@@ -40,21 +41,24 @@ _SETTLED_OF: Final = {
     for side, name in ((Side.EXPECTED, "expected"), (Side.INCOMING, "incoming"))
 }
 
-PAIR_COLUMNS: Final = ("proposal", "expected_id", "incoming_id", "expected_revision", "incoming_revision")
-"""What is known of pairs: the number of the proposal, and the two as they are."""
+_SAID: Final = ("reference", "end_to_end", "amount", "account", "name", "own_account")
+"""Features that tell what speaks for a pair, whatever becomes of its line and its days."""
+
+PAIR_COLUMNS: Final = ("proposal", "expected_id", "incoming_id", *(f"{name}_level" for name in _SAID))
+"""What is known of pairs: the number of the proposal, the two, and what speaks for them."""
 
 # Ids begin with the instant at which they were made: what a run has accepted is greater than the run.
 _TOLD: Final = f"""
     WITH wanted AS MATERIALIZED (
         SELECT * FROM unnest(
             %(proposal)s::integer[], %(expected_id)s::uuid[], %(incoming_id)s::uuid[],
-            %(expected_revision)s::integer[], %(incoming_revision)s::integer[]
+            {", ".join(f"%({name}_level)s::smallint[]" for name in _SAID)}
         ) w ({", ".join(PAIR_COLUMNS)})
     ), rival AS MATERIALIZED (
         SELECT DISTINCT w.proposal, m.run_id, r.side, r.transaction_id FROM wanted w
         JOIN leg l ON l.incoming_id = w.incoming_id AND l.expected_id = w.expected_id
-            AND l.expected_revision = w.expected_revision AND l.incoming_revision = w.incoming_revision
         JOIN match m ON m.id = l.match_id
+            AND {" AND ".join(f"m.levels[{list(FEATURES).index(name) + 1}] = w.{name}_level" for name in _SAID)}
         CROSS JOIN LATERAL jsonb_array_elements(m.alternatives) a
         CROSS JOIN LATERAL (
             VALUES ({Side.EXPECTED.value}, (a.value->>'expected')::uuid),
@@ -98,7 +102,7 @@ class SettledRivalStore:
         """Return the proposals with a rival, on each side, that such matches have settled since a run told of it.
 
         ``wanted`` has lists for PAIR_COLUMNS. A run told of what it kept as an alternative of just this pair, when it
-        left that to a person.
+        left that to a person for the same reasons as there are now.
         """
         rows = await fetch_all(self._connection, _TOLD, dict(wanted))
         return {side: [row["proposal"] for row in rows if row["side"] == side.value] for side in Side}

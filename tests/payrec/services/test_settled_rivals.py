@@ -100,6 +100,17 @@ async def test_a_number_may_be_mistaken_also_when_what_was_meant_is_settled(worl
     await left_to_a_person(world, await world.receive(remittance=OPEN["reference"], **BOLT))
 
 
+async def test_what_changes_nothing_of_the_evidence_makes_nobody_surer(world: World) -> None:
+    item = await world.expect(reference=OPEN["reference"], counterpartyName="Ada Lovelace")
+    await world.expect(**PAID)
+    await world.receive(**QUOTES)
+    line = await world.receive(remittance=OPEN["reference"], **BOLT)
+    await world.run()
+    answer = await world.tenant.request("PATCH", f"/expected-transactions/{item}", json={"dueDate": "2026-03-11"})
+    assert answer.status_code == 200, answer.text
+    await left_to_a_person(world, line)
+
+
 async def test_what_a_person_has_changed_since_is_looked_at_as_it_is(world: World) -> None:
     ada = {"counterpartyName": "Ada Lovelace"}
     item = await world.expect(reference=OPEN["reference"], **ada)
