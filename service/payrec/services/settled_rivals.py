@@ -54,14 +54,20 @@ async def beside_settled(database: Database, scope: TenantScope, snapshot: Snaps
         seen = await aside(_seen, snapshot, proposals, newest, few=few)
         if seen.is_empty():
             return proposals
-        pairs = await aside(_pairs, snapshot, proposals, seen, few=few)
-        told = await store.told(pairs.to_dict(as_series=False))
         wanted = await aside(_wanted, snapshot, proposals, seen, few=few)
         for side in Side:
             rows = wanted.filter(pl.col("side") == side.value)
             settled = await store.like(side, _asked(rows)) if rows.height else []
-            alike = await aside(_rivalled, rows, settled, few=few)
-            rivalled[side] = pl.concat([alike, pl.Series(told[side], dtype=alike.dtype)]).unique()
+            rivalled[side] = await aside(_rivalled, rows, settled, few=few)
+        # Mostly that is all: what alternatives have become is asked of those only that would still be accepted.
+        known = pl.concat(rivalled.values())
+        others = seen.filter(~pl.col("proposal").is_in(known.implode()))
+        pairs = await aside(_pairs, snapshot, proposals, others, few=few)
+        if pairs.height:
+            told = await store.told(pairs.to_dict(as_series=False))
+            rivalled = {
+                side: pl.concat([found, pl.Series(told[side], dtype=found.dtype)]) for side, found in rivalled.items()
+            }
     return of_settled(proposals, seen["proposal"], items=rivalled[Side.EXPECTED], lines=rivalled[Side.INCOMING])
 
 
