@@ -25,6 +25,7 @@ from payrec.storage.allocations import Side
 from payrec.storage.erasure_places import KEPT_COLUMNS, Place, change, find, place_of, places
 from payrec.storage.erasures import ErasureStore, duty
 from payrec.storage.history import STATED_TABLES, keep_stated
+from payrec.storage.open_keys import OpenKeyStore
 from payrec.storage.rows import columns_of
 
 RESOURCES: Final = {
@@ -155,7 +156,8 @@ class Sweep:
         await keep_stated(self._connection, side, ids, change_id=self._unit.change_id)
         stamped = [(row, {**after, "updated_at": self._unit.now}) for row, after in changes]
         await change(self._connection, place, stamped, also="revision = revision + 1")
-        self.reopened += await self._store.rekey(side, [self._open_row(side, row, after) for row, after in changes])
+        rows = [self._open_row(side, row, after) for row, after in changes]
+        self.reopened += await OpenKeyStore(self._connection).rekey(side, rows, revised=True)
         await self._store.forget_names(names_gone)
         self._outcome.count(table, len(changes))
 

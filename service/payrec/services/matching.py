@@ -47,6 +47,7 @@ from payrec.services.match_runs import filters_of
 from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
 from payrec.services.meanwhile import FEW, aside
+from payrec.services.open_keys import remake_keys
 from payrec.services.partial_runs import bounded
 from payrec.services.returns import Returned, ReturnService
 from payrec.services.returns import Seen as SeenReturns
@@ -60,6 +61,7 @@ from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.incoming_states import Decision
 from payrec.storage.jobs import JobStore
 from payrec.storage.match_runs import MatchRunStore
+from payrec.storage.open_keys import OpenKeyStore
 from payrec.storage.partitions import ensure_partitions, has_partitions
 from payrec.storage.remittance_advices import RemittanceAdviceStore
 
@@ -102,6 +104,7 @@ class MatchingService:
         async with self._work.database.tenant(scope, readonly=True) as connection:
             is_first = changes and not await has_partitions(connection)
             learned = await seen_of(connection, learning=changes)
+            are_stale = await OpenKeyStore(connection).are_stale()
             if changes:
                 # Linked before the run reads, so that it matches what they reopen.
                 returns = await self._returns.look(connection, filters_of(job["params"])[1])
@@ -109,6 +112,8 @@ class MatchingService:
             # Its own transaction, because it locks both tables.
             async with self._work.database.tenant(scope) as connection:
                 await ensure_partitions(connection)
+        if are_stale:
+            await remake_keys(self._work.database, scope)
         rules, rejected = await self._learning.taught(caller, scope, given.matching, learned)
         returned = await self._returns.link_open(caller, scope, returns)
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -176,8 +181,7 @@ class MatchingService:
         self, scope: TenantScope, params: dict[str, Any], rules: MatchingRules
     ) -> tuple[Snapshot, pl.DataFrame]:
         # Where a run has few lines, what they may reach is looked up.
-        few = await self._increments.read(scope, params, rules)
-        return few or await self._read_whole(scope, params)
+        return await self._increments.read(scope, params, rules) or await self._read_whole(scope, params)
 
     async def _read_whole(self, scope: TenantScope, params: dict[str, Any]) -> tuple[Snapshot, pl.DataFrame]:
         expected_filter, incoming_filter = filters_of(params)

@@ -7,18 +7,14 @@ from datetime import date, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlmodel import SQLModel
-
 from payrec.models.erasures import ErasureQuery
-from payrec.storage.allocations import OPEN_TABLES, Side, hold_decisions
+from payrec.storage.allocations import Side, hold_decisions
 from payrec.storage.database import Connection
 from payrec.storage.filters import created, equalities
 from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.period_locks import LAST_LOCKED, hold_periods
 from payrec.storage.rows import adapt, array_text, columns_of, fetch_all, fetch_one, insert
 from payrec.tables.erasures import Erasure
-from payrec.tables.expected_transactions import ExpectedOpen
-from payrec.tables.incoming_transactions import IncomingOpen
 
 _COLUMNS: Final = f"""
     {columns_of(Erasure, "e")}, CASE WHEN e.job_id IS NULL OR j.status = 'succeeded' THEN 'completed'
@@ -46,27 +42,6 @@ _BOUND: Final = {
     )""",
 }
 """Whether books stand on a transaction, by side: it is decided about, or its day is locked."""
-_OPEN_KEYS: Final = {
-    Side.EXPECTED: (
-        *("reference_key", "end_to_end_key", "name_key", "account_key", "group_key", "tie_key"),
-        "reference_digits",
-    ),
-    Side.INCOMING: (
-        "reference_keys",
-        "end_to_end_key",
-        "name_key",
-        "account_key",
-        "group_key",
-        "quoted_digits",
-        "ultimate_name_key",
-        "text_name_keys",
-        "series_digits",
-    ),
-}
-_OPEN_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}
-_REKEY: Final = """
-    UPDATE {table} SET {assignments}, revision = revision + 1 WHERE transaction_id = %(transaction_id)s
-"""
 # Whoever keeps names of open items waits here, and then does not find them among these any more.
 _HOLD_NAMES: Final = "LOCK TABLE counterparty_name IN SHARE ROW EXCLUSIVE MODE"
 # The sealer computes what records say: not while this changes.
@@ -183,15 +158,6 @@ class ErasureStore:
     async def stated(self, side: Side, ids: Sequence[UUID]) -> list[dict[str, Any]]:
         """Return what transactions of a side said before, locked."""
         return await fetch_all(self._connection, _STATED, (int(side), list(ids)))
-
-    async def rekey(self, side: Side, rows: Sequence[dict[str, Any]]) -> int:
-        """Give open rows of a side the keys of what is left; return how many there were."""
-        names = _OPEN_KEYS[side]
-        query = _REKEY.format(table=OPEN_TABLES[side], assignments=", ".join(f"{name} = %({name})s" for name in names))
-        parameters = [adapt(_OPEN_ROWS[side], {name: row[name] for name in (*names, "transaction_id")}) for row in rows]
-        async with self._connection.cursor() as cursor:
-            await cursor.executemany(query.encode(), parameters)
-            return cursor.rowcount
 
     async def records_of(self, resources: Sequence[UUID]) -> list[tuple[UUID, int]]:
         """Return the audit records about resources that say anything."""

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, Index, text
 from sqlmodel import Field
 
-from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.constants import AMOUNT_MINOR_MAX, KEYS_VERSION
 from payrec.tables.base import TenantTable, array, column, integer
 
 
@@ -87,6 +87,7 @@ class ExpectedOpen(TenantTable, table=True):
             for name in ("reference", "end_to_end", "group", "account", "name", "own_account")
         ),
         Index("expected_open_by_amount", "open_minor"),
+        Index("expected_open_stale", "transaction_id", postgresql_where=text(f"keys_version < {KEYS_VERSION}")),
     )
 
     transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
@@ -111,6 +112,8 @@ class ExpectedOpen(TenantTable, table=True):
     """For each of the item's terms the amount, and then the last day on which it is enough."""
     reference_digits: int | None = Field(sa_column=column(int, nullable=True))
     """The digits of the reference as a number with a 1 before them."""
+    keys_version: int = Field(sa_column=column(int, small=True, default=str(KEYS_VERSION)))
+    """Which code has made the keys; nobody but the database says it of a new row."""
 
 
 class CounterpartyName(TenantTable, table=True):

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import CheckConstraint, Index, text
 from sqlmodel import Field
 
-from payrec.constants import AMOUNT_MINOR_MAX
+from payrec.constants import AMOUNT_MINOR_MAX, KEYS_VERSION
 from payrec.tables.base import TenantTable, array, column, integer
 
 
@@ -103,7 +103,10 @@ class IncomingOpen(TenantTable, table=True):
     """One row for each incoming transaction with an open amount: what a matching run reads, and no more."""
 
     __tablename__ = "incoming_open"
-    __table_args__ = (Index("incoming_open_reversal", "transaction_id", postgresql_where=text("reversal")),)
+    __table_args__ = (
+        Index("incoming_open_reversal", "transaction_id", postgresql_where=text("reversal")),
+        Index("incoming_open_stale", "transaction_id", postgresql_where=text(f"keys_version < {KEYS_VERSION}")),
+    )
 
     transaction_id: UUID = Field(sa_column=column(UUID, primary_key=True))
     open_minor: int = Field(sa_column=column(int))
@@ -132,3 +135,5 @@ class IncomingOpen(TenantTable, table=True):
     """Of a line without a counterparty's name, the keys of what may be one in its text."""
     series_digits: list[int] | None = Field(sa_column=array(int, nullable=True))
     """Of a text that quotes several, the digits of each in full, as numbers with a 1 before them."""
+    keys_version: int = Field(sa_column=column(int, small=True, default=str(KEYS_VERSION)))
+    """As that of ``ExpectedOpen``."""
