@@ -42,8 +42,6 @@ class Job(TenantTable, table=True):
     total: int | None = Field(sa_column=column(int, nullable=True))
     attempts: int = Field(sa_column=integer(default="0"))
     """Also the fence: only the newest attempt may finish the job."""
-    handed_over: int = Field(sa_column=integer(default="0"))
-    """Of the attempts, those whose worker was asked to end: they say nothing of the job."""
     version: int = Field(sa_column=integer(default="1"))
     kind: str = Field(sa_column=column(str))
     status: str = Field(sa_column=column(str))
@@ -58,3 +56,5 @@ class Job(TenantTable, table=True):
     """When one that has failed is tried again; on the database's clock, as the leases."""
     repeat_requested: bool = Field(sa_column=column(bool, default="false"))
     """Of a matching run: something was stored since it was taken, so another run has to follow it."""
+    handed_over: int = Field(sa_column=integer(default="0"))
+    """Of the attempts, those whose worker was asked to end: they say nothing of the job."""
