@@ -13,8 +13,6 @@ import polars as pl
 
 from payrec.constants.jobs import BACKTEST_ROWS_MAX
 from payrec.domain.business_days import shifted
-from payrec.domain.expected_transactions import open_row
-from payrec.domain.incoming_transactions import open_row_of
 from payrec.domain.matching.advices import ADVICES_SCHEMA
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA, REJECTED_SCHEMA, Known
 from payrec.domain.matching.engine import Proposals, propose
@@ -35,6 +33,7 @@ from payrec.storage.backtests import BacktestStore
 from payrec.storage.closed_items import ClosedItemStore
 from payrec.storage.database import Database
 from payrec.storage.fx_rates import FxRateStore
+from payrec.storage.open_rows import stated_open_row
 from payrec.storage.remittance_advices import RemittanceAdviceStore
 
 _ENDS: Final = {"expected_id": "expected", "contra_expected_id": "contra_expected", "incoming_id": "incoming",
@@ -110,7 +109,7 @@ async def _rows(store: BacktestStore, side: Side, before: datetime, end: datetim
         rows = await store.stated(side, list(left), since=before, as_of=end)
     found = []
     for stated in rows:
-        opened = open_row(stated) if side is Side.EXPECTED else open_row_of(stated)
+        opened = stated_open_row(side, stated)
         opened |= {"revision": stated["revision"], "arrived": stated["arrived"], "name": stated["counterparty_name"]}
         if not stated["arrived"]:
             opened["open_minor"] = left[stated["id"]]

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from payrec.constants import IDEMPOTENCY_RETENTION
 from payrec.constants.privacy import ERASED_TRANSACTIONS_MAX
-from payrec.domain import expected_transactions, incoming_transactions
 from payrec.domain.changes import Record
 from payrec.domain.erasures import ERASED, Wanted, is_about, kept_until, redacted_row
 from payrec.domain.matching.digits import quoted_digits, series_digits
@@ -26,6 +25,7 @@ from payrec.storage.erasure_places import KEPT_COLUMNS, Place, change, find, pla
 from payrec.storage.erasures import ErasureStore, duty
 from payrec.storage.history import STATED_TABLES, keep_stated
 from payrec.storage.open_keys import OpenKeyStore
+from payrec.storage.open_rows import stated_open_row
 from payrec.storage.rows import columns_of
 
 RESOURCES: Final = {
@@ -174,13 +174,14 @@ class Sweep:
     def _open_row(self, side: Side, row: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys that matching reads of what is left; what a line quotes besides stays quoted."""
         left = {**row, **after}
+        opened = stated_open_row(side, left)
         if side is Side.EXPECTED:
-            return expected_transactions.open_row(left)
+            return opened
         remittance = row["remittance"] and self._what.redacted(row["remittance"])
         structured = left["structured_reference"]
         quoted = remittance_keys(remittance, structured, end_to_end_id=left["end_to_end_id"])
         return {
-            **incoming_transactions.open_row_of(left),
+            **opened,
             "reference_keys": quoted,
             "quoted_digits": quoted_digits(remittance, structured),
             "series_digits": series_digits(remittance),

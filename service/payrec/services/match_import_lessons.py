@@ -17,7 +17,6 @@ from uuid import UUID
 import polars as pl
 
 from payrec.constants.match_imports import IMPORTED_LEARNED_LEGS_MAX, IMPORTED_LEARNED_MAX
-from payrec.domain import expected_transactions, incoming_transactions
 from payrec.domain.matching.columns import EXPECTED_SCHEMA, INCOMING_SCHEMA
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.rules import MatchKind, Uniqueness
@@ -35,6 +34,7 @@ from payrec.storage.allocations import CLOSED, Side
 from payrec.storage.database import Connection
 from payrec.storage.match_import_lessons import MatchImportLessonStore
 from payrec.storage.match_runs import MatchRunStore
+from payrec.storage.open_rows import stated_open_row
 
 Key = tuple[Side, UUID]
 
@@ -163,10 +163,7 @@ def _opened(side: Side, rows: Sequence[dict[str, Any]], taken: Mapping[Key, int]
         left = stated["left_minor"] + taken.get((side, stated["id"]), 0)
         if left < 1 or stated["status"] in CLOSED:
             continue
-        if side is Side.EXPECTED:
-            opened = expected_transactions.open_row(stated)
-        else:
-            opened = incoming_transactions.open_row_of(stated)
+        opened = stated_open_row(side, stated)
         found.append(opened | {"open_minor": left, "revision": stated["revision"], "name": stated["counterparty_name"]})
     return found
 

@@ -9,19 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from payrec.domain import expected_transactions, incoming_transactions
 from payrec.domain.scope import TenantScope
 from payrec.storage.allocations import Side
 from payrec.storage.database import Database
 from payrec.storage.open_keys import OpenKeyStore
+from payrec.storage.open_rows import stated_open_row
 
 ROWS_AT_ONCE: Final = 2_000
 """Open rows that one transaction holds meanwhile."""
-
-_OPEN_ROW: Final = {
-    Side.EXPECTED: expected_transactions.open_row,
-    Side.INCOMING: incoming_transactions.open_row_of,
-}
 
 
 async def remake_keys(database: Database, scope: TenantScope) -> int:
@@ -41,4 +36,4 @@ async def remake_keys(database: Database, scope: TenantScope) -> int:
 
 
 def _made(side: Side, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [_OPEN_ROW[side](row) for row in rows]
+    return [stated_open_row(side, row) for row in rows]

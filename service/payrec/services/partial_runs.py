@@ -6,8 +6,9 @@ from typing import Any
 
 import polars as pl
 
+from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.partial import named, of_some_items, of_some_lines
+from payrec.domain.matching.partial import of_some_items, of_some_lines
 from payrec.domain.matching.rules import GroupLevel
 from payrec.domain.matching.score import NEARLY
 from payrec.domain.scope import TenantScope
@@ -43,7 +44,7 @@ def _wanted(snapshot: Snapshot, proposals: Proposals) -> pl.DataFrame:
     What is nearly paid may be by another line: one that has its amount, or the difference.
     """
     alone, near = pl.col("group_level") == GroupLevel.UNKNOWN.value, pl.col("amount_level").is_in(NEARLY)
-    accepted = proposals.matches.with_row_index("proposal").filter("auto", (~named() & alone) | near)
+    accepted = proposals.matches.with_row_index("proposal").filter("auto", (~proved() & alone) | near)
     items = snapshot.expected.select(
         *("currency", "direction", "name_key", "account_key"),
         expected="ordinal",

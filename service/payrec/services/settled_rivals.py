@@ -11,12 +11,12 @@ from typing import Any, Final
 from uuid import UUID
 
 import polars as pl
-import polars.selectors as cs
 
+from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.columns import PARTY_KEYS
 from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.keys import account_key, name_key
-from payrec.domain.matching.partial import BLIND, named, of_settled
+from payrec.domain.matching.partial import BLIND, of_settled
 from payrec.domain.matching.rules import GroupLevel
 from payrec.domain.matching.score import NEARLY
 from payrec.domain.scope import TenantScope
@@ -80,7 +80,7 @@ def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFram
     accepted = (
         proposals.matches.with_row_index("proposal")
         .filter("auto", pl.col("group_level").is_in(BLIND) | alone)
-        .select("proposal", named=named(), near=near, alone=alone)
+        .select("proposal", named=proved(), near=near, alone=alone)
     )
     legs = proposals.legs.join(accepted, on="proposal", how="semi")
     ends = (
@@ -96,8 +96,8 @@ def _pairs(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.D
     """Return PAIR_COLUMNS of what was seen and is an item and a line."""
     legs = proposals.legs.join(seen.filter("alone"), on="proposal", how="semi").drop_nulls(["expected", "incoming"])
     ids = {f"{end}_id": texts_of(ids_at(snapshot, legs[end], end)) for end in ("expected", "incoming")}
-    levels = proposals.matches.with_row_index("proposal").select("proposal", cs.ends_with("_level"))
-    return legs.select("proposal", **ids).join(levels, on="proposal").select(PAIR_COLUMNS)
+    matches = proposals.matches.with_row_index("proposal")
+    return legs.select("proposal", **ids).join(matches, on="proposal").select(PAIR_COLUMNS)
 
 
 def _wanted(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:

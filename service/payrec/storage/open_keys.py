@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlmodel import SQLModel
-
 from payrec.constants import KEYS_VERSION
 from payrec.storage.allocations import OPEN_TABLES, Side
 from payrec.storage.database import Connection
+from payrec.storage.open_rows import OPEN_ROWS
 from payrec.storage.rows import adapt, fetch_all, fetch_one
-from payrec.tables.expected_transactions import ExpectedOpen
-from payrec.tables.incoming_transactions import IncomingOpen
 
 _KEYS: Final = {
     Side.EXPECTED: (
@@ -24,7 +21,6 @@ _KEYS: Final = {
         *("quoted_digits", "ultimate_name_key", "text_name_keys", "series_digits"),
     ),
 }
-_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}
 _REKEY: Final = f"""
     UPDATE {{table}} SET {{assignments}}, keys_version = {KEYS_VERSION}, revision = revision + %(revised)s
     WHERE transaction_id = %(transaction_id)s
@@ -34,7 +30,7 @@ _ARE_STALE: Final = f"""
     SELECT EXISTS (SELECT FROM expected_open WHERE keys_version < {KEYS_VERSION})
         OR EXISTS (SELECT FROM incoming_open WHERE keys_version < {KEYS_VERSION}) AS found
 """  # noqa: S608 - our own number
-# What somebody changes at this moment is passed over: whoever does has made its keys, or deletes the row.
+# What somebody holds at this moment is passed over: the next run makes it anew, unless he has done so, or deleted it.
 _STALE: Final = f"""
     WITH stale AS MATERIALIZED (
         SELECT transaction_id FROM {{open}} WHERE keys_version < {KEYS_VERSION}
@@ -71,7 +67,10 @@ class OpenKeyStore:
         names = _KEYS[side]
         query = _REKEY.format(table=OPEN_TABLES[side], assignments=", ".join(f"{name} = %({name})s" for name in names))
         parameters = [
-            {**adapt(_ROWS[side], {name: row[name] for name in (*names, "transaction_id")}), "revised": int(revised)}
+            {
+                **adapt(OPEN_ROWS[side], {name: row[name] for name in (*names, "transaction_id")}),
+                "revised": int(revised),
+            }
             for row in rows
         ]
         async with self._connection.cursor() as cursor:

@@ -32,7 +32,7 @@ _STATED: Final = {
         WHERE t.id = ANY(%s) ORDER BY t.id
     """,
 }
-_TABLES: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}
+OPEN_ROWS: Final[dict[Side, type[SQLModel]]] = {Side.EXPECTED: ExpectedOpen, Side.INCOMING: IncomingOpen}
 _REOPEN: Final = """
     INSERT INTO {table} ({columns}) VALUES ({values})
     ON CONFLICT (transaction_id) DO UPDATE SET open_minor = EXCLUDED.open_minor, total_minor = EXCLUDED.total_minor
@@ -54,20 +54,24 @@ async def reopen(
         rows = [_open_row(side, row) for row in stated if row["open_minor"] > 0]
         if not rows:
             continue
-        names = [name for name in column_names(_TABLES[side]) if name in rows[0]]
+        names = [name for name in column_names(OPEN_ROWS[side]) if name in rows[0]]
         query = _REOPEN.format(
             table=OPEN_TABLES[side], columns=", ".join(names), values=", ".join(f"%({name})s" for name in names)
         )
         async with connection.cursor() as cursor:
-            await cursor.executemany(query.encode(), [adapt(_TABLES[side], row) for row in rows])
+            await cursor.executemany(query.encode(), [adapt(OPEN_ROWS[side], row) for row in rows])
         opened = [row["transaction_id"] for row in rows]
         await end_reasons(connection, opened, [int(side)] * len(rows), change_id=change_id)
 
 
+def stated_open_row(side: Side, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the open row of a stored transaction of which everything is open; ``row`` has the columns of its table."""
+    return expected_transactions.open_row(row) if side is Side.EXPECTED else incoming_transactions.open_row_of(row)
+
+
 def _open_row(side: Side, row: dict[str, Any]) -> dict[str, Any]:
+    made = {**stated_open_row(side, row), "open_minor": row["open_minor"]}
     if side is Side.EXPECTED:
-        made = expected_transactions.open_row(row)
-        return {**made, "open_minor": row["open_minor"], "revision": row["revision"]}
+        return {**made, "revision": row["revision"]}
     # What a return has taken back is no part of the line any more.
-    made = incoming_transactions.open_row_of(row)
-    return {**made, "open_minor": row["open_minor"], "total_minor": row["left_minor"]}
+    return {**made, "total_minor": row["left_minor"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
@@ -12,8 +11,7 @@ from payrec.services import closed_items as closed_services
 from payrec.services import match_increments
 from payrec.storage import closed_items
 from payrec.storage.closed_items import ClosedItemStore
-from support.matching_world import World, matching_world
-from support.service import Service, Tenant
+from support.matching_world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -24,10 +22,8 @@ SENTENCE: Final = "; it quotes something else of its counterparty that it cannot
 
 
 @pytest.fixture
-async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
-    async with matching_world(service, acme, globex) as made:
-        await made.set(autoAccept=True, autoAcceptMinConfidence="high")
-        yield made
+def world(accepting: World) -> World:
+    return accepting
 
 
 @pytest.fixture(params=["all lines", "very many lines", "few lines"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -16,8 +15,7 @@ from payrec.services import open_keys
 from payrec.services.open_keys import remake_keys
 from payrec.storage.allocations import Side
 from payrec.storage.open_keys import OpenKeyStore
-from support.matching_world import World, matching_world
-from support.service import Service, Tenant
+from support.matching_world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -38,10 +36,8 @@ KEYS: Final = """
 
 
 @pytest.fixture
-async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
-    async with matching_world(service, acme, globex) as made:
-        await made.set(autoAccept=True, autoAcceptMinConfidence="high")
-        yield made
+def world(accepting: World) -> World:
+    return accepting
 
 
 async def age(world: World) -> None:

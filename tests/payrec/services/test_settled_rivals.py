@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from payrec.services import match_increments
-from support.matching_world import World, matching_world
-from support.service import Service, Tenant
+from support.matching_world import World
 
 pytestmark = pytest.mark.anyio
 
@@ -23,10 +21,8 @@ SENTENCE: Final = "; a run has settled another one that fitted as well."
 
 
 @pytest.fixture
-async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator[World]:
-    async with matching_world(service, acme, globex) as made:
-        await made.set(autoAccept=True, autoAcceptMinConfidence="high")
-        yield made
+def world(accepting: World) -> World:
+    return accepting
 
 
 @pytest.fixture(params=["all lines", "few lines"])

@@ -12,26 +12,11 @@ from typing import Final
 import polars as pl
 
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.rules import (
-    Confidence,
-    EndToEndLevel,
-    GroupLevel,
-    LineLevel,
-    MatchKind,
-    ReferenceLevel,
-    Uniqueness,
-)
+from payrec.domain.matching.rules import Confidence, GroupLevel, LineLevel, MatchKind, Uniqueness
 from payrec.domain.matching.score import said_of_line
 
 BLIND: Final = [level.value for level in GroupLevel if level.blind]
 """Levels of sets that nobody named."""
-
-
-def named() -> pl.Expr:
-    """Tell of proposals whether the payment names the item in full."""
-    return (pl.col("reference_level") == ReferenceLevel.FULL.value) | (
-        pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
-    )
 
 
 def of_some_items(proposals: Proposals) -> Proposals:
