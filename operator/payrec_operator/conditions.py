@@ -30,9 +30,6 @@ TYPES: Final[tuple[ConditionType, ...]] = (
 )
 """Ours, in the order in which the status has them."""
 
-PASSING: Final[frozenset[ConditionType]] = frozenset({"Rotating", "Deleting"})
-"""Those that are there only while they last."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:

@@ -174,13 +174,5 @@ class Principal:
 ANONYMOUS: Final = Principal(kind="anonymous")
 """A request to a public endpoint."""
 
-
-def engine_principal(version: str, tenant_id: UUID, environment: Environment) -> Principal:
-    """Return the principal of the matching engine, whose actor is ``engine:<version>``."""
-    return Principal(
-        kind="system",
-        tenant_id=tenant_id,
-        environments=frozenset({environment}),
-        permissions=_APPROVER,
-        name=f"engine:{version}",
-    )
+ENGINE_ACTOR_PREFIX: Final = "engine:"
+"""With what the matching engine is written as an actor; its version follows."""

@@ -1,8 +1,7 @@
 """Account numbers and payment references with check digits.
 
-Sources: ISO 13616 (IBAN) and ISO 11649 (creditor reference ``RF``), both by ISO 7064 MOD 97-10; the Belgian structured
-communication (Febelfin, ``+++123/4567/89012+++``); the Swiss QR reference (27 digits, modulo 10 recursive).
-All of them may be written in groups with blanks between, and in lower case.
+Sources: ISO 13616 (IBAN) and ISO 11649 (creditor reference ``RF``), both by ISO 7064 MOD 97-10. Both may be written in
+groups with blanks between, and in lower case.
 """
 
 from __future__ import annotations
@@ -18,13 +17,9 @@ _CREDITOR_REFERENCE: Final = re.compile(r"RF[0-9]{2}[A-Z0-9]{1,21}")
 _CREDITOR_REFERENCE_START: Final = re.compile(r"(?<![A-Z0-9])RF[0-9]{2}")
 _WORD: Final = re.compile(r"[A-Z0-9]+")
 _NEXT_GROUP: Final = re.compile(r"\s([A-Z0-9]{1,4})(?![A-Z0-9])")
-_BELGIAN: Final = re.compile(r"(\+{3}|\*{3})?([0-9]{3})/?([0-9]{4})/?([0-9]{5})(\+{3}|\*{3})?")
 _CAPITALS: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 _BLANKS: Final = re.compile(r"\s+")
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
-_QR_LENGTH: Final = 27
-_CARRY: Final = (0, 9, 4, 6, 8, 2, 7, 1, 3, 5)
-"""The first row of the modulo 10 recursive table; the others are its rotations."""
 _TEXT_LENGTH_MAX: Final = 64
 """Characters, blanks included, beyond which no number of this module can be."""
 
@@ -94,23 +89,3 @@ def find_creditor_reference(text: str) -> str | None:
         if valid:
             return min(valid, key=itemgetter(1))[0]
     return None
-
-
-def is_belgian_communication(text: str) -> bool:
-    """Tell whether it is a Belgian structured communication: ten digits and their remainder by 97, 97 for 0."""
-    found = _BELGIAN.fullmatch(_compact(text))
-    if found is None or found[1] != found[5]:
-        return False
-    digits = found[2] + found[3] + found[4]
-    return int(digits[:10]) % 97 == int(digits[10:]) % 97 and digits[10:] != "00"
-
-
-def is_qr_reference(text: str) -> bool:
-    """Tell whether it is a Swiss QR reference: 27 digits, the last by modulo 10 recursive, and not all zeros."""
-    compact = _compact(text)
-    if len(compact) != _QR_LENGTH or not compact.isdigit() or not compact.strip("0"):
-        return False
-    carry = 0
-    for digit in compact[:-1]:
-        carry = _CARRY[(carry + int(digit)) % 10]
-    return (10 - carry) % 10 == int(compact[-1])

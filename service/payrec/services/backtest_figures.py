@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.principal import ENGINE_ACTOR_PREFIX
 from payrec.models.backtests import BacktestFigures, BacktestLine, BacktestLines, BacktestThreshold
 from payrec.services.backtest_days import Decision
 
@@ -14,7 +15,6 @@ LINES_TOLD_MAX: Final = 1_000
 """Lines of each kind that a result names."""
 
 _DIGITS: Final = 6
-_ENGINE: Final = "engine:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ def ends_of(legs: Iterable[Mapping[str, Any]]) -> dict[UUID, End]:
     """Return what became of lines, of the legs of their accepted matches."""
     found: dict[UUID, tuple[UUID, set[UUID], bool]] = {}
     for leg in legs:
-        by_run = (leg["decided_by"] or "").startswith(_ENGINE)
+        by_run = (leg["decided_by"] or "").startswith(ENGINE_ACTOR_PREFIX)
         for line, others in _joined(leg):
             found.setdefault(line, (leg["id"], set(), by_run))[1].update(others)
     return {

@@ -32,11 +32,11 @@ from payrec.domain.matching.rules import (
 )
 from payrec.domain.matching.weights import PRIOR_WEIGHT, weight_of
 from payrec.domain.money import format_minor
+from payrec.domain.principal import ENGINE_ACTOR_PREFIX
 from payrec.services.match_ends import ENDS, taken_of
 
 Row = Mapping[str, Any]
 
-ENGINE_ACTOR_PREFIX: Final = "engine:"
 """Begins the name of whoever made a match, when that was a run."""
 
 PARTIES: Final = ("account", "name", "own_account")

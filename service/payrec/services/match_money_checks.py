@@ -18,7 +18,8 @@ from payrec.domain.matching.rules import (
     ReferenceLevel,
     Uniqueness,
 )
-from payrec.services.match_checks import ENGINE_ACTOR_PREFIX, Check, Joined, Row, check
+from payrec.domain.principal import ENGINE_ACTOR_PREFIX
+from payrec.services.match_checks import Check, Joined, Row, check
 
 _DAYS: Final = {
     DateLevel.NEAR: (0, NEAR_DAYS),

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from payrec.domain.audit_chain import is_committed
 from payrec.domain.caller import Caller
+from payrec.domain.principal import ENGINE_ACTOR_PREFIX
 from payrec.errors import NotFoundError
 from payrec.models.audit_log import AuditLogQuery, AuditRecordPublic
 from payrec.models.match_records import (
@@ -41,7 +42,6 @@ RECORDS_SHOWN_MAX: Final = 1_000
 
 _NEVER: Final = "infinity"
 _NAMES: Final = {Side.EXPECTED: "expected", Side.INCOMING: "incoming"}
-_ENGINE: Final = "engine:"
 
 
 class MatchRecordService:
@@ -70,8 +70,8 @@ class MatchRecordService:
         query = AuditLogQuery(type="tenant.settings_updated", to=row["created_at"])
         request = PageRequest(limit=1, sort=SORTS["-createdAt"])
         changes, _ = await control_page(self._database, caller.tenant, request, query)
-        version, _, calibration = row["created_by"].removeprefix(_ENGINE).partition("+")
-        is_engine = row["created_by"].startswith(_ENGINE)
+        version, _, calibration = row["created_by"].removeprefix(ENGINE_ACTOR_PREFIX).partition("+")
+        is_engine = row["created_by"].startswith(ENGINE_ACTOR_PREFIX)
         return EnginePublic(
             made_by=row["created_by"],
             engine_version=version if is_engine else None,

@@ -18,6 +18,7 @@ from payrec.domain.matching.block import BeyondBudgetError
 from payrec.domain.matching.engine import STAGES, Proposals, propose
 from payrec.domain.matching.reasons import by_reason
 from payrec.domain.matching.rules import MatchingRules, Reason
+from payrec.domain.principal import ENGINE_ACTOR_PREFIX
 from payrec.domain.progress import Progress
 from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope, today
@@ -70,8 +71,6 @@ ATTEMPTS_MAX: Final = 3
 
 STEPS: Final = len(STAGES) + 3
 """Steps of a run that its progress counts: read, the engine's stages, render, commit."""
-
-ENGINE_ACTOR: Final = "engine"
 
 
 class MatchingService:
@@ -319,7 +318,7 @@ class MatchingService:
     async def _write(
         self, unit: Unit, job: dict[str, Any], proposals: Proposals, draft: Draft, commit: MatchCommit, given: RunRules
     ) -> Written:
-        actor = f"{ENGINE_ACTOR}:{proposals.engine_version}"
+        actor = f"{ENGINE_ACTOR_PREFIX}{proposals.engine_version}"
         stamp = Stamp(run_id=job["id"], change_id=unit.change_id, actor=actor, at=unit.now)
         written = await commit.write(draft, stamp)
         done = {"proposed": written.proposed, "kept": written.kept, "superseded": written.superseded}

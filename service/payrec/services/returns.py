@@ -17,6 +17,7 @@ from payrec.domain.changes import Record
 from payrec.domain.matching.returns import Line, Linked, linked
 from payrec.domain.matching.rules import ENGINE_VERSION, Reason
 from payrec.domain.money import format_minor
+from payrec.domain.principal import ENGINE_ACTOR_PREFIX
 from payrec.domain.returns import takes_back
 from payrec.domain.scope import TenantScope
 from payrec.errors import (
@@ -58,7 +59,7 @@ REVERSAL_LINKS_MAX: Final = 100
 ATTEMPTS_MAX: Final = 3
 """How often a link is tried when what the payment settles changed before it was held."""
 
-_ACTOR: Final = f"engine:{ENGINE_VERSION}"
+_ACTOR: Final = f"{ENGINE_ACTOR_PREFIX}{ENGINE_VERSION}"
 """Who links what nobody has linked by hand."""
 
 _LINE_FIELDS: Final = tuple(Line.__dataclass_fields__)

@@ -14,7 +14,6 @@ from payrec.domain.principal import (
     Permission,
     Principal,
     effective_permissions,
-    engine_principal,
     key_permissions,
     permissions_named,
     permissions_of,
@@ -98,7 +97,6 @@ def test_how_actors_are_written() -> None:
     assert user.actor == f"user:{ID}"
     assert key.actor == "api_key:Ab1"
     assert ANONYMOUS.actor == "anonymous"
-    assert engine_principal("1.4", TENANT, "test").actor == "engine:1.4"
 
 
 def test_what_a_principal_opens() -> None:
@@ -107,10 +105,6 @@ def test_what_a_principal_opens() -> None:
     assert [environment for environment in ENVIRONMENTS if bound.opens(environment)] == ["test"]
     assert all(ANONYMOUS.opens(environment) for environment in ENVIRONMENTS)
     assert not bound.may(Permission.READ)
-    engine = engine_principal("1", TENANT, "test")
-    assert engine.may(Permission.MATCHES_ACCEPT)
-    assert engine.tenant_id == TENANT
-    assert [environment for environment in ENVIRONMENTS if engine.opens(environment)] == ["test"]
 
 
 @pytest.mark.parametrize(

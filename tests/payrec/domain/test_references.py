@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from payrec.domain.references import (
     account_identifier,
     find_creditor_reference,
-    is_belgian_communication,
     is_creditor_reference,
     is_iban,
-    is_qr_reference,
 )
 from payrec.formats.text import account, clean
 
@@ -62,19 +60,15 @@ def test_a_number_may_have_64_characters_with_its_blanks() -> None:
     for tell, number in (
         (is_iban, "DE89370400440532013000"),
         (is_creditor_reference, "RF18539007547034"),
-        (is_belgian_communication, "090933755493"),
-        (is_qr_reference, "210000000003139471430009017"),
     ):
         assert tell(number.ljust(64))
         assert not tell(number.ljust(65))
 
 
 def test_letters_and_digits_of_other_scripts_are_none_of_a_number() -> None:
-    # Long s becomes an S in capitals, and such digits are digits to str.isdigit.
+    # Long s becomes an S in capitals.
     assert is_creditor_reference(with_check_digits("RF", "1s"))
     assert not is_creditor_reference(with_check_digits("RF", "1s").replace("s", "\N{LATIN SMALL LETTER LONG S}"))
-    assert not is_qr_reference("21000000000313947143000901\N{ARABIC-INDIC DIGIT SEVEN}")
-    assert not is_qr_reference("\N{SUPERSCRIPT TWO}" * 27)
 
 
 @settings(max_examples=100)
@@ -140,31 +134,6 @@ OTHER_LETTER = with_check_digits("RF", "S")[:-1] + "ſ"
 )
 def test_what_looks_like_a_creditor_reference_is_none(text: str) -> None:
     assert find_creditor_reference(text) is None
-
-
-@pytest.mark.parametrize("text", ["+++090/9337/55493+++", "***090/9337/55493***", "090933755493", "000000009797"])
-def test_belgian_communication(text: str) -> None:
-    assert is_belgian_communication(text)
-
-
-@pytest.mark.parametrize("text", ["+++090/9337/55494+++", "+++090/9337/55493***", "000000000000", "09093375549", ""])
-def test_no_belgian_communication(text: str) -> None:
-    assert not is_belgian_communication(text)
-
-
-def test_qr_reference_of_the_swiss_guidelines() -> None:
-    assert is_qr_reference("21 00000 00003 13947 14300 09017")
-    assert not is_qr_reference("210000000003139471430009018")
-    assert not is_qr_reference("0" * 27)
-    assert not is_qr_reference("21000000000313947143000901")
-    assert not is_qr_reference("21000000000313947143000901O")
-
-
-@settings(max_examples=100)
-@given(st.integers(1, 10**26 - 1))
-def test_qr_reference_has_exactly_one_check_digit(number: int) -> None:
-    assert sum(is_qr_reference(f"{number:026d}{digit}") for digit in range(10)) == 1
-    assert not any(is_qr_reference(f"{number % 10**25:025d}{digit}") for digit in range(10))
 
 
 @pytest.mark.parametrize(

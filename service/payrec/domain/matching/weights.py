@@ -62,10 +62,6 @@ class Calibration:
     bound_ppm: int = 0
     """The one-sided 95 % lower bound of the share that was right, in millionths."""
 
-    def probability_ppm(self, score_milli: int) -> int | None:
-        """Return how often proposals of such a score were right, in millionths; None below what was decided."""
-        return share_at(self.curve, score_milli)
-
 
 def share_at(curve: Sequence[tuple[int, int]], score_milli: int) -> int | None:
     """Return how often proposals of a score were right, of a rising ``curve``; None below its beginning."""

@@ -27,7 +27,7 @@ from payrec.domain.matching.rules import (
     PartyLevel,
     Uniqueness,
 )
-from payrec.domain.matching.weights import WEIGHT_STEP, WEIGHTS, Calibration, correction_of, weights_of
+from payrec.domain.matching.weights import WEIGHT_STEP, WEIGHTS, Calibration, correction_of, share_at, weights_of
 from support.matching_frames import Item, Line, run
 
 PAYER = {"amount": AmountLevel.EQUAL, "account": PartyLevel.EQUAL, "line": LineLevel.BOOKED}
@@ -126,14 +126,9 @@ def test_a_calibration_changes_scores_and_who_is_meant() -> None:
 
 
 def test_the_curve_says_how_often_a_score_was_right() -> None:
-    found = Calibration(version=1, curve=((1_000, 900_000), (4_000, 999_000)))
-    assert [found.probability_ppm(score) for score in (999, 1_000, 3_999, 4_000, 9_000)] == [
-        None,
-        900_000,
-        900_000,
-        999_000,
-        999_000,
-    ]
+    curve = ((1_000, 900_000), (4_000, 999_000))
+    found = [share_at(curve, score) for score in (999, 1_000, 3_999, 4_000, 9_000)]
+    assert found == [None, 900_000, 900_000, 999_000, 999_000]
 
 
 @pytest.mark.parametrize("feature", list(WEIGHTS))
