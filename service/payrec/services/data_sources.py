@@ -15,13 +15,13 @@ from payrec.domain.settings import merged
 from payrec.errors import ConflictError, FieldError, NotFoundError, ValidationFailedError
 from payrec.formats.csv.profile import validate_profile
 from payrec.models.common import Page
-from payrec.models.data_sources import DataSourceCreate, DataSourcePublic, DataSourceQuery, DataSourceUpdate
+from payrec.models.data_sources import CONFIGS, DataSourceCreate, DataSourcePublic, DataSourceQuery, DataSourceUpdate
 from payrec.models.imports import UploadOptions
 from payrec.services.paging import Pager
 from payrec.services.read_options import profile_of
 from payrec.services.source_configs import RATES_FORMAT, SourceConfigs, first_sync, needs_secret_again
 from payrec.services.source_secrets import SourceSecrets
-from payrec.services.validation import check_version, identifier
+from payrec.services.validation import check_members, check_version, identifier
 from payrec.services.work import Work
 from payrec.storage.data_sources import DataSourceStore
 from payrec.storage.database import Connection
@@ -232,7 +232,7 @@ async def with_source(connection: Connection, options: UploadOptions) -> UploadO
         raise ConflictError("the data source is disabled")
     if source["format"] == RATES_FORMAT:
         raise ConflictError("the data source brings exchange rates, not transactions")
-    profile = merged(source["profile"], profile_of(options))
+    profile = _with_profile(source["profile"], profile_of(options))
     return options.model_copy(
         update={
             "format": options.format if "format" in options.model_fields_set else source["format"],
@@ -249,11 +249,24 @@ def _changed(before: dict[str, Any], given: DataSourceUpdate) -> dict[str, Any]:
         if name in values and values[name] is None:
             values[name] = default
     if "profile" in values:
-        values["profile"] = merged(before["profile"], given.profile) if given.profile is not None else {}
+        values["profile"] = _with_profile(before["profile"], given.profile) if given.profile is not None else {}
         _check_profile(values["profile"])
     if "config" in values:
         values["config"] = merged(before["config"], given.config) if given.config is not None else {}
+        if given.config and before["kind"] in CONFIGS:
+            check_members(CONFIGS[before["kind"]], given.config, pointer="/config")
     return values
+
+
+def _with_profile(profile: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Return a profile with a patch merged into it; names that it cannot have are refused where they are null, too."""
+    try:
+        validate_profile(patch)
+    except ValidationFailedError as error:
+        unknown = [field for field in error.errors if field.code == "unknown_field"]
+        if unknown:
+            raise ValidationFailedError.of(*unknown) from None
+    return merged(profile, patch)
 
 
 def _check_profile(profile: dict[str, Any]) -> None:

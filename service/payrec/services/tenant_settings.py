@@ -11,7 +11,7 @@ from payrec.errors import FieldError, ValidationFailedError
 from payrec.models.tenants import PostingSettings, Settings
 from payrec.services.business_calendars import is_known_country
 from payrec.services.rule_checks import rule_faults
-from payrec.services.validation import validated
+from payrec.services.validation import check_members, validated
 
 
 def effective_settings(stored: dict[str, Any]) -> Settings:
@@ -27,6 +27,7 @@ def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
     ValidationFailedError
     """
     settings = validated(Settings, merged({}, stored), pointer=pointer)
+    check_members(Settings, stored, pointer=pointer)
     if settings.timezone not in available_timezones():
         raise ValidationFailedError.of(
             FieldError(pointer=f"{pointer}/timezone", code="unknown_timezone", detail="must be an IANA time zone")

@@ -83,6 +83,22 @@ def validated(model: type[M], value: Any, *, pointer: str = "") -> M:
     raise wrong
 
 
+def check_members(model: type[BaseModel], patch: Any, *, pointer: str = "") -> None:
+    """Refuse members of a merge patch that a model does not have, null ones too: merging drops those, typos and all.
+
+    Raises
+    ------
+    ValidationFailedError
+        With pointers below ``pointer``.
+    """
+    try:
+        model.model_validate(patch)
+    except ValidationError as error:
+        unknown = [found for found in error.errors(include_input=False) if found["type"] == "extra_forbidden"]
+        if unknown:
+            raise ValidationFailedError.of(*field_errors(unknown, pointer=pointer)) from None
+
+
 def field_errors(errors: Sequence[Any], *, pointer: str = "", skip: int = 0) -> list[FieldError]:
     """Return pydantic's errors as the interface's: a JSON pointer, a code, a text that echoes nothing."""
     return [

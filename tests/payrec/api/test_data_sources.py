@@ -124,6 +124,8 @@ async def test_a_patch_is_merged_and_wrong_ones_change_nothing(acme: Tenant) -> 
         ({"profile": {"columns": {"amount": -1}}}, ("/profile/columns/amount", "invalid")),
         ({"name": None}, ("/name", "required")),
         ({"kind": "upload"}, ("/kind", "extra_forbidden")),
+        ({"profile": {"decimals": None}}, ("/profile/decimals", "unknown_field")),
+        ({"profile": {"columns": {"amounts": None}}}, ("/profile/columns/amounts", "unknown_field")),
     ):
         assert fields(await patch(acme, source, wrong)) == {told}
     back = (await patch(acme, source, {"profile": None, "format": None, "enabled": None})).json()
@@ -243,6 +245,9 @@ async def test_a_form_names_its_source_and_what_the_upload_says_wins(service: Se
     assert (first["bookingDate"], first["account"]) == ("2026-03-04", "2222")
     wrong = await tenant.post(UPLOAD, data={"dataSourceId": "x"}, files={"file": ("list.csv", DOUBTFUL)})
     assert fields(wrong) == {("/dataSourceId", "uuid_parsing")}
+    said["profile"] = '{"dateOrders": null}'
+    misnamed = await tenant.post(UPLOAD, data=said, files={"file": ("list.csv", DOUBTFUL)})
+    assert fields(misnamed) == {("/profile/dateOrders", "unknown_field")}
 
 
 async def test_a_profile_that_changes_changes_nothing_that_came_before(service: Service) -> None:

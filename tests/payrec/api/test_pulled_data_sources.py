@@ -135,6 +135,7 @@ async def test_a_patch_is_checked_as_a_whole(acme: Tenant) -> None:
         ({"secret": None}, ("/secret", "required")),
         ({"config": None}, None),
         ({"config": {"username": None}}, ("/config/username", "missing")),
+        ({"config": {"patern": None}}, ("/config/patern", "extra_forbidden")),
         ({"secretRef": "x"}, ("/secretRef", "secret_once")),
         ({"schedule": "0 0 31 2 *"}, ("/schedule", "schedule_never")),
     ):

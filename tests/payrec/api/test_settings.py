@@ -110,6 +110,8 @@ async def test_both_media_types_of_a_patch_are_taken(tenant: Tenant) -> None:
         ({"matching": {"autoAcept": True}}, {("/matching/autoAcept", "extra_forbidden")}),
         ({"ingestion": {"duplicatePolicy": "drop"}}, {("/ingestion/duplicatePolicy", "literal_error")}),
         ({"a": {"b": {"c": {}}}}, {("/a", "extra_forbidden")}),
+        ({"autoRun": None}, {("/autoRun", "extra_forbidden")}),
+        ({"matching": {"autoAcept": None}}, {("/matching/autoAcept", "extra_forbidden")}),
         ({"locale": "de", "matching": {"groupSizeMax": 0}}, {("/matching/groupSizeMax", "greater_than_equal")}),
     ],
 )
