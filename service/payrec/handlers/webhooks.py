@@ -93,10 +93,15 @@ async def patch(context: Context, webhook_id: ResourceId, given: WebhookPatch, i
     return respond(changed, headers={"ETag": changed.headers["ETag"]})
 
 
-@router.delete("/webhooks/{webhook_id}", summary="Delete a webhook", status_code=204, responses=problems(NotFoundError))
-async def delete(context: Context, webhook_id: ResourceId) -> Response:
+@router.delete(
+    "/webhooks/{webhook_id}",
+    summary="Delete a webhook",
+    status_code=204,
+    responses=problems(NotFoundError, VersionMismatchError, ValidationFailedError),
+)
+async def delete(context: Context, webhook_id: ResourceId, if_match: IfMatch = None) -> Response:
     """Delete an endpoint; nothing more is sent to it but what is under way."""
-    await context.factory.webhooks.create_service().delete(context.caller, webhook_id)
+    await context.factory.webhooks.create_service().delete(context.caller, webhook_id, if_match)
     return Response(status_code=204)
 
 

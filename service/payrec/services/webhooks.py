@@ -171,15 +171,16 @@ class WebhookService:
             unit.answer(200, public, {"ETag": public.headers["ETag"]})
         return public
 
-    async def delete(self, caller: Caller, webhook_id: str) -> None:
+    async def delete(self, caller: Caller, webhook_id: str, if_match: str | None) -> None:
         """Delete an endpoint; nothing more is sent to it but what is under way.
 
         Raises
         ------
-        NotFoundError
+        NotFoundError, VersionMismatchError
         """
         async with self._work.tenant(caller) as unit:
             store, before = await self._locked(unit, webhook_id)
+            check_version(if_match, before["version"])
             await store.delete(before["id"])
             await store.schedule(before["id"], caller.tenant.environment_id, unit.now)
             unit.record(Record(action="webhook.deleted", resource_id=before["id"], before={"url": before["url"]}))

@@ -159,7 +159,11 @@ async def test_a_patch_changes_what_it_names_and_heeds_if_match(acme: Tenant) ->
     assert code(again) == "invalid_state"
     enabled = await patch(acme, made, status="active")
     assert (enabled["status"], enabled["disabledReason"]) == ("active", None)
-    assert (await acme.request("DELETE", path)).status_code == 204
+    outdated = await acme.request("DELETE", path, headers={"If-Match": '"1"'})
+    assert (outdated.status_code, code(outdated)) == (412, "version_mismatch")
+    assert (await acme.get(path)).json() == enabled
+    current = {"If-Match": f'"{enabled["version"]}"'}
+    assert (await acme.request("DELETE", path, headers=current)).status_code == 204
     assert (await acme.request("DELETE", path)).status_code == 404
 
 
