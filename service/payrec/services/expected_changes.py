@@ -70,9 +70,10 @@ class ExpectedChangeService:
             store = ExpectedChangeStore(unit.connection, change_id=unit.change_id, at=unit.now)
             row = await self._held(unit, store, wanted, if_match)
             EXPECTED_STATES.check(row["status"], "annotate")
-            columns = _changed(row, given)
             if not EXPECTED_STATES.allows(row["status"], "change"):
-                _check_annotations(row["status"], columns)
+                # Before what is wrong with the values: putting that right would not help.
+                _check_annotations(row, given)
+            columns = _changed(row, given)
             if columns:
                 await self._change(unit, store, row, columns)
             public = await self._public(unit, wanted)
@@ -169,12 +170,10 @@ def _changed(row: dict[str, Any], given: ExpectedTransactionPatch) -> dict[str, 
     ValidationFailedError, AmountOutOfRangeError
     """
     wanted = {
-        column: getattr(given, field) for field, column in COLUMNS_BY_FIELD.items() if field in given.model_fields_set
+        column: _wanted(given, field) for field, column in COLUMNS_BY_FIELD.items() if field in given.model_fields_set
     }
     if "metadata" in wanted:
         wanted["metadata"] = _metadata(row["metadata"], wanted["metadata"])
-    if "terms" in wanted:
-        wanted["terms"] = stored_terms(wanted["terms"])
     wanted["amount_minor"] = _amount(row, given)
     after = {**row, **wanted}
     errors = _of_former_currency(row, given) or contradictions(
@@ -241,12 +240,34 @@ def _metadata(present: dict[str, str], patch: dict[str, str | None] | None) -> d
     return after
 
 
-def _check_annotations(status: str, columns: dict[str, Any]) -> None:
-    refused = sorted(to_camel(_FIELDS[column]) for column in columns if column not in ANNOTATIONS)
+def _check_annotations(row: dict[str, Any], given: ExpectedTransactionPatch) -> None:
+    """Refuse other values of what is fixed while something is matched; raises ``ConflictError``."""
+    refused = [
+        to_camel(field)
+        for field, column in COLUMNS_BY_FIELD.items()
+        if field in given.model_fields_set and column not in ANNOTATIONS and _wanted(given, field) != row[column]
+    ]
+    if _is_other_amount(row, given):
+        refused.append("amountMinor")
     if refused:
         detail = "cannot be changed while something is matched"
-        errors = [FieldError(pointer=f"/{name}", code="invalid_state", detail=detail) for name in refused]
-        raise ConflictError(f"the expected transaction is {status.replace('_', ' ')}", errors=errors)
+        errors = [FieldError(pointer=f"/{name}", code="invalid_state", detail=detail) for name in sorted(refused)]
+        raise ConflictError(f"the expected transaction is {row['status'].replace('_', ' ')}", errors=errors)
+
+
+def _wanted(given: ExpectedTransactionPatch, field: str) -> Any:
+    """Return what a field that is given is to be, as its column holds it."""
+    return stored_terms(given.terms) if field == "terms" else getattr(given, field)
+
+
+def _is_other_amount(row: dict[str, Any], given: ExpectedTransactionPatch) -> bool:
+    """Tell whether the amount is to be another one; a text that is no amount at all is not."""
+    if given.amount is None:
+        return given.amount_minor not in {None, row["amount_minor"]}
+    try:
+        return bool(parse_decimal(given.amount, row["currency"]) != row["amount_minor"])
+    except MoneyError as error:
+        return error.code != "decimal_malformed"
 
 
 def _plain(value: Any) -> Any:

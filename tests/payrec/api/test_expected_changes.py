@@ -225,6 +225,16 @@ async def test_what_matching_looked_at_is_fixed_when_something_is_matched(world:
     found = problem(answer)
     assert (found["status"], found["code"]) == (409, "invalid_state")
     assert fields(answer) == {(f"/{n}", "invalid_state") for n in ("amountMinor", "reference", "counterpartyName")}
+    for fixed, name in (
+        ({"currency": "USD"}, "currency"),
+        ({"amountMinor": 0}, "amountMinor"),
+        ({"amount": "1.234"}, "amountMinor"),
+        ({"minAmountMinor": 99_999}, "minAmountMinor"),
+    ):
+        # What is wrong with a value is no matter where the field may not change at all.
+        answer = await patched(world.tenant, item, fixed)
+        assert (answer.status_code, fields(answer)) == (409, {(f"/{name}", "invalid_state")})
+    assert code(await patched(world.tenant, item, {"amount": "x"})) == "validation_failed"
     assert await world.expected(item) == before
     allowed = {"description": "late", "metadata": {"k": "v"}, "dueDate": "2026-04-01", "expectedTo": "2026-05-01"}
     answer = await patched(world.tenant, item, {**allowed, "amount": "100.00"})
