@@ -129,6 +129,14 @@ class Config(BaseSettings):
             raise ValueError("must be a connection URL: postgresql://user:password@host/database")
         return value
 
+    @field_validator("public_base_url", "idp_issuer_url", "idp_token_url", "idp_jwks_url")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        # Requests are made of these, and compared with them: one that is no address fails each of them, not the start.
+        if value and not _is_address(value):
+            raise ValueError("must be an address: https://host/path, without user, query and fragment")
+        return value
+
     @field_validator("trusted_proxies")
     @classmethod
     def _networks(cls, value: str) -> str:
@@ -189,6 +197,18 @@ class Config(BaseSettings):
         """Where this process reaches itself."""
         host = "127.0.0.1" if self.host in {"0.0.0.0", "::", ""} else self.host  # noqa: S104 - compared, not bound
         return f"http://{host}:{self.port}"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    # urlsplit leaves out line ends, and takes blanks for a part of the host.
+    is_one_word = text.split() == [text]
+    is_bare = parts.username is None and not parts.query and not parts.fragment
+    return parts.scheme in {"http", "https"} and has_host and is_one_word and is_bare
 
 
 def load_config(**overrides: Any) -> Config:

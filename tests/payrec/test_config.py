@@ -84,6 +84,19 @@ def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
         ({"IDP_ISSUER_URL": "http://idp"}, "IDP_ISSUER_URL"),
         ({"IDP_TOKEN_URL": "http://idp/token"}, "IDP_TOKEN_URL"),
         ({"IDP_JWKS_URL": "http://idp/jwks"}, "IDP_JWKS_URL"),
+        *(
+            ({name: address}, f"{name} must be an address: https://host/path")
+            for name in ("PUBLIC_BASE_URL", "IDP_ISSUER_URL", "IDP_TOKEN_URL", "IDP_JWKS_URL")
+            for address in (
+                "payrec.example",
+                "https://",
+                "https://[",
+                "https://h:port/",
+                "ftp://h",
+                "https://h/?a=b",
+                "https://h i/",
+            )
+        ),
         *(({"AUTH_MODE": mode}, "AUTH_MODE ") for mode in ("jwt", "none", "BOTH", "idp,both", "0", " both")),
         ({"AUTH_MODE": "both"}, "JWT_SECRET is required with AUTH_MODE both"),
         ({"AUTH_MODE": "both", "JWT_SECRET": ""}, "JWT_SECRET is required with AUTH_MODE both"),
