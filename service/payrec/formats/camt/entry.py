@@ -7,6 +7,8 @@ booked as DBIT with RvslInd true, and is money out). Source: ISO 20022 message d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from typing import Final
 
@@ -14,17 +16,18 @@ from payrec.constants import REMITTANCE_LENGTH_MAX
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.identity import OccurrenceCounter, bank_identity, fingerprint
 from payrec.domain.references import find_creditor_reference
-from payrec.domain.returns import takes_back
 from payrec.domain.statements import Batch, Direction, Entry, EntryStatus, Money, Problem
 from payrec.formats import text
 from payrec.formats.base import RecordError
 from payrec.formats.camt.xml import TOO_LARGE, TOO_LONG, Record
+from payrec.formats.return_fees import tell_fee_apart
 
 DIRECTIONS: Final[dict[str, Direction]] = {"CRDT": "credit", "DBIT": "debit"}
 """CreditDebitCode of ISO 20022."""
 
 _STATUSES: Final[dict[str, EntryStatus]] = {"BOOK": "booked", "PDNG": "pending", "FUTR": "pending", "INFO": "info"}
 _TRUE: Final = frozenset({"true", "1"})
+_FALSE: Final = frozenset({"false", "0"})
 _REFERENCES: Final = frozenset(
     {
         "end_to_end_id",
@@ -75,7 +78,7 @@ class EntryBuilder:
             detail = details[0] if details else {}
             entry.batch = self._batch_of_line(entry, record, detail)
             self._describe(entry, record, detail)
-            _set_charges_apart(entry, detail.get("charges") or record.get("charges"))
+            self._set_charges_apart(entry, detail.get("charges") or record.get("charges"), detail or record)
             self._identify(entry, None)
             return [entry]
         return self._batch(entry, record, details)
@@ -156,7 +159,7 @@ class EntryBuilder:
         for ordinal, (part, detail) in enumerate(zip(parts, details, strict=True)):
             if part is not None:
                 part.batch = batch
-                _set_charges_apart(part, detail.get("charges"))
+                self._set_charges_apart(part, detail.get("charges"), detail)
                 own = part.bank_reference is not None and part.bank_reference not in shared
                 if own and part.bank_reference != entry.bank_reference:
                     self._identify(part, None)
@@ -268,6 +271,18 @@ class EntryBuilder:
             direction = DIRECTIONS.get(charge.get("direction", "").strip(), "debit")
             entry.charges.append(Money(amount_minor, currency, direction))
 
+    def _set_charges_apart(self, entry: Entry, written: list[Record] | None, source: Record) -> None:
+        """Tell what a return takes back from the fee in its amount, unless a charge says that it is not in there."""
+        said = set(_inclusions(written or []))
+        if not said or not _FALSE.isdisjoint(said):
+            return
+        original_minor = None
+        if "instructed" in source:
+            with suppress(RecordError):
+                minor, currency = self._amount(source, "instructed")
+                original_minor = minor if currency == entry.currency else None
+        tell_fee_apart(entry, original_minor=original_minor, included=said <= _TRUE)
+
     def _tell(self, code: str, line: int | None, detail: str) -> None:
         self.problems.append(Problem(code, statement=self.statement, line=line, detail=detail))
 
@@ -276,28 +291,14 @@ def _on(written: str | None) -> date | None:
     return None if written is None else text.parse_iso_date(written.strip())
 
 
-def _set_charges_apart(entry: Entry, written: list[Record] | None) -> None:
-    """Tell what a return takes back from the fee that its amount includes, where the bank says so of all its charges.
-
-    The amount is then that of the payment which comes back, and ``net`` what the account moved.
-    """
-    if not written or not all(_is_included(charge) for charge in written):
-        return
-    fee = sum(charge.amount_minor for charge in entry.charges)
-    of_entry = all((c.currency, c.direction) == (entry.currency, "debit") for c in entry.charges)
-    if not of_entry or entry.direction != "debit" or not 0 < fee < entry.amount_minor:
-        return
-    code, reason = entry.bank_transaction_code, entry.return_reason
-    if takes_back(reversal=entry.reversal, bank_transaction_code=code, return_reason=reason):
-        entry.net = Money(entry.amount_minor, entry.currency, "debit")
-        entry.amount_minor -= fee
-
-
-def _is_included(charge: Record) -> bool:
-    records = charge.get("charges")
-    if records:
-        return all(_is_included(one) for one in records)
-    return charge.get("included", "").strip() in _TRUE
+def _inclusions(written: list[Record]) -> Iterator[str]:
+    """Yield what each charge says of whether the amount includes it: version 2 of the messages does not say."""
+    for charge in written:
+        records = charge.get("charges")
+        if records:
+            yield from _inclusions(records)
+        else:
+            yield charge.get("included", "").strip()
 
 
 def _signed(entry: Entry) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
@@ -18,6 +19,7 @@ from payrec.domain.statements import Entry, Money
 from payrec.formats import text
 from payrec.formats.base import RecordError
 from payrec.formats.mt940.lines import amount_minor
+from payrec.formats.return_fees import tell_fee_apart
 
 LINE_WIDTH: Final = 65
 """Characters of a full line of field 86: the text goes on in the next line without a blank."""
@@ -42,7 +44,7 @@ _KEYWORDS: Final = frozenset("EREF KREF MREF CRED DEBT COAM OAMT SVWZ ABWA ABWE 
 """SEPA keywords of four letters; BIC is the only one of three."""
 _KEYWORD_IDS: Final = frozenset({"EREF", "KREF", "MREF", "CRED", "DEBT"})
 _KEYWORD_METADATA: Final = {"CRED": "creditorId", "DEBT": "debtorId", "COAM": "compensationAmount"}
-_ORIGINAL_AMOUNT: Final = re.compile(r"\s*([A-Z]{3})\s*([0-9]{1,15}[.,]?[0-9]{0,4})\s*")
+_KEYWORD_AMOUNT: Final = re.compile(r"\s*([A-Z]{3})?\s*([0-9]{1,15}[.,]?[0-9]{0,4})\s*")
 
 _SLASH_START: Final = re.compile(r"\s*/[A-Z0-9]{2,10}/")
 _SLASH: Final = re.compile(
@@ -75,6 +77,8 @@ def read_details(entry: Entry, lines: Sequence[str], ns_lines: Sequence[str], *,
         entry.remittance = entry.metadata.pop("supplementaryDetails", None)
     if entry.structured_reference is None and entry.remittance:
         entry.structured_reference = find_creditor_reference(entry.remittance)
+    if entry.original is not None:
+        _settle_original(entry)
     if size > TEXT_LENGTH_MAX:
         _check_lengths(entry)
 
@@ -286,11 +290,31 @@ def _apply_rare_keywords(entry: Entry, values: dict[str, str]) -> None:
         entry.counterparty_account = text.account(get("IBAN"))
     if entry.counterparty_bic is None and "BIC" in values:
         entry.counterparty_bic = _bank_code(values["BIC"])[0]
-    if (original := _ORIGINAL_AMOUNT.fullmatch(get("OAMT", ""))) and original[1] != entry.currency:
+    if "OAMT" in values and (entry.original is None or entry.original.currency == entry.currency):
         try:
-            entry.original = Money(amount_minor(original[2], original[1]), original[1])
+            entry.original = _keyword_amount(values["OAMT"], entry.currency) or entry.original
         except RecordError:
-            entry.metadata["originalAmount"] = original[0].strip()
+            entry.metadata["originalAmount"] = values["OAMT"].strip()
+
+
+def _keyword_amount(value: str, currency: str) -> Money | None:
+    """Return the amount of OAMT or COAM, which is in the entry's currency where it names none."""
+    found = _KEYWORD_AMOUNT.fullmatch(value)
+    return Money(amount_minor(found[2], found[1] or currency), found[1] or currency) if found else None
+
+
+def _settle_original(entry: Entry) -> None:
+    """Keep an original amount in another currency; one in the entry's own says what a return is of, without its fee."""
+    original = entry.original
+    if original is None or original.currency != entry.currency:
+        return
+    entry.original = None
+    if not entry.charges and "compensationAmount" in entry.metadata:
+        with suppress(RecordError):
+            fee = _keyword_amount(entry.metadata["compensationAmount"], entry.currency)
+            if fee is not None and original.amount_minor + fee.amount_minor == entry.amount_minor:
+                entry.charges.append(Money(fee.amount_minor, fee.currency, "debit"))
+    tell_fee_apart(entry, original_minor=original.amount_minor)
 
 
 def _read_slash(entry: Entry, joined: str) -> None:

@@ -25,7 +25,7 @@ _ENTRY: Final = re.compile(
 _BALANCE: Final = re.compile(r"\s*([CD])([0-9]{6})([A-Z]{3})?([0-9]*[.,]?[0-9]*)(.*)", re.DOTALL)
 _CONTROL_TOTAL: Final = re.compile(r"\s*([0-9]{1,7})([A-Z]{3})?([0-9]*[.,]?[0-9]*)\s*")
 _ACCOUNT_CURRENCY: Final = re.compile(r"(.*[0-9A-Z\"])/?([A-Z]{3})")
-_SUPPLEMENT_AMOUNT: Final = re.compile(r"/(OCMT|CHGT)/([A-Z]{3})([0-9.,]{1,18})")
+_SUPPLEMENT_AMOUNT: Final = re.compile(r"/(OCMT|CHG[ST])/([A-Z]{3})([0-9.,]{1,18})")
 _CREATED: Final = re.compile(r"([0-9]{6})([01][0-9]|2[0-3])([0-5][0-9])([+-][0-9]{2})?([0-9]{2})?")
 
 _MARKS: Final[dict[str, tuple[Direction, bool, EntryStatus]]] = {
@@ -80,7 +80,7 @@ def parse_entry(lines: list[str], currency: str | None, entry: Entry) -> bool:
     """Fill the entry from the lines of one field 61; return whether a date was clamped.
 
     The customer reference becomes the instruction's id (for a cheque its number); the supplementary details go to
-    ``metadata`` and, as OCMT and CHGT, to the original amount and the charges.
+    ``metadata`` and, as OCMT and CHGS, to the original amount (in whatever currency) and the charges.
 
     Raises
     ------
@@ -147,10 +147,10 @@ def _parse_supplement(lines: list[str], entry: Entry) -> None:
             minor = amount_minor(digits, currency)
         except RecordError:
             continue  # It stays readable in the metadata; the entry itself is not in doubt.
-        if kind == "CHGT":
-            entry.charges.append(Money(minor, currency, "debit"))
-        elif currency != entry.currency:
+        if kind == "OCMT":
             entry.original = Money(minor, currency)
+        else:
+            entry.charges.append(Money(minor, currency, "debit"))
 
 
 @dataclass(slots=True)

@@ -309,7 +309,7 @@ class _Messages:
         self._ordinal += 1
         sums = self._sums[entry.direction]
         sums[0] += 1
-        sums[1] += entry.amount_minor
+        sums[1] += (entry.net or entry).amount_minor
         self._out.append(entry)
         if self._clamped:
             self._out.append(

@@ -67,6 +67,22 @@ def test_a_return_is_told_apart_from_the_fee_that_its_amount_includes() -> None:
     assert read_.statements[0].booked.debit_minor == 5_500
 
 
+def paid(amount: str, currency: str = "EUR") -> str:
+    return f'<AmtDtls><InstdAmt><Amt Ccy="{currency}">{amount}</Amt></InstdAmt></AmtDtls>'
+
+
+def test_a_fee_is_told_apart_where_it_and_the_payment_are_the_amount() -> None:
+    """As banks write it that send version 2, whose charges do not say whether the amount includes them."""
+    charges = '<Chrgs><Amt Ccy="EUR">3.00</Amt></Chrgs><Chrgs><Amt Ccy="EUR">0.00</Amt></Chrgs>'
+    entry = one(ntry(details(paid("52.00") + charges + RETURNED), "55.00", "DBIT"))
+    assert (entry.amount_minor, entry.net and entry.net.amount_minor) == (5_200, 5_500)
+    for other in (paid("55.00"), paid("52.00", "USD"), paid("52.001"), ""):
+        entry = one(ntry(details(other + charges + RETURNED), "55.00", "DBIT"))
+        assert (entry.amount_minor, entry.net) == (5_500, None)
+    denied = one(ntry(details(paid("52.00") + fee(included="false") + RETURNED), "55.00", "DBIT"))
+    assert (denied.amount_minor, denied.net) == (5_500, None)
+
+
 def test_each_detail_of_a_batch_of_returns_has_its_own_fee() -> None:
     parts = [f'<Amt Ccy="EUR">{amount}</Amt>{fee()}{RETURNED}' for amount in ("55.00", "23.00")]
     [entries] = read(document(ntry(details(*parts), "78.00", "DBIT"))).entries.values()

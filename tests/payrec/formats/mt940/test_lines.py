@@ -87,13 +87,36 @@ def test_day_that_the_month_does_not_have_is_its_last_day() -> None:
 
 
 def test_references_of_the_entry() -> None:
-    entry = entry_of("2601020102C1,NTRFINV-7 4711//BANK 1", "/OCMT/USD1,10/CHGT/EUR0,20/")
+    entry = entry_of("2601020102C1,NTRFINV-7 4711//BANK 1", "/OCMT/USD1,10//CHGS/EUR0,20/")
     assert (entry.instruction_id, entry.bank_reference) == ("INV-7 4711", "BANK 1")
     assert entry.bank_transaction_code == "NTRF"
     assert entry.original is not None
     assert (entry.original.amount_minor, entry.original.currency) == (110, "USD")
     assert [(c.amount_minor, c.currency, c.direction) for c in entry.charges] == [(20, "EUR", "debit")]
-    assert entry.remittance == "/OCMT/USD1,10/CHGT/EUR0,20/"
+    assert entry.remittance == "/OCMT/USD1,10//CHGS/EUR0,20/"
+
+
+RETURN = ":86:109?00LASTSCHR. RETOURE?20EREF+E1?21SVWZ+RETURN"
+
+
+@pytest.mark.parametrize(
+    ("supplement", "details", "minor", "net"),
+    [
+        ("/OCMT/EUR11,85//CHGS/EUR0,50/", RETURN, 1_185, 1_235),
+        ("", f"{RETURN}?22OAMT+ 11,85?23COAM+ 0,50", 1_185, 1_235),
+        ("", f"{RETURN}?22OAMT+EUR 11,85?23COAM+EUR 0,50", 1_185, 1_235),
+        ("/OCMT/EUR12,35//CHGS/EUR0,50/", RETURN, 1_235, None),
+        ("/OCMT/EUR11,85//CHGS/USD0,50/", RETURN, 1_235, None),
+        ("/CHGS/EUR0,50/", RETURN, 1_235, None),
+        ("/OCMT/EUR11,85//CHGS/EUR0,50/", ":86:177?00UEBERWEISUNG?20SVWZ+x", 1_235, None),  # nothing comes back
+    ],
+)
+def test_a_return_is_told_apart_from_the_fee_in_its_amount(
+    supplement: str, details: str, minor: int, net: int | None
+) -> None:
+    field = ":61:2601020102D12,35NMSCKREF+" + (f"\n{supplement}" if supplement else "")
+    (entry,) = read(statement(field, details, CLOSING)).entries[0]
+    assert (entry.amount_minor, entry.net and entry.net.amount_minor, entry.original) == (minor, net, None)
 
 
 def test_absent_references_are_none() -> None:
