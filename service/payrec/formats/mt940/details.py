@@ -14,15 +14,13 @@ from functools import lru_cache
 from typing import Final
 
 from payrec.constants import TEXT_LENGTH_MAX
-from payrec.domain.references import find_creditor_reference, is_creditor_reference, is_iban
+from payrec.domain.references import find_creditor_reference, is_iban
 from payrec.domain.statements import Entry, Money
 from payrec.formats import text
 from payrec.formats.base import RecordError
-from payrec.formats.mt940.lines import amount_minor
+from payrec.formats.mt940.lines import amount_minor, bank_code
+from payrec.formats.mt940.slash import LINE_WIDTH, join_lines, read_slash
 from payrec.formats.return_fees import tell_fee_apart
-
-LINE_WIDTH: Final = 65
-"""Characters of a full line of field 86: the text goes on in the next line without a blank."""
 
 FIELD_WIDTH: Final = 27
 """Characters of a full field of the German structure, and of a line of field NS."""
@@ -38,7 +36,6 @@ _GERMAN_FIELDS: Final = frozenset(
 _GERMAN_TEXT: Final = frozenset([*map(str, range(20, 30)), *map(str, range(60, 64))])
 _RETURN_CODE: Final = re.compile(r"9[0-7][0-9]")
 """Values of field 34 that say why a payment came back; 000, 339 or 992 and above extend the text key of any payment."""
-_BIC: Final = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
 _KEYWORD_COLON: Final = re.compile(r"(EREF|KREF|MREF|CRED|DEBT|COAM|OAMT|SVWZ|ABWA|ABWE|IBAN|BIC):")
 _KEYWORDS: Final = frozenset("EREF KREF MREF CRED DEBT COAM OAMT SVWZ ABWA ABWE IBAN".split())  # noqa: SIM905  # as one reads them
 """SEPA keywords of four letters; BIC is the only one of three."""
@@ -46,14 +43,6 @@ _KEYWORD_IDS: Final = frozenset({"EREF", "KREF", "MREF", "CRED", "DEBT"})
 _KEYWORD_METADATA: Final = {"CRED": "creditorId", "DEBT": "debtorId", "COAM": "compensationAmount"}
 _KEYWORD_AMOUNT: Final = re.compile(r"\s*([A-Z]{3})?\s*([0-9]{1,15}[.,]?[0-9]{0,4})\s*")
 
-_SLASH_START: Final = re.compile(r"\s*/[A-Z0-9]{2,10}/")
-_SLASH: Final = re.compile(
-    r"/(EREF|ORDP|BENM|CNTP|REMI|IBAN|BIC|NAME|MARF|CSID|TRTP|PREF|RTRN|ISDT|PURP|ULTD|ULTC|CDTRREFTP|CDTRREF|ADDR|TRCD"
-    r")(?=/)"
-)
-_SLASH_PARTIES: Final = frozenset({"ORDP", "BENM", "ULTD", "ULTC"})
-_SLASH_REFERENCES: Final = {"EREF": "end_to_end_id", "MARF": "mandate_id", "PREF": "payment_information_id"}
-_SLASH_METADATA: Final = {"CSID": "creditorId", "TRTP": "bookingText", "ISDT": "interestDate", "TRCD": "bankCode"}
 _NS_KEY: Final = re.compile(r"([0-9]{2})(.*)", re.DOTALL)
 _NS_TEXT: Final = tuple(f"{key:02}" for key in range(1, 15))
 
@@ -98,24 +87,8 @@ def _read_86(entry: Entry, lines: Sequence[str]) -> None:
     if german is not None:
         _read_german(entry, german[1], german[2], _join_german(lines, german[2]))
         return
-    joined = _join(lines)
-    if _SLASH_START.match(joined) and _SLASH.search(joined):
-        _read_slash(entry, joined)
-    else:
-        entry.remittance = text.clean(joined)
-
-
-def _join(lines: Sequence[str]) -> str:
-    """Join lines: without a blank after a full line, with one after a shorter or longer one."""
-    if len(lines) == 1:
-        return lines[0]
-    parts = []
-    for line in lines[:-1]:
-        parts.append(line)
-        if len(line) != LINE_WIDTH:
-            parts.append(" ")
-    parts.append(lines[-1])
-    return "".join(parts)
+    if not read_slash(entry, lines):
+        entry.remittance = text.clean(join_lines(lines))
 
 
 def _join_german(lines: Sequence[str], separator: str) -> str:
@@ -148,7 +121,7 @@ def _read_german(entry: Entry, code: str, separator: str, content: str) -> None:
         entry.counterparty_name = text.clean(_join_name(name, more) if name and more else name or more)
     bank = get("30")
     if bank:
-        entry.counterparty_bic, national = _bank_code(bank)
+        entry.counterparty_bic, national = bank_code(bank)
         if national:
             entry.metadata["counterpartyBankCode"] = national
     number = text.account(get("31"))
@@ -189,13 +162,6 @@ _clean_repeated: Final = lru_cache(maxsize=1024)(text.clean)
 def _join_name(name: str, more: str) -> str:
     """Join two halves of a name: a full field goes on without a blank."""
     return name + more if len(name) >= FIELD_WIDTH else f"{name} {more}"
-
-
-@lru_cache(maxsize=1024)
-def _bank_code(field: str) -> tuple[str | None, str | None]:
-    """Return BIC or else national code; a file has few banks."""
-    code = text.account(field)
-    return (code, None) if code and _BIC.fullmatch(code) else (None, code)
 
 
 def _read_keywords(entry: Entry, pieces: list[str]) -> None:
@@ -289,7 +255,7 @@ def _apply_rare_keywords(entry: Entry, values: dict[str, str]) -> None:
     if entry.counterparty_account is None:
         entry.counterparty_account = text.account(get("IBAN"))
     if entry.counterparty_bic is None and "BIC" in values:
-        entry.counterparty_bic = _bank_code(values["BIC"])[0]
+        entry.counterparty_bic = bank_code(values["BIC"])[0]
     if "OAMT" in values and (entry.original is None or entry.original.currency == entry.currency):
         try:
             entry.original = _keyword_amount(values["OAMT"], entry.currency) or entry.original
@@ -315,82 +281,6 @@ def _settle_original(entry: Entry) -> None:
             if fee is not None and original.amount_minor + fee.amount_minor == entry.amount_minor:
                 entry.charges.append(Money(fee.amount_minor, fee.currency, "debit"))
     tell_fee_apart(entry, original_minor=original.amount_minor)
-
-
-def _read_slash(entry: Entry, joined: str) -> None:
-    """Split at known keywords alone, so that a text with slashes (``factuur 12/3``) stays whole."""
-    pieces = _SLASH.split(joined)
-    values: dict[str, str] = {}
-    party = ""
-    for key, raw in zip(pieces[1::2], pieces[2::2], strict=True):
-        value = raw.strip().strip("/").strip()
-        if key in _SLASH_PARTIES:
-            party = key
-            if value:  # "/ORDP/ACME/" names the party at once.
-                values.setdefault(f"{party}.NAME", value)
-        elif key in {"NAME", "IBAN", "BIC", "ADDR"}:
-            values.setdefault(f"{party}.{key}", value)
-        else:
-            values.setdefault(key, raw[1:] if key == "CNTP" else value)
-    _apply_parties(entry, values)
-    _apply_slash(entry, values)
-
-
-def _apply_parties(entry: Entry, values: dict[str, str]) -> None:
-    name = account = bic = ultimate = None
-    if "CNTP" in values:
-        # Account, BIC, name and city; any may be empty, and the name may have a slash in it.
-        account, bic, *names = [*values["CNTP"].split("/"), "", ""]
-        names = [part for part in names if part]
-        name = "/".join(names[:-1] if len(names) > 1 else names)
-    if any("." in key for key in values):
-        sides = ("ORDP", "BENM", "") if entry.direction == "credit" else ("BENM", "ORDP", "")
-        name = name or _first(values, "NAME", sides)
-        account = account or _first(values, "IBAN", sides)
-        bic = bic or _first(values, "BIC", sides)
-        ultimate = values.get("ULTD.NAME" if entry.direction == "credit" else "ULTC.NAME")
-    entry.counterparty_name = text.clean(name)
-    entry.counterparty_account = text.account(account)
-    entry.counterparty_bic = _bank_code(bic)[0] if bic else None
-    entry.ultimate_counterparty_name = text.clean(ultimate)
-
-
-def _first(values: dict[str, str], kind: str, parties: Sequence[str]) -> str | None:
-    return next((value for party in parties if (value := values.get(f"{party}.{kind}"))), None)
-
-
-def _apply_slash(entry: Entry, values: dict[str, str]) -> None:
-    for key, value in values.items():
-        if key == "REMI":
-            entry.remittance, found = _remittance(value)
-            entry.structured_reference = entry.structured_reference or found
-        elif key == "CDTRREF":
-            if reference := text.reference(value):
-                entry.structured_reference = _structured(reference)
-        elif key in _SLASH_REFERENCES:
-            setattr(entry, _SLASH_REFERENCES[key], text.reference(value))
-        elif key == "RTRN":
-            entry.return_reason = text.reference(value.partition("/")[0])
-        elif key == "PURP":
-            entry.purpose_code = text.reference(value.removeprefix("CD/"))
-        elif key in _SLASH_METADATA and (kept := text.reference(value)):
-            entry.metadata[_SLASH_METADATA[key]] = kept
-
-
-def _remittance(value: str) -> tuple[str | None, str | None]:
-    """Split the value of REMI into text and structured reference: ``USTD//text``, ``STRD/CUR/reference`` or text."""
-    kind, separator, rest = value.partition("/")
-    if separator and kind == "USTD":
-        return text.clean(rest.strip("/")), None
-    if separator and kind == "STRD":
-        reference = text.reference(rest.strip("/").rpartition("/")[2])
-        return None, _structured(reference) if reference else None
-    return text.clean("" if value in {"USTD", "STRD"} else value), None
-
-
-def _structured(reference: str) -> str:
-    """Return an ISO 11649 reference without its blanks, another one as it stands."""
-    return reference.replace(" ", "").upper() if is_creditor_reference(reference) else reference
 
 
 def _read_ns(entry: Entry, lines: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ _BALANCE: Final = re.compile(r"\s*([CD])([0-9]{6})([A-Z]{3})?([0-9]*[.,]?[0-9]*)
 _CONTROL_TOTAL: Final = re.compile(r"\s*([0-9]{1,7})([A-Z]{3})?([0-9]*[.,]?[0-9]*)\s*")
 _ACCOUNT_CURRENCY: Final = re.compile(r"(.*[0-9A-Z\"])/?([A-Z]{3})")
 _SUPPLEMENT_AMOUNT: Final = re.compile(r"/(OCMT|CHG[ST])/([A-Z]{3})([0-9.,]{1,18})")
+_BIC: Final = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
 _CREATED: Final = re.compile(r"([0-9]{6})([01][0-9]|2[0-3])([0-5][0-9])([+-][0-9]{2})?([0-9]{2})?")
 
 _MARKS: Final[dict[str, tuple[Direction, bool, EntryStatus]]] = {
@@ -196,6 +197,13 @@ def parse_control_total(field: str, currency: str | None) -> tuple[int, int] | N
         return int(found[1]), amount_minor(found[3], currency)
     except RecordError:
         return None
+
+
+@lru_cache(maxsize=1024)
+def bank_code(field: str) -> tuple[str | None, str | None]:
+    """Return BIC or else national code; a file has few banks."""
+    code = text.account(field)
+    return (code, None) if code and _BIC.fullmatch(code) else (None, code)
 
 
 def parse_account(field: str) -> tuple[str | None, str | None]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from payrec.constants import TEXT_LENGTH_MAX
 from payrec.domain.statements import Direction, Entry
 from payrec.formats.base import RecordError
-from payrec.formats.mt940.details import LINE_WIDTH, read_details
+from payrec.formats.mt940.details import read_details
+from payrec.formats.mt940.slash import LINE_WIDTH
 
 
 def details(*lines: str, ns: tuple[str, ...] = (), direction: Direction = "credit") -> Entry:
@@ -306,3 +307,30 @@ def test_any_details_give_clean_text_or_the_typed_error(lines: list[str], ns: li
     texts = [entry.remittance, entry.counterparty_name, entry.end_to_end_id, entry.counterparty_account]
     for text in [*texts, *entry.metadata.values()]:
         assert text is None or (text == text.strip() and text and "\x00" not in text)
+
+
+def test_a_first_line_that_is_full_with_its_tag_goes_on_without_a_blank() -> None:
+    first = "/CNTP/NL57ABNA0876543211/ABNANL2A/B Bert///REMI/USTD//INV-08"
+    first = first.ljust(LINE_WIDTH - len(":86:"), "7")
+    assert details(first, "15/").remittance == first.rpartition("//")[2] + "15"
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+def test_a_keyword_that_is_broken_by_a_short_line_is_one(at: int) -> None:
+    entry = details("/EREF/NOTPROVIDED/" + "/REMI"[:at], "/REMI"[at:] + "/USTD//Factuur 201801-001/")
+    assert_fields(entry, end_to_end_id=None, remittance="Factuur 201801-001")
+    assert details("/REMI/one /R", "E/ two").remittance == "one /R E/ two"
+
+
+def test_of_a_slash_keyword_that_comes_twice_an_empty_one_says_nothing() -> None:
+    assert details("/EREF/E1/REMI//REMI/AFREK. 11").remittance == "AFREK. 11"
+
+
+def test_what_stands_before_any_party_is_of_the_counterparty() -> None:
+    entry = details(
+        "/IBAN/NL25ABNA0987654321/NAME/FOO/REMI/x/EREF/NOTPROVIDED/ORDP//ID/2015-3798473", direction="debit"
+    )
+    assert_fields(entry, counterparty_name="FOO", counterparty_account="NL25ABNA0987654321")
+    assert details("/REMI/x/ORDP//ID/2015").counterparty_name is None
+    booked = details("/TRTP/SEPA OVERBOEKING/BBAN/53851317/NAME/FOO")
+    assert_fields(booked, counterparty_account="53851317", metadata={"bookingText": "SEPA OVERBOEKING"})
