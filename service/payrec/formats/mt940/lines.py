@@ -29,6 +29,9 @@ _SUPPLEMENT_AMOUNT: Final = re.compile(r"/(OCMT|CHG[ST])/([A-Z]{3})([0-9.,]{1,18
 _BIC: Final = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
 _CREATED: Final = re.compile(r"([0-9]{6})([01][0-9]|2[0-3])([0-5][0-9])([+-][0-9]{2})?([0-9]{2})?")
 
+_ELSEWHERE: Final = frozenset({"NONREF", "EREF", "MARF", "PREF"})
+"""Customer references that are none."""
+
 _MARKS: Final[dict[str, tuple[Direction, bool, EntryStatus]]] = {
     "C": ("credit", False, "booked"),
     "D": ("debit", False, "booked"),
@@ -118,14 +121,18 @@ def parse_entry(lines: list[str], currency: str | None, entry: Entry) -> bool:
 def _parse_references(rest: str, entry: Entry) -> None:
     """Take type, customer reference and bank reference from what follows the amount."""
     code = None
-    if rest[0].isalpha():
+    rest = rest.lstrip()
+    if rest.startswith("NONREF"):  # without a type
+        rest = rest.removeprefix("NONREF")
+    elif rest[:1].isalpha():
         code = entry.bank_transaction_code = _type_code(rest[:4])
         rest = rest[4:]
     customer, _, bank = rest.partition("//")
     if bank:
         entry.bank_reference = text.reference(bank)
-    # "KREF+" and the like say that the reference stands in field 86.
-    if customer and customer != "NONREF" and not customer.rstrip().endswith("REF+"):
+    # "KREF+", "EREF" and the like say that the reference stands in field 86.
+    customer = customer.strip()
+    if customer and customer not in _ELSEWHERE and not customer.endswith("REF+"):
         if code is not None and code.endswith("CHK"):
             entry.check_number = text.reference(customer)
         else:

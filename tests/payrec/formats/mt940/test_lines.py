@@ -164,3 +164,22 @@ def test_parsers_raise_only_their_own_error(noise: str) -> None:
     parse_balance(noise, "opening", "EUR")
     with pytest.raises(RecordError):
         amount_minor(noise + "x", "EUR")
+
+
+@pytest.mark.parametrize(
+    ("rest", "code", "customer"),
+    [
+        (" NRTIKREF+//B1", "NRTI", None),
+        (" NTRFNONREF//B1", "NTRF", None),
+        ("NONREF//B1", None, None),
+        ("N541EREF            //B1", "N541", None),
+        ("NDDTMARF//B1", "NDDT", None),
+        ("N586PREF//B1", "N586", None),
+        ("NTRFEREF 7//B1", "NTRF", "EREF 7"),
+    ],
+)
+def test_a_type_may_be_set_off_or_absent_and_a_reference_elsewhere(
+    rest: str, code: str | None, customer: str | None
+) -> None:
+    entry = entry_of("2601020102C1," + rest)
+    assert (entry.bank_transaction_code, entry.instruction_id, entry.bank_reference) == (code, customer, "B1")
