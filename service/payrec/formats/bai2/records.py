@@ -27,7 +27,7 @@ _AFTER_TEXT_RUN_ON: Final = re.compile(rf"/\s*(?={_SHAPES}|88,)")
 _BLANKS: Final = " \t\x1a"
 _CODE_LENGTH: Final = len("88,")
 _FULL_WIDTH: Final = 80
-"""Characters of a line that is full: the text breaks there, within a word or not."""
+"""Characters of a line that is full: the text breaks there, within a word or not; a longer one was not broken so."""
 
 
 class Record:
@@ -79,7 +79,7 @@ class Record:
         self.wrapped = True
         self.size += len(line) + 1
         if not self.too_long:
-            self._wraps += ("" if self._before + len(self._tail) >= _FULL_WIDTH else " ", line)
+            self._wraps += ("" if self._before + len(self._tail) == _FULL_WIDTH else " ", line)
         self._tail = line
         self._before = 0
 
@@ -215,10 +215,11 @@ class Fields:
         self.stray = False
         """Something stands behind the slash that ends the record."""
 
-    def next(self, *, required: bool = False) -> str:
+    def next(self, *, required: bool = False, slashes: bool = False) -> str:
         """Return the next field without blanks around it, nothing when the record is over.
 
         ``required`` says that it is not empty: an empty one at the end of a line is what a continuation fills in.
+        ``slashes`` says that it may have some, as a reference has: those before a comma, or the last one, end nothing.
         """
         while True:
             segment = self._segment
@@ -230,6 +231,9 @@ class Fields:
                 self._at = 0
             comma = segment.find(",", self._at)
             slash = segment.find("/", self._at, comma if comma >= 0 else len(segment))
+            if slashes and slash >= 0:
+                bare = segment.rstrip(_BLANKS)
+                slash = -1 if comma >= 0 else len(bare) - 1 if bare.endswith("/") else slash
             if slash >= 0:
                 field = segment[self._at : slash]
                 self.stray |= bool(segment[slash + 1 :].strip(_BLANKS))
@@ -266,6 +270,6 @@ def join_text(segments: list[str], first: int, at: int) -> str:
         if bare.endswith("/"):
             pieces += (bare[:-1], " ")
         else:
-            pieces += (segment[at:], "" if len(segment) >= _FULL_WIDTH - _CODE_LENGTH else " ")
+            pieces += (segment[at:], "" if len(segment) == _FULL_WIDTH - _CODE_LENGTH else " ")
         at = 0
     return "".join(pieces)

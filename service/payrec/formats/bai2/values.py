@@ -206,7 +206,7 @@ def read_transaction(record: Record, currency: str, directions: Directions) -> T
         direction = directions.of(code)
         amount = fields.next(required=True)
         value_on, clamped = _read_funds(fields)
-        bank, customer = fields.next(), fields.next()
+        bank, customer = fields.next(slashes=True), fields.next(slashes=True)
         remittance = fields.text()
     signed_minor = whole(amount)
     entry = Entry(line=record.line, direction=direction, amount_minor=signed_minor, currency=currency)

@@ -38,6 +38,27 @@ def test_text_ends_with_its_line_and_continuations_go_on() -> None:
     assert entry_of("16,142,500,,,,A", "88," + "b" * 77, "88,c").remittance == "A " + "b" * 77 + "c"
 
 
+def test_a_line_that_is_longer_than_eighty_characters_was_not_broken_for_it() -> None:
+    """A continuation is another text then, and its first word is not part of the last one."""
+    long = "16,142,500,,,,GS ID: " + "7" * 60
+    assert entry_of(long, "88,EREF: 1111").remittance == "GS ID: " + "7" * 60 + " EREF: 1111"
+    assert entry_of("16,142,500,,,,A", "88," + "b" * 78, "88,c").remittance == "A " + "b" * 78 + " c"
+
+
+def test_slashes_in_references_are_part_of_them() -> None:
+    read_ = read(file_of("16,142,500,,BR/1,AB/GS/0001,ACH PAYMENT, B/C", "88,D", trailers=("49,500,4/", "98,500,1,6/")))
+    (entry,) = read_.entries[0]
+    assert (entry.bank_reference, entry.instruction_id, entry.remittance) == (
+        "BR/1",
+        "AB/GS/0001",
+        "ACH PAYMENT, B/C D",
+    )
+    assert "bai2_layout" not in codes(read_)
+    assert entry_of("16,142,500,Z,BR/").bank_reference == "BR"
+    assert entry_of("16,142,500,Z,BR,AB/GS/").instruction_id == "AB/GS"
+    assert entry_of("16,142,500,Z,,CR/", "88,TEXT, MORE").instruction_id == "CR"
+
+
 def test_continuation_between_fields() -> None:
     whole = entry_of("16,142,500,V,260105,,B,C,TEXT")
     for parts in (
