@@ -62,6 +62,9 @@ def read_details(entry: Entry, lines: Sequence[str], ns_lines: Sequence[str], *,
         _read_86(entry, lines)
     if ns_lines:
         _read_ns(entry, ns_lines)
+    supplement = entry.metadata.get("supplementaryDetails")
+    if supplement and entry.counterparty_account is None and is_iban(supplement):
+        entry.counterparty_account = text.account(supplement)  # Rabobank
     if entry.remittance is None and not lines and not ns_lines:
         entry.remittance = entry.metadata.pop("supplementaryDetails", None)
     if entry.structured_reference is None and entry.remittance:
@@ -127,6 +130,12 @@ def _read_german(entry: Entry, code: str, separator: str, content: str) -> None:
     number = text.account(get("31"))
     if (iban := get("38")) and not (number and is_iban(number)):
         number = text.account(iban) or number
+    if number and entry.account and number == entry.account.rpartition("/")[2]:
+        # Triodos: the own account is here, and the text begins with BIC and IBAN of the counterparty.
+        number = text.account(get("21"))
+        number = number if number and is_iban(number) else None
+        if number and entry.counterparty_bic is None:
+            entry.counterparty_bic = bank_code(get("20", ""))[0]
     entry.counterparty_account = number
     returned = get("34")
     if returned and _RETURN_CODE.fullmatch(returned.strip()):

@@ -334,3 +334,14 @@ def test_what_stands_before_any_party_is_of_the_counterparty() -> None:
     assert details("/REMI/x/ORDP//ID/2015").counterparty_name is None
     booked = details("/TRTP/SEPA OVERBOEKING/BBAN/53851317/NAME/FOO")
     assert_fields(booked, counterparty_account="53851317", metadata={"bookingText": "SEPA OVERBOEKING"})
+
+
+@pytest.mark.parametrize("account", ["TRIODOSBANK/0454545454", "0454545454"])
+def test_the_own_account_is_no_counterparty_s(account: str) -> None:
+    lines = ["000>100000000000", ">20RABONL2U", ">21NL91ABNA0417164300", ">22METSELAAR B>310454545454"]
+    entry = Entry(currency="EUR", account=account)
+    read_details(entry, lines, [], size=100)
+    assert_fields(entry, counterparty_account="NL91ABNA0417164300", counterparty_bic="RABONL2U")
+    entry = Entry(currency="EUR", account=account)
+    read_details(entry, ["000>20ALGEMENE KOSTEN>310454545454"], [], size=100)
+    assert_fields(entry, counterparty_account=None, counterparty_bic=None, remittance="ALGEMENE KOSTEN")

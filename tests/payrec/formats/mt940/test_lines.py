@@ -183,3 +183,10 @@ def test_a_type_may_be_set_off_or_absent_and_a_reference_elsewhere(
 ) -> None:
     entry = entry_of("2601020102C1," + rest)
     assert (entry.bank_transaction_code, entry.instruction_id, entry.bank_reference) == (code, customer, "B1")
+
+
+def test_an_iban_in_the_supplementary_details_is_the_counterparty_s_account() -> None:
+    details = ":86:/EREF/E1/ORDP//NAME/COMPANY B V/REMI/x"
+    for supplement, account in (("NL91ABNA0417164300", "NL91ABNA0417164300"), ("P004500018", None)):
+        (entry,) = read(statement(f":61:260102C1,N541EREF\n{supplement}", details, CLOSING)).entries[0]
+        assert (entry.counterparty_name, entry.counterparty_account) == ("COMPANY B V", account)
