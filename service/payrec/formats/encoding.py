@@ -32,6 +32,7 @@ _XML_ENCODINGS: Final = {
     "utf-8": "utf-8",
     "utf8": "utf-8",
     "us-ascii": "utf-8",
+    "usascii": "utf-8",  # as OFX 2 writes it
     "ascii": "utf-8",
     "iso-8859-1": "iso-8859-1",
     "iso8859-1": "iso-8859-1",

@@ -26,6 +26,7 @@ from payrec.formats.registry import parse
         (b"<?xml version='1.0' encoding='iso-8859-1'?><a>\xe4</a>", Encoding("iso-8859-1")),
         (b'<?xml version="1.0" encoding="Windows-1252"?>', Encoding("cp1252")),
         (b'<?xml version="1.0" encoding="utf-16"?><a/>', Encoding("utf-8")),
+        (b'<?xml version="1.0" encoding="USASCII"?><a/>', Encoding("utf-8")),
         ("Übertrag".encode(), Encoding("utf-8")),
         ("Übertrag".encode("cp1252"), Encoding("cp1252", guessed=True)),
         (b"plain", Encoding("utf-8")),
