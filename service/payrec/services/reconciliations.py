@@ -60,7 +60,7 @@ class ReconciliationService:
             The cut-off lies before what the account begins with.
         """
         wanted, cut_off = identifier(account_id), self._cut_off(caller, query)
-        async with self._opened(caller, wanted, cut_off, query.as_of) as (account, store, locked_at, kept):
+        async with self._opened(caller, wanted, cut_off, query.as_of, sums=True) as (account, store, locked_at, kept):
             sums = kept if kept is not None else await store.parts()
             closed, book_minor = await store.closed(), await store.book_minor()
         currency, opening_minor = account["currency"], account["opening_minor"] or 0
@@ -192,12 +192,12 @@ class ReconciliationService:
 
     @asynccontextmanager
     async def _opened(
-        self, caller: Caller, account_id: UUID, cut_off: date, as_of: datetime | None
+        self, caller: Caller, account_id: UUID, cut_off: date, as_of: datetime | None, *, sums: bool = False
     ) -> AsyncIterator[tuple[dict[str, Any], ReconciliationStore, datetime | None, Sums | None]]:
         """Open the store of an account; all that one statement reads is of one moment.
 
-        Where the cut-off is locked, that is the instant of the lock, which is returned as well, with the sums of the
-        parts if the lock has them.
+        Where the cut-off is locked, that is the instant of the lock, which is returned as well, with the ``sums`` of
+        the parts if the lock has them.
         """
         async with self._work.database.tenant(caller.tenant, readonly=True, snapshot=True) as connection:
             await HistoryStore(connection).check(as_of)
@@ -207,8 +207,10 @@ class ReconciliationService:
             spans = await PeriodLockStore(connection).spans(account["identifier"], cut_off)
             kept: Sums | None = None
             if (locked_at := locked_since(spans, as_of)) is not None:
-                as_of = locked_at
-                kept = await PeriodLockStore(connection).sums(account_id, cut_off, locked_at)
+                if sums:
+                    kept = await PeriodLockStore(connection).sums(account_id, cut_off, locked_at)
+                # What lines were then goes with history. The sums stay, and so do balances and what the books said.
+                as_of = locked_at if kept is not None else await HistoryStore(connection).reached(locked_at)
                 # Of an account that came later, nothing was known.
                 then = await AccountStore(connection).at(account_id, as_of)
                 account = then or {**account, "opening_minor": None, "opening_on": None}

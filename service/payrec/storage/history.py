@@ -228,6 +228,12 @@ class HistoryStore:
         if as_of < begun:
             raise AsOfOutOfRangeError(f"history begins here at {begun.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}")
 
+    async def reached(self, instant: datetime) -> datetime:
+        """Return an instant, or the one at which history begins if that is later."""
+        query = "SELECT greatest(min(begun_at), %s) AS at FROM history_span"
+        row = await fetch_one(self._connection, query, (instant,))
+        return instant if row is None else row["at"]
+
     async def begins_before(self, instant: datetime) -> bool:
         """Tell whether history reaches back so far beyond an instant that its beginning should move."""
         query = "SELECT FROM history_span WHERE begun_at < %s"

@@ -62,8 +62,7 @@ _MOVE: Final = f"""
     ) t WHERE m.id = t.match_id AND m.id BETWEEN %(first)s AND %(last)s AND m.effective_on <= t.last_on
 """  # noqa: S608 - our own text
 _SPANS: Final = """
-    SELECT greatest(p.locked_at, h.begun_at) AS locked_at, p.reopened_at
-    FROM period_lock p CROSS JOIN (SELECT min(begun_at) AS begun_at FROM history_span) h
+    SELECT p.locked_at, p.reopened_at FROM period_lock p
     WHERE p.through_on >= %(on)s AND (p.account IS NULL OR p.account = %(account)s)
 """
 _OF_ACCOUNT: Final = "(%(account)s::text IS NULL OR {column} = %(account)s)"
@@ -183,7 +182,7 @@ class PeriodLockStore:
         await self._connection.execute(_LATE.format(which="t.import_id = %(id)s").encode(), {"id": import_id})
 
     async def spans(self, account: str, on: date) -> list[LockSpan]:
-        """Return the locks that a day of an account ever had; none begins before history does."""
+        """Return the locks that a day of an account ever had."""
         rows = await fetch_all(self._connection, _SPANS, {"account": account, "on": on})
         return [LockSpan(**row) for row in rows]
 

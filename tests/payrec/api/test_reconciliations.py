@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from payrec.constants import AMOUNT_MINOR_MAX, BULK_ITEMS_MAX
+from payrec.storage.history import HistoryStore
 from support.account_lives import ACCOUNTS, DAYS, FIRST, OPENING, PARTS, AccountLife, Oracle
 from support.matching_world import World, matching_world
 from support.report_figures import everything
@@ -196,6 +197,29 @@ async def test_what_was_announced_stays_so_of_an_instant_and_in_a_locked_period(
     of_now = [parts(await statement(world.tenant, account, "2026-04-30")) for account in accounts]
     assert [of["pending"] for of in of_now] == [(0, 0), (0, 0)]
     assert sum(of["open"][1] for of in of_now) == 10_000 + booked.get("amountMinor", 10_000)
+
+
+async def test_a_locked_month_end_outlives_the_history_that_is_kept(world: World) -> None:
+    item, line = await world.expect(), await world.receive(account="GIRO", bookingDate="2026-03-12")
+    leg = {"expectedTransactionId": item, "incomingTransactionId": line, "amountMinor": 10_000}
+    match = (await world.tenant.post("/matches", {"legs": [leg], "reason": "by hand"})).json()
+    assert (await world.tenant.post("/period-locks", {"through": "2026-03-31", "reason": "closed"})).status_code == 201
+    account = await account_of(world.tenant, "GIRO")
+    locked = await statement(world.tenant, account, "2026-03-31")
+    assert parts(locked)["allocated"] == (1, 10_000)
+    await world.receive("5.00", account="GIRO", bookingDate="2026-03-13")
+    assert (await world.tenant.post(f"/matches/{match['id']}/reverse", {"reason": "wrong"})).status_code == 200
+    [row] = await world.sql("SELECT begun_at, clock_timestamp() AS now FROM history_span")
+    async with world.service.factory.context.database.tenant(world.scope) as connection:
+        while (await HistoryStore(connection).drop_states(before=row["now"], limit=1_000)).count:
+            pass
+    try:
+        assert await statement(world.tenant, account, "2026-03-31") == locked
+        # What no lock has added up is told as it was known when history begins.
+        before = await statement(world.tenant, account, "2026-03-30")
+        assert (before["balanceMinor"], before["lockedAt"]) == (10_500, locked["lockedAt"])
+    finally:
+        await world.sql("UPDATE history_span SET begun_at = %s", row["begun_at"])
 
 
 async def test_returns_of_a_match_over_the_cut_off_take_of_it_on_their_own_days(world: World) -> None:
