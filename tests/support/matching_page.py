@@ -75,6 +75,7 @@ LEVEL_WORDS: Final = {
         "DIFFERS_BY_OTHER": "differs within a tolerance, and has or differs by just the amount of something else",
         "OF_OTHER_PERIOD": "names another period than the item's reference",
         "RIVAL_SETTLED": "was seen with the item by a run that has settled another one that fitted as well",
+        "OTHER_NUMBER": "quotes not the item's number, but another one that is built like it",
         "OF_ANYBODY": "names the period that the item's reference says and nothing else, and nobody who pays",
     },
     "group": {

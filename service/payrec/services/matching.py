@@ -49,6 +49,7 @@ from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
 from payrec.services.meanwhile import FEW, aside
 from payrec.services.open_keys import remake_keys
+from payrec.services.other_numbers import beside_other_numbers
 from payrec.services.partial_runs import bounded
 from payrec.services.returns import Returned, ReturnService
 from payrec.services.returns import Seen as SeenReturns
@@ -130,6 +131,7 @@ class MatchingService:
                 proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
             proposals = _told(_counted(proposals, snapshot), snapshot, returned.reasons)
             proposals = await bounded(self._work.database, scope, job["params"], snapshot, proposals)
+            proposals = await beside_other_numbers(self._work.database, scope, snapshot, proposals)
             proposals = await beside_settled(self._work.database, scope, snapshot, proposals)
             decided = self._work.clock.monotonic()
             keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
@@ -319,8 +321,7 @@ class MatchingService:
         self, unit: Unit, job: dict[str, Any], proposals: Proposals, draft: Draft, commit: MatchCommit, given: RunRules
     ) -> Written:
         actor = f"{ENGINE_ACTOR_PREFIX}{proposals.engine_version}"
-        stamp = Stamp(run_id=job["id"], change_id=unit.change_id, actor=actor, at=unit.now)
-        written = await commit.write(draft, stamp)
+        written = await commit.write(draft, Stamp(run_id=job["id"], change_id=unit.change_id, actor=actor, at=unit.now))
         done = {"proposed": written.proposed, "kept": written.kept, "superseded": written.superseded}
         done |= {"rulesVersion": given.version}
         unit.record(Record(action="match_run.committed", resource_id=job["id"], after=done))

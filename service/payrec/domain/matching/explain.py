@@ -259,6 +259,7 @@ _OTHERWISE: Final = {
     LineLevel.OF_OTHER_PERIOD: "it names another period",
     LineLevel.OF_ANYBODY: "it names a period, and nobody who pays",
     LineLevel.RIVAL_SETTLED: "a run has settled another one that fitted as well",
+    LineLevel.OTHER_NUMBER: "it quotes another number that is built like the item's",
 }
 """What says that a payment is of something else than its amount and its payer do."""
 

@@ -1,7 +1,8 @@
 """What a run may say that did not look at all that would fit: never that nothing else would.
 
 So it is of a run over some of the open items or lines. And so it is where an earlier run has settled what would fit as
-well: what it has accepted may be wrong, and makes nobody surer of the rest.
+well: what it has accepted may be wrong, and makes nobody surer of the rest. And where the line names a number that
+nothing open has.
 """
 
 from __future__ import annotations
@@ -46,9 +47,18 @@ def of_settled(proposals: Proposals, seen: pl.Series, *, items: pl.Series, lines
     # What was settled is a rival once, on whichever side: an item and its payment are mostly both.
     lines = lines.filter(~lines.is_in(items.implode()))
     proposals = _rivalled(_rivalled(proposals, items, "rivals_expected"), lines, "rivals_incoming")
-    told = place.is_in(pl.concat([items, lines]).implode()) & (pl.col("kind") == MatchKind.ONE_TO_ONE.value)
-    line_level = said_of_line(told, LineLevel.RIVAL_SETTLED)
-    return replace(proposals, matches=proposals.matches.with_columns(line_level=line_level))
+    return _said(proposals, pl.concat([items, lines]), LineLevel.RIVAL_SETTLED)
+
+
+def of_other_numbers(proposals: Proposals, quoting: pl.Series) -> Proposals:
+    """Return the proposals, of which those with these numbers have what their line quotes as a rival."""
+    return _said(_rivalled(proposals, quoting, "rivals_expected"), quoting, LineLevel.OTHER_NUMBER)
+
+
+def _said(proposals: Proposals, these: pl.Series, level: LineLevel) -> Proposals:
+    """Return the proposals, of which the pairs with these numbers say why they are less sure."""
+    told = pl.int_range(pl.len()).is_in(these.implode()) & (pl.col("kind") == MatchKind.ONE_TO_ONE.value)
+    return replace(proposals, matches=proposals.matches.with_columns(line_level=said_of_line(told, level)))
 
 
 def _rivalled(proposals: Proposals, contested: pl.Series, counter: str) -> Proposals:

@@ -16,7 +16,7 @@ from typing import Final
 from payrec.domain.matching.line_rules import BASIS_POINTS, RULES_MAX, Bounds, LineRule, Said
 from payrec.domain.matching.weights import Calibration
 
-ENGINE_VERSION: Final = "20"
+ENGINE_VERSION: Final = "21"
 """Changes whenever the same data could give another result."""
 
 PARTS_PER_MILLION: Final = 1_000_000
@@ -68,7 +68,6 @@ SUBSET_MEMBERS_MAX: Final = 12
 
 BLIND_ITEMS_MAX: Final = 200
 """Open items of a counterparty among which runs are looked for that have a line's amount."""
-
 BLIND_LINES_MAX: Final = 32
 """Unexplained lines of a counterparty for which they are looked for."""
 
@@ -194,6 +193,8 @@ class LineLevel(Level):
     """Booked, and nothing but a reference that says a period speaks for the item: neither says who pays."""
     RIVAL_SETTLED = 9
     """Booked, and a run that has seen it and the item has settled another one of its counterparty and amount."""
+    OTHER_NUMBER = 10
+    """Booked, and it quotes not the item's number, but one that is built like it."""
 
 
 class GroupLevel(Level):
@@ -369,8 +370,7 @@ class MatchingRules(Bounds):
     Raises
     ------
     ValueError
-        As ``Bounds``; a relative tolerance is none, a group may have nobody in it, or there are more than
-        ``RULES_MAX`` rules.
+        As ``Bounds``; a tolerance or the size of a group is none, or there are more than ``RULES_MAX`` rules.
     """
 
     line_rules: tuple[LineRule, ...] = ()

@@ -31,7 +31,7 @@ WEIGHTS: Final[Mapping[str, tuple[int, ...]]] = MappingProxyType(
         "account": (0, -1500, 5000),
         "name": (0, -1500, 4000, 2000, 4100, 2000, 2000),
         "own_account": (0, -2500, 200),
-        "line": (0, 0, -300, -6000, 0, 0, 0, 0, 0, 0),
+        "line": (0, 0, -300, -6000, 0, 0, 0, 0, 0, 0, 0),
         "group": _OF_GROUPS,
     }
 )

@@ -265,6 +265,7 @@ def test_what_else_would_fit(status: Uniqueness, rivals: int, told: str) -> None
         (LineLevel.DIFFERS_BY_OTHER, "something else of the counterparty is just the payment, or just the difference"),
         (LineLevel.OF_ANYBODY, "it names a period, and nobody who pays"),
         (LineLevel.RIVAL_SETTLED, "a run has settled another one that fitted as well"),
+        (LineLevel.OTHER_NUMBER, "it quotes another number that is built like the item's"),
     ],
 )
 def test_what_says_that_it_is_of_something_else_counts_as_one_of_the_others(level: LineLevel, said: str) -> None:
