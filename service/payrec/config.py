@@ -129,12 +129,20 @@ class Config(BaseSettings):
             raise ValueError("must be a connection URL: postgresql://user:password@host/database")
         return value
 
-    @field_validator("public_base_url", "idp_issuer_url", "idp_token_url", "idp_jwks_url")
+    # Requests are made of these, and compared with them: one that is no address would fail each of them, not the start.
+    @field_validator("public_base_url", "idp_issuer_url")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
-        # Requests are made of these, and compared with them: one that is no address fails each of them, not the start.
-        if value and not _is_address(value):
+        if value and (not _is_address(value) or "?" in value):
             raise ValueError("must be an address: https://host/path, without user, query and fragment")
+        return value
+
+    @field_validator("idp_token_url", "idp_jwks_url")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        # An endpoint may have a query (RFC 6749 section 3.2), by which some providers know which policy is meant.
+        if value and not _is_address(value):
+            raise ValueError("must be an address: https://host/path, without user and fragment")
         return value
 
     @field_validator("trusted_proxies")
@@ -207,7 +215,7 @@ def _is_address(text: str) -> bool:
         return False
     # urlsplit leaves out line ends, and takes blanks for a part of the host.
     is_one_word = text.split() == [text]
-    is_bare = parts.username is None and not parts.query and not parts.fragment
+    is_bare = parts.username is None and not parts.fragment
     return parts.scheme in {"http", "https"} and has_host and is_one_word and is_bare
 
 

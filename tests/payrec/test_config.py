@@ -70,6 +70,12 @@ def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
     assert caught.value.detail == f"{missing} is not set"
 
 
+@pytest.mark.parametrize("name", ["IDP_TOKEN_URL", "IDP_JWKS_URL"])
+def test_an_endpoint_of_the_provider_may_have_a_query(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    address = "https://idp.example/oauth2/v2.0?p=policy"
+    assert getattr(_load(monkeypatch, {**PRODUCTION, name: address}), name.lower()) == address
+
+
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
@@ -93,10 +99,11 @@ def test_a_missing_setting_is_named_and_an_empty_one_is_missing(
                 "https://[",
                 "https://h:port/",
                 "ftp://h",
-                "https://h/?a=b",
+                "https://h/#a",
                 "https://h i/",
             )
         ),
+        *(({name: "https://h/?a=b"}, f"{name} must be an address") for name in ("PUBLIC_BASE_URL", "IDP_ISSUER_URL")),
         *(({"AUTH_MODE": mode}, "AUTH_MODE ") for mode in ("jwt", "none", "BOTH", "idp,both", "0", " both")),
         ({"AUTH_MODE": "both"}, "JWT_SECRET is required with AUTH_MODE both"),
         ({"AUTH_MODE": "both", "JWT_SECRET": ""}, "JWT_SECRET is required with AUTH_MODE both"),
