@@ -76,10 +76,10 @@ async def month_end(context: Context, query: MonthEnd) -> Response:
     ends = month_ends(_today(context))
     wanted = AccountQuery(limit=ACCOUNTS_SHOWN, cursor=query.cursor)
     accounts = await context.factory.create_account_service().page(context.caller, wanted)
-    locks = await context.factory.create_period_lock_service().page(context.caller, PeriodLockQuery(limit=LOCKS_SHOWN))
+    service = context.factory.create_period_lock_service()
+    locks = await service.page(context.caller, PeriodLockQuery(limit=LOCKS_SHOWN))
     cut_off = query.cut_off or ends[0]
-    of_all = [lock.through for lock in locks.data if lock.status == "locked" and lock.account is None]
-    is_locked = any(through >= cut_off for through in of_all)
+    is_locked = await service.is_locked(context.caller, cut_off)
     days: dict[str, Any] = {"cut_off": cut_off, "is_locked": is_locked, "month_ends": ends, "today": _today(context)}
     return page(context, "month_end.html", accounts=accounts, locks=locks, query=query, **days)
 

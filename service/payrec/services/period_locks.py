@@ -156,6 +156,11 @@ class PeriodLockService:
         counts = {column: found[kind][0] for kind, (_, column, _) in _INCOMPLETE.items()}
         return PeriodReadiness.model_validate({**counts, **{names[kind]: rows for kind, (_, rows) in found.items()}})
 
+    async def is_locked(self, caller: Caller, through: date) -> bool:
+        """Tell whether all days until one are locked, of all accounts."""
+        async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+            return await PeriodLockStore(connection).covering(through, None) is not None
+
     async def get(self, caller: Caller, lock_id: str) -> PeriodLockPublic:
         """Return one.
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from payrec.console import month_end
 from payrec.console.month_end import MONTHS_OFFERED, month_ends
 from support.browser import ConsoleWorld
 from support.service import Tenant
@@ -155,3 +156,18 @@ async def test_locks_are_shown_to_all_and_offered_to_who_manages_periods(console
         text = await seen(client)
     assert ">reopened<" in text
     assert made.json()["id"] not in text
+
+
+async def test_a_lock_of_all_accounts_holds_however_many_of_one_came_after_it(
+    console_world: ConsoleWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(month_end, "LOCKS_SHOWN", 1)
+    later = {"account": IBAN, "override": True}
+    made = [await lock(console_world.acme, "2019-11-30"), await lock(console_world.acme, "2019-12-15", **later)]
+    assert [answer.status_code for answer in made] == [201, 201]
+    async with console_world.client() as client:
+        assert "All days until Nov 30, 2019 are locked" in await seen(client, "?cutOff=2019-11-30")
+        assert "All days until" not in await seen(client, "?cutOff=2019-12-15")
+    for answer in made:
+        reopened = await console_world.acme.post(f"/period-locks/{answer.json()['id']}/reopen", {"reason": "again"})
+        assert reopened.status_code == 200, reopened.text
