@@ -27,6 +27,7 @@ from payrec.services.backtests import span_of
 from payrec.services.calibration import calibration_of
 from payrec.services.closed_items import closed_frame
 from payrec.services.match_columns import stated_frame
+from payrec.services.other_numbers import less_quoting, unnamed
 from payrec.storage.aliases import AliasStore
 from payrec.storage.allocations import Side
 from payrec.storage.backtests import BacktestStore
@@ -34,6 +35,7 @@ from payrec.storage.closed_items import ClosedItemStore
 from payrec.storage.database import Database
 from payrec.storage.fx_rates import FxRateStore
 from payrec.storage.open_rows import stated_open_row
+from payrec.storage.other_numbers import QUOTING
 from payrec.storage.remittance_advices import RemittanceAdviceStore
 
 _ENDS: Final = {"expected_id": "expected", "contra_expected_id": "contra_expected", "incoming_id": "incoming",
@@ -97,7 +99,7 @@ async def decided(database: Database, scope: TenantScope, day: date, rules: Matc
 
 
 async def _rows(store: BacktestStore, side: Side, before: datetime, end: datetime) -> list[dict[str, Any]]:
-    """Return open rows of a side, with ``arrived`` and the counterparty's ``name``."""
+    """Return open rows of a side, with ``arrived``, the counterparty's ``name``, and ``texts``, those of QUOTING."""
     left = await store.open_rows(side, as_of=before)
     if len(left) > BACKTEST_ROWS_MAX:
         detail = f"more than {BACKTEST_ROWS_MAX} rows of a side were open"
@@ -111,6 +113,7 @@ async def _rows(store: BacktestStore, side: Side, before: datetime, end: datetim
     for stated in rows:
         opened = stated_open_row(side, stated)
         opened |= {"revision": stated["revision"], "arrived": stated["arrived"], "name": stated["counterparty_name"]}
+        opened["texts"] = [stated[name] for name in QUOTING[side] if stated[name]]
         if not stated["arrived"]:
             opened["open_minor"] = left[stated["id"]]
         if opened["open_minor"] > 0:
@@ -145,7 +148,7 @@ def _proposed(
         if sum(place is not None for place in ends.values()) == 2:
             pairs.append(ends)
     texts = {key: row["name"] for of_side in rows.values() for row in of_side if (key := name_key(row["name"]))}
-    return propose(
+    proposals = propose(
         stated_frame(rows[Side.EXPECTED], EXPECTED_SCHEMA),
         stated_frame(rows[Side.INCOMING], INCOMING_SCHEMA),
         rules,
@@ -155,6 +158,16 @@ def _proposed(
         advices=pl.DataFrame(list(advices), schema=dict(ADVICES_SCHEMA)),
         known=Known(closed=closed_frame(closed)),
     )
+    return less_quoting(proposals, _texts(proposals, rows))
+
+
+def _texts(proposals: Proposals, rows: dict[Side, list[dict[str, Any]]]) -> dict[Side, list[tuple[int, str]]]:
+    """Return the texts of both sides of pairs that are sure without a reference, with the number of the proposal."""
+    pairs = unnamed(proposals).select("proposal", "expected", "incoming").rows()
+    ends = {Side.EXPECTED: [(at, item) for at, item, _ in pairs], Side.INCOMING: [(at, line) for at, _, line in pairs]}
+    return {
+        side: [(at, text) for at, row in wanted for text in rows[side][row]["texts"]] for side, wanted in ends.items()
+    }
 
 
 def _decisions(proposals: Proposals, items: Sequence[UUID], lines: Sequence[UUID]) -> dict[UUID, Decision]:

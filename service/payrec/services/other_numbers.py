@@ -7,6 +7,7 @@ and the payer may fit another invoice of his that is.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import polars as pl
@@ -30,7 +31,7 @@ async def beside_other_numbers(
     database: Database, scope: TenantScope, snapshot: Snapshot, proposals: Proposals
 ) -> Proposals:
     """Return the proposals, of which no pair is sure where the payment names another number and not the item."""
-    legs = _unnamed(proposals)
+    legs = unnamed(proposals)
     if legs.is_empty():
         return proposals
     few = legs.height <= FEW
@@ -38,10 +39,10 @@ async def beside_other_numbers(
     async with database.tenant(scope, readonly=True) as connection:
         store = OtherNumberStore(connection)
         texts = {side: await store.texts(side, wanted[side]) for side in Side}
-    return of_other_numbers(proposals, await aside(_quoting, texts, few=few))
+    return await aside(less_quoting, proposals, texts, few=few)
 
 
-def _unnamed(proposals: Proposals) -> pl.DataFrame:
+def unnamed(proposals: Proposals) -> pl.DataFrame:
     """Return the legs, by ``proposal``, of pairs that are sure though the line quotes something and not the item."""
     # Sets that are sure without a name have lines that quote nothing.
     sure = (
@@ -66,10 +67,14 @@ def _wanted(snapshot: Snapshot, legs: pl.DataFrame) -> dict[Side, dict[str, list
     return wanted
 
 
-def _quoting(texts: dict[Side, list[tuple[int, str]]]) -> pl.Series:
-    """Return the proposals whose line quotes another number."""
+def less_quoting(proposals: Proposals, texts: Mapping[Side, Iterable[tuple[int, str]]]) -> Proposals:
+    """Return the proposals, of which no pair is sure whose line quotes another number.
+
+    ``texts`` are those of the pairs of ``unnamed`` with the numbers of their proposals: references of items, and
+    whatever quotes on lines.
+    """
     quoted = defaultdict(list)
     for proposal, text in texts[Side.INCOMING]:
         quoted[proposal].append(text)
     found = [proposal for proposal, reference in texts[Side.EXPECTED] if quotes_another(reference, quoted[proposal])]
-    return pl.Series("proposal", found, dtype=pl.UInt32)
+    return of_other_numbers(proposals, pl.Series("proposal", found, dtype=pl.UInt32))

@@ -16,9 +16,12 @@ _TEXTS: Final = """
     CROSS JOIN LATERAL (VALUES {texts}) v (text)
     WHERE v.text IS NOT NULL
 """
+QUOTING: Final = {Side.EXPECTED: ("reference",), Side.INCOMING: ("remittance", "end_to_end_id")}
+"""Columns that have such texts."""
+
 _TEXTS_OF: Final = {
-    Side.EXPECTED: _TEXTS.format(texts="(t.reference)", table="expected_transaction"),
-    Side.INCOMING: _TEXTS.format(texts="(t.remittance), (t.end_to_end_id)", table="incoming_transaction"),
+    side: _TEXTS.format(texts=", ".join(f"(t.{name})" for name in names), table=f"{side.name.lower()}_transaction")
+    for side, names in QUOTING.items()
 }
 
 

@@ -150,6 +150,20 @@ async def test_what_was_paid_by_then_is_known_as_on_the_day(world: World) -> Non
     assert [auto for _, auto, _ in same(await day(world, 2, **settings)).values()] == [True]
 
 
+@pytest.mark.parametrize("field", ["remittance", "endToEndId"])
+async def test_who_names_another_number_was_left_to_a_person_on_the_day(world: World, field: str) -> None:
+    settings = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
+    await world.expect("75.00", reference="INV-2026-00141", **NAME)
+    await world.expect("85.00", reference="INV-2026-00142", **NAME)
+    await age(world)
+    await world.receive("75.00", **{"remittance": "invoice 4", field: "INV-2026-00199", **NAME})
+    await world.receive("85.00", remittance="thank you", **NAME)
+    live = told(await world.run(dryRun=True, settings={"matching": settings}))
+    await age(world)
+    assert sorted(auto for _, auto, _ in live.values()) == [False, True]
+    assert same(await day(world, 1, **settings)) == live
+
+
 async def test_a_name_that_is_learned_later_was_not_known_before(world: World) -> None:
     await world.set(autoAccept=True)
     await world.expect("75.00", **NAME)
