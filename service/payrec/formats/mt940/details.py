@@ -18,6 +18,7 @@ from payrec.domain.references import find_creditor_reference, is_iban
 from payrec.domain.statements import Entry, Money
 from payrec.formats import text
 from payrec.formats.base import RecordError
+from payrec.formats.mt940.labelled import read_labelled
 from payrec.formats.mt940.lines import amount_minor, bank_code
 from payrec.formats.mt940.slash import LINE_WIDTH, join_lines, read_slash
 from payrec.formats.return_fees import tell_fee_apart
@@ -90,7 +91,7 @@ def _read_86(entry: Entry, lines: Sequence[str]) -> None:
     if german is not None:
         _read_german(entry, german[1], german[2], _join_german(lines, german[2]))
         return
-    if not read_slash(entry, lines):
+    if not (read_slash(entry, lines) or read_labelled(entry, lines)):
         entry.remittance = text.clean(join_lines(lines))
 
 
