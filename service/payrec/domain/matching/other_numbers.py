@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import permutations
 from typing import Final
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
@@ -23,6 +24,10 @@ BARE_DIGITS_MIN: Final = 6
 BUILDS_CACHED_MAX: Final = 1024
 """Shapes of references whose pattern is remembered; an environment's are few."""
 
+GROUPS_MAX: Final = 4
+"""Groups of digits whose other orders are looked at."""
+
+_DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 _RUN: Final = re.compile(r"[A-Z]+|[0-9]+", re.ASCII)
 _MARK: Final = "[^A-Z0-9]?"
 _DAY: Final = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])", re.ASCII)
@@ -32,19 +37,22 @@ def quotes_another(reference: str, texts: Iterable[str]) -> bool:
     """Tell whether one of the texts has a number that is built like the reference, and none has the reference.
 
     Of a reference without letters the first half has to be the same as well, as much else is as long. All ISO 11649
-    references are built alike.
+    references are built alike. What has the groups of its digits in another order (``07/2026``) is the reference.
     """
     own = normalise_reference(reference)
     build = _build(own)
     if build is None:
         return False
     folded = [fold(without_days(text[:REMITTANCE_LENGTH_MAX])) for text in texts]
-    found = {NOT_REFERENCE.sub("", number) for text in folded for number in build.findall(text)}
+    written: list[str] = [number for text in folded for number in build.findall(text)]
+    if any(_is_same(number, own) for number in written):
+        return False
+    found = {NOT_REFERENCE.sub("", number) for number in written}
     if own.isdigit():
         found = {number for number in found if _in_row(number, own)}
     if is_creditor_reference(own):
         found |= {number for number in map(find_creditor_reference, folded) if number is not None}
-    return bool(found) and own not in found
+    return bool(found - {own})
 
 
 def _build(reference: str) -> re.Pattern[str] | None:
@@ -60,6 +68,14 @@ def _pattern(shape: tuple[str | int, ...]) -> re.Pattern[str]:
     """Return what finds the shape in a folded text, whatever marks stand between its characters' groups."""
     parts = (run if isinstance(run, str) else _MARK.join(["[0-9]"] * run) for run in shape)
     return re.compile(rf"(?<![A-Z0-9]){_MARK.join(parts)}(?![A-Z0-9])", re.ASCII)
+
+
+def _is_same(written: str, reference: str) -> bool:
+    """Tell whether groups of digits, of a number with the letters of the reference, are its digits in some order."""
+    groups: list[str] = _DIGITS.findall(written)
+    orders = permutations(groups) if len(groups) <= GROUPS_MAX else [groups]
+    digits = "".join(_DIGITS.findall(reference))
+    return any("".join(order) == digits for order in orders)
 
 
 def _in_row(number: str, reference: str) -> bool:

@@ -25,6 +25,8 @@ QR = "210000000003139471430009017"
         (REFERENCE, "RG/INV202600199"),
         (REFERENCE, "INV-2025-00141"),
         ("R26A0141", "r26a0142"),
+        ("RENT-2026-07", "Rent 08/2026"),
+        ("K-1-2-3-4-5", "K 1 2 3 5 4"),
         ("2026-00141", "2026/00199"),
         ("202600141", "2026-00199"),
         (RF, OTHER_RF),
@@ -45,6 +47,12 @@ def test_what_is_built_alike_is_another_number(reference: str, text: str) -> Non
         # Who pays several says so.
         (REFERENCE, "INV-2026-00141 and INV-2026-00142"),
         (REFERENCE, "inv 2026.00141 INV-2026-00142"),
+        # Nor is another order of its groups another number.
+        (REFERENCE, "INV 00141/2026"),
+        ("RENT-2026-07", "Rent 07/2026"),
+        ("RENT202607", "rent 07.2026"),
+        ("2026-00141", "00141/2026"),
+        ("K-1-2-3-4-5", "K 1 2 3 4 5"),
         (REFERENCE, "PO-2026-00199"),
         (REFERENCE, "customer 10023"),
         # Longer or shorter, or a part of something else.
