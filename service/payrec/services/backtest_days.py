@@ -163,10 +163,14 @@ def _proposed(
 
 def _texts(proposals: Proposals, rows: dict[Side, list[dict[str, Any]]]) -> dict[Side, list[tuple[int, str]]]:
     """Return the texts of both sides of pairs that are sure without a reference, with the number of the proposal."""
-    pairs = unnamed(proposals).select("proposal", "expected", "incoming").rows()
-    ends = {Side.EXPECTED: [(at, item) for at, item, _ in pairs], Side.INCOMING: [(at, line) for at, _, line in pairs]}
+    pairs = unnamed(proposals)
     return {
-        side: [(at, text) for at, row in wanted for text in rows[side][row]["texts"]] for side, wanted in ends.items()
+        side: [
+            (proposal, text)
+            for proposal, place in pairs.select("proposal", side.name.lower()).iter_rows()
+            for text in rows[side][place]["texts"]
+        ]
+        for side in Side
     }
 
 

@@ -37,8 +37,6 @@ from payrec.services.match_ends import ENDS, taken_of
 
 Row = Mapping[str, Any]
 
-"""Begins the name of whoever made a match, when that was a run."""
-
 PARTIES: Final = ("account", "name", "own_account")
 """Features that tell who is at either end."""
 _OF_NOTE: Final = (*PARTIES, "end_to_end_id", "group_key", "revision", "revision_now")

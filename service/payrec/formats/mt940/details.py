@@ -91,8 +91,11 @@ def _read_86(entry: Entry, lines: Sequence[str]) -> None:
     if german is not None:
         _read_german(entry, german[1], german[2], _join_german(lines, german[2]))
         return
-    if not (read_slash(entry, lines) or read_labelled(entry, lines)):
-        entry.remittance = text.clean(join_lines(lines))
+    if read_slash(entry, lines):
+        return
+    joined = join_lines(lines)
+    if not read_labelled(entry, joined):
+        entry.remittance = text.clean(joined)
 
 
 def _join_german(lines: Sequence[str], separator: str) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from payrec.domain.statements import Entry
 from payrec.formats import text
 from payrec.formats.mt940.lines import bank_code
-from payrec.formats.mt940.slash import join_lines
 
 _LABEL: Final = re.compile(
     r"(?<!\S)(IBAN|BIC|NAAM|OMSCHRIJVING|KENMERK|BETALINGSKENM\.|MACHTIGING|INCASSANT|ID DEBITEUR):(?=\s)"
@@ -24,9 +22,8 @@ _IBAN: Final = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _ACCOUNT_AND_NAME: Final = re.compile(rf"(?<!\S)REK: ?({_IBAN.pattern})/NAAM: ?([^\n]*)\Z")
 
 
-def read_labelled(entry: Entry, lines: Sequence[str]) -> bool:
-    """Fill the entry if the lines have this structure, with an IBAN in its place, and return whether they have."""
-    joined = join_lines(lines)
+def read_labelled(entry: Entry, joined: str) -> bool:
+    """Fill the entry if joined lines have this structure, with an IBAN in its place, and return whether they have."""
     if joined.startswith("SEPA "):
         return _read_labels(entry, joined)
     found = _ACCOUNT_AND_NAME.search(joined)
