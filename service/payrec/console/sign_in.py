@@ -124,7 +124,9 @@ async def sign_out(context: Context) -> Response:
         if location is None
         else _pages(context).bare(context.request, "hop.html", next=location)
     )
-    return _with(answer, Cookies(context.factory.context.config).session([]))
+    session, sessions = _session(context), context.factory.console_sessions
+    mark = "" if session is None else sessions.mark(session)
+    return _with(answer, Cookies(context.factory.context.config).signed_out(mark))
 
 
 @router.get(CONSOLE + "/signed-in")
@@ -169,7 +171,8 @@ async def _signed_in(context: RequestContext, granted: TokenGrant, answer: Respo
 
 def _session(context: RequestContext) -> ConsoleSession | None:
     cookies = Cookies(context.factory.context.config)
-    return context.factory.console_sessions.open(cookies.session_of(context.request.scope))
+    scope = context.request.scope
+    return context.factory.console_sessions.open(cookies.session_of(scope), signed_out=cookies.signed_out_of(scope))
 
 
 def _check_origin(context: RequestContext) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.types import Scope
 
 from payrec.config import Config
-from payrec.constants.console import COOKIES_MAX
+from payrec.constants.console import COOKIES_MAX, SESSION_LIFETIME_MAX
 from payrec.domain.principal import ENVIRONMENTS
 from payrec.errors import CrossSiteRequestError, NotFoundError
 from payrec.factory import Factory
@@ -31,6 +31,7 @@ PAGE_OF: Final = "x-payrec-user"
 
 _SESSION: Final = "payrec_session"
 _SIGN_IN: Final = "payrec_sign_in"
+_SIGNED_OUT: Final = "payrec_signed_out"
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _REPLACED: Final = frozenset({b"authorization", b"x-api-key", b"x-tenant-id", b"x-environment", b"cookie"})
 
@@ -51,6 +52,10 @@ class Cookies:
         found = [sent.get(name, "") for name in names]
         return found[: found.index("")] if "" in found else found
 
+    def signed_out_of(self, scope: Scope) -> str:
+        """Return which session was ended in this browser, empty where none was."""
+        return _sent(scope).get(self._prefix + _SIGNED_OUT, "")
+
     def sign_in_of(self, scope: Scope) -> str:
         """Return the sign-in that is under way, empty where there is none."""
         return _sent(scope).get(self._prefix + _SIGN_IN, "")
@@ -59,6 +64,14 @@ class Cookies:
         """Return the headers that make the browser carry a session, and nothing of an earlier one."""
         kept = [self._set(self._session_name(i), piece, "Strict") for i, piece in enumerate(pieces)]
         return kept + [self._drop(self._session_name(i), "Strict") for i in range(len(pieces), COOKIES_MAX)]
+
+    def signed_out(self, mark: str) -> list[Header]:
+        """Return the headers that make the browser carry no session, nor take the one that was ended for one again.
+
+        An answer that is under way when somebody signs out may prolong the session, and come after this one.
+        """
+        age = f"; Max-Age={int(SESSION_LIFETIME_MAX.total_seconds())}"
+        return self.session([]) + ([self._set(self._prefix + _SIGNED_OUT, mark + age, "Strict")] if mark else [])
 
     def sign_in(self, sealed: str) -> list[Header]:
         """Return the header that makes the browser carry a sign-in.
@@ -121,7 +134,7 @@ class ConsoleDoor:
         """
         kept: list[Header] = [(name, value) for name, value in scope["headers"] if name not in _REPLACED]
         sessions = self._factory.console_sessions
-        session = sessions.open(self._cookies.session_of(scope))
+        session = sessions.open(self._cookies.session_of(scope), signed_out=self._cookies.signed_out_of(scope))
         if session is None or page_of not in {None, str(session.user_id)}:
             return kept
         # Who is refused here has to get on, or out.

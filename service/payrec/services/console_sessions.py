@@ -7,6 +7,7 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -157,8 +158,12 @@ class ConsoleSessions:
             f"the provider's tokens take more than {COOKIES_MAX} cookies of {COOKIE_BYTES_MAX} bytes"
         )
 
-    def open(self, pieces: list[str]) -> ConsoleSession | None:
-        """Return the session that a browser carries; None where it is over, of another key, or none of ours."""
+    def open(self, pieces: list[str], *, signed_out: str = "") -> ConsoleSession | None:
+        """Return the session that a browser carries; None where it is over, of another key, or none of ours.
+
+        ``signed_out`` is the mark of the latest session that was ended in that browser: neither this one nor what began
+        before it goes on.
+        """
         found = self._opened(_SESSION, "".join(pieces)) if len(pieces) <= COOKIES_MAX else None
         if found is None:
             return None
@@ -174,7 +179,11 @@ class ConsoleSessions:
         )
         now = self._clock.now()
         is_over = session.ends_at <= now or (session.expires_at <= now and session.refresh_token is None)
-        return None if is_over else session
+        return None if is_over or _mark(session) <= _number(signed_out) else session
+
+    def mark(self, session: ConsoleSession) -> str:
+        """Return what a browser carries of a session that was ended in it."""
+        return repr(_mark(session))
 
     async def prolonged(self, session: ConsoleSession) -> ConsoleSession | None:
         """Return the session with a new token where its own is about to end, None where nothing had to be done.
@@ -282,6 +291,18 @@ def _session_members(session: ConsoleSession) -> dict[str, Any]:
         "n": session.environments,
         "i": session.id_token,
     }
+
+
+def _mark(session: ConsoleSession) -> float:
+    """Return what no renewal changes, and is more in each later session."""
+    return session.ends_at.timestamp()
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -math.inf
 
 
 def _short(id_token: str | None) -> str | None:

@@ -120,6 +120,32 @@ async def test_a_session_is_prolonged_while_somebody_works(database: EmbeddedDat
         assert len(provider.forms) == count, "the new token is good for a while"
 
 
+async def test_an_answer_that_comes_after_the_sign_out_brings_no_session_back(
+    database: EmbeddedDatabase, provider: FakeProvider
+) -> None:
+    """It was under way when somebody signed out, and prolongs the session."""
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        somebody = await enrolled(service)
+
+        async def sign_in(expires_in: int) -> None:
+            grant(provider, service, somebody, refresh_token="first", expires_in=expires_in)
+            asked = await begin(client, service)
+            await client.get("/console/callback", params={"code": "c", "state": asked["state"]})
+
+        await sign_in(30)
+        before = client.cookies["payrec_session"]
+        await client.get("/console/production/overview")
+        late = client.cookies["payrec_session"]
+        assert late != before
+        await sign_out(client, service)
+        client.cookies.set("payrec_session", late, domain="127.0.0.1")
+        assert (await client.get("/console")).headers["location"].startswith("/console/sign-in")
+        assert (await client.get("/console/production/overview")).status_code == 303
+        await sign_out(client, service)
+        await sign_in(300)
+        assert (await client.get("/console/production/overview")).status_code == 200, "a later one is another"
+
+
 @pytest.mark.parametrize("kind", ["other state", "no state", "no cookie", "cookie of another"])
 async def test_a_code_that_was_not_asked_for_here_is_no_session(
     database: EmbeddedDatabase, provider: FakeProvider, kind: str
