@@ -32,6 +32,7 @@ from support.report_figures import (
     side_summary,
 )
 from support.report_lives import Life
+from support.seeds import seeds
 from support.service import Service, Tenant
 from support.wire import code, fields
 
@@ -90,7 +91,7 @@ async def check(world: World, rows: dict[str, list[dict[str, Any]]], day: str) -
         ]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(0, 1))
 async def test_reports_are_what_counts_at_the_end_of_a_day(world: World, seed: int) -> None:
     life = Life(world, seed)
     await life.lived(45)

@@ -12,6 +12,7 @@ import pytest
 from payrec.domain.expected_states import EXPECTED_STATES
 from payrec.domain.states import BEGIN
 from support.matching_world import World, matching_world
+from support.seeds import seeds
 from support.service import Service, Tenant
 from support.wire import code
 
@@ -123,7 +124,7 @@ class Life:
         assert [row["revision"] for row in opened] == ([revisions[0]["revision"]] if is_open else [])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(0, 1, 2, 3))
 async def test_only_what_the_table_allows_happens(world: World, seed: int) -> None:
     life = Life(world, random.Random(seed))  # noqa: S311 - a walk
     await life.create()

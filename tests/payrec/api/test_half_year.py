@@ -13,6 +13,7 @@ from support.account_lives import PARTS
 from support.half_year import DAYS, HalfYear, on
 from support.matching_world import World, matching_world
 from support.report_figures import everything
+from support.seeds import seeds
 from support.service import Service, Tenant
 from support.statements import IBAN
 from support.wire import fields
@@ -65,7 +66,7 @@ async def check(life: HalfYear, account: str, account_id: str, day: str, known: 
     assert balance == found["balanceMinor"]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(1, 2))
 async def test_parts_sum_to_the_balance_for_every_account_cut_off_and_instant(world: World, seed: int) -> None:
     life = HalfYear(world, seed)
     await life.begin()

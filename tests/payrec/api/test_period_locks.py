@@ -16,6 +16,7 @@ from support.account_lives import ACCOUNTS, DAYS, FIRST, PARTS, Oracle
 from support.events import TOLD
 from support.matching_world import World, matching_world
 from support.period_lives import LOCKS, PeriodLife
+from support.seeds import seeds
 from support.service import Service, Tenant
 from support.statements import IBAN, camt, message
 from support.wire import add_user, code, fields, problem, until
@@ -75,7 +76,7 @@ async def told(world: World) -> list[tuple[str, str]]:
     return [(row["type"], row["id"]) for row in rows]
 
 
-@pytest.mark.parametrize("seed", [1, 3])
+@pytest.mark.parametrize("seed", seeds(1, 3))
 async def test_statements_of_locked_days_never_change(world: World, seed: int) -> None:
     await world.set(autoAccept=True)
     life = PeriodLife(world, seed)

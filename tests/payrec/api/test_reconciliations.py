@@ -15,6 +15,7 @@ from payrec.storage.history import HistoryStore
 from support.account_lives import ACCOUNTS, DAYS, FIRST, OPENING, PARTS, AccountLife, Oracle
 from support.matching_world import World, matching_world
 from support.report_figures import everything
+from support.seeds import seeds
 from support.service import Service, Tenant
 from support.statements import IBAN, camt, message
 from support.wire import code, fields
@@ -67,7 +68,7 @@ async def instant(world: World) -> str:
     return str(row["at"].isoformat())
 
 
-@pytest.mark.parametrize("seed", [3, 14, 15])
+@pytest.mark.parametrize("seed", seeds(3, 14, 15))
 async def test_the_parts_are_the_balance_at_every_cut_off_and_instant(world: World, seed: int) -> None:
     life = AccountLife(world, seed)
     giro = await world.tenant.post("/accounts", {"identifier": ACCOUNTS[0], "currency": "EUR", **OPENING})

@@ -16,6 +16,7 @@ from payrec.services.statements import stored_ends
 from payrec.storage.statements import StatementStore
 from support.events import TOLD
 from support.samples import requires_samples, sample
+from support.seeds import seeds
 from support.service import Service, Tenant
 from support.statements import IBAN, camt, message
 from support.wire import rows
@@ -130,7 +131,7 @@ async def test_whatever_the_order_the_verdicts_are_the_same(service: Service) ->
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(0, 1, 2, 3))
 async def test_what_is_stored_is_what_all_statements_together_say(service: Service, tenant: Tenant, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - the same files every time
     files = []

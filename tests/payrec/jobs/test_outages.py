@@ -87,7 +87,7 @@ async def test_a_receiver_gets_each_event_in_order_through_restarts_of_everythin
             await place_due(place, scope)
             return len(ledger.seen) >= count or None
 
-        await until(all_there, seconds=90)
+        await until(all_there, seconds=240)
     found = ledger.by_resource()
     for resource in RESOURCES:
         messages = found[str(resource)]
