@@ -117,14 +117,14 @@ async def sign_out(context: Context) -> Response:
     Otherwise the next one at this screen would press the button of the sign-in, and be in without a password.
     """
     _check_origin(context)
-    location = await _end_session_url(context)
+    session, sessions = _session(context, also_over=True), context.factory.console_sessions
+    location = await _end_session_url(context, session)
     # A page of ours goes on to the provider, as at the sign-in.
     answer = (
         redirect(f"{CONSOLE}/sign-in")
         if location is None
         else _pages(context).bare(context.request, "hop.html", next=location)
     )
-    session, sessions = _session(context), context.factory.console_sessions
     mark = "" if session is None else sessions.mark(session)
     return _with(answer, Cookies(context.factory.context.config).signed_out(mark))
 
@@ -169,10 +169,11 @@ async def _signed_in(context: RequestContext, granted: TokenGrant, answer: Respo
     return _with(answer, Cookies(context.factory.context.config).session(sessions.seal(session)))
 
 
-def _session(context: RequestContext) -> ConsoleSession | None:
-    cookies = Cookies(context.factory.context.config)
-    scope = context.request.scope
-    return context.factory.console_sessions.open(cookies.session_of(scope), signed_out=cookies.signed_out_of(scope))
+def _session(context: RequestContext, *, also_over: bool = False) -> ConsoleSession | None:
+    cookies, scope = Cookies(context.factory.context.config), context.request.scope
+    return context.factory.console_sessions.open(
+        cookies.session_of(scope), signed_out=cookies.signed_out_of(scope), also_over=also_over
+    )
 
 
 def _check_origin(context: RequestContext) -> None:
@@ -184,12 +185,12 @@ def _redirect_uri(context: RequestContext) -> str:
     return f"{context.factory.context.config.base_url}{CONSOLE}/callback"
 
 
-async def _end_session_url(context: RequestContext) -> str | None:
-    """Return where the session at the provider ends (OpenID Connect RP-Initiated Logout 1.0, section 2).
+async def _end_session_url(context: RequestContext, session: ConsoleSession | None) -> str | None:
+    """Return where what a session has begun at the provider ends (OpenID Connect RP-Initiated Logout 1.0, section 2).
 
     None where there is none, or the provider cannot be asked: the session here ends all the same.
     """
-    session, config, provider = _session(context), context.factory.context.config, context.factory.identity_provider
+    config, provider = context.factory.context.config, context.factory.identity_provider
     if session is None or session.id_token is None or not config.public_base_url:
         return None
     try:

@@ -21,6 +21,7 @@ from support.idp import FakeProvider, fake_provider, rsa_key, sign
 from support.ports import free_port
 from support.providers import Person, add_to_payrec, claims_of, person
 from support.service import Service, make_config, running
+from support.wire import until
 
 pytestmark = pytest.mark.anyio
 PKCE: dict[str, Any] = {"code_challenge_methods_supported": ["plain", "S256"]}
@@ -235,6 +236,28 @@ async def test_signing_out_leads_to_the_provider_s_own(
             "post_logout_redirect_uri": [f"{service.base_url}/console/sign-in"],
             **hint,
         }
+
+
+async def test_who_comes_back_to_sign_out_when_the_session_is_over_signs_out_at_the_provider(
+    database: EmbeddedDatabase, provider: FakeProvider
+) -> None:
+    """There it goes on, and the next one at the screen would be in by the button alone."""
+    describe(provider, end_session_endpoint=provider.url + "/leave")
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service), id_token="of.the.person", expires_in=1)
+        asked = await begin(client, service)
+        await client.get("/console/callback", params={"code": "c", "state": asked["state"]})
+
+        async def is_over() -> bool | None:
+            return (await client.get("/console")).headers["location"].startswith("/console/sign-in") or None
+
+        await until(is_over)
+        answer = await sign_out(client, service)
+        assert answer.status_code == 200
+        assert f"{provider.url}/leave?client_id=payrec" in answer.text
+        assert "id_token_hint=of.the.person" in answer.text
+        answer = await sign_out(client, service)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in"), "it is ended once"
 
 
 @pytest.mark.parametrize("endpoint", [None, "ftp://127.0.0.1/leave", 7])
