@@ -19,6 +19,7 @@ from payrec.commands.serving import (
     stopping,
 )
 from payrec.config import Config, load_config
+from payrec.errors import UnavailableError
 from payrec.jobs.worker import run_worker
 from payrec.logs import configure_logging
 
@@ -39,8 +40,17 @@ async def _work(config: Config, *, with_parent: bool) -> int:
             with stopping(stop):
                 if with_parent:
                     _stop_with_parent(stop)
-                async with internal_port(factory, internal_socket, ready=factory.context.database.ping):
-                    working = asyncio.create_task(run_worker(factory, grace_seconds=config.worker_grace_seconds))
+                takes_jobs = asyncio.Event()
+
+                async def check() -> None:
+                    await factory.context.database.ping()
+                    if not takes_jobs.is_set():
+                        raise UnavailableError("the job queue has not been reached yet")
+
+                async with internal_port(factory, internal_socket, ready=check):
+                    working = asyncio.create_task(
+                        run_worker(factory, ready=takes_jobs, grace_seconds=config.worker_grace_seconds)
+                    )
                     asked = asyncio.create_task(stop.wait())
                     await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
                     asked.cancel()

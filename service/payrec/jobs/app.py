@@ -18,13 +18,16 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 from psycopg import sql
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from payrec.errors import UnavailableError
 from payrec.jobs.pauses import Pauses
 from payrec.jobs.periodic import ClockedApp
 from payrec.jobs.runner import JobRunner
 from payrec.storage.addresses import bounded
 from payrec.storage.database import JOBS_ROLE, Database
 from payrec.storage.migrations import JOBS_SCHEMA
+from payrec.storage.obstacles import obstacle
 
 QUEUE: Final = "payrec"
 """The one queue."""
@@ -80,6 +83,8 @@ PERIODIC: Final = {
 }
 """The tasks of the clock and when they are due; a worker's context has under each name what is done then."""
 
+_NO_QUEUE: Final = "the job queue cannot be reached (JOBS_DATABASE_URL, or DATABASE_URL where that is not set)"
+
 _FORGET: Final = """
     DELETE FROM procrastinate_jobs WHERE id = %(job_id)s AND status = 'doing' AND attempts = %(attempts)s
 """
@@ -88,6 +93,25 @@ _FORGET: Final = """
 
 class _Connector(PsycopgConnector):
     """Listens again when the database comes back: procrastinate's own gives up, and the whole worker with it."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(conninfo=bounded(url), min_size=1, max_size=4, configure=_enter)
+        self._url = url
+
+    async def open_async(self, pool: AsyncConnectionPool | None = None) -> None:
+        """Open the pool, or say why that cannot be: procrastinate's own waits for half a minute and has no reason.
+
+        Raises
+        ------
+        UnavailableError
+        """
+        refusal = await obstacle(self._url, what=_NO_QUEUE, enter=_look)
+        if refusal is not None:
+            raise UnavailableError(refusal)
+        try:
+            await super().open_async(pool)
+        except PoolTimeout:
+            raise UnavailableError(f"{_NO_QUEUE}: it does not answer") from None
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
         logger = structlog.get_logger("payrec.worker")
@@ -121,12 +145,18 @@ async def _enter(connection: psycopg.AsyncConnection[Any]) -> None:
     await connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(JOBS_SCHEMA)))
 
 
+async def _look(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Look whether a connection can become the queue's, and whether the queue is there."""
+    await _enter(connection)
+    await connection.execute("SELECT FROM procrastinate_jobs LIMIT 0")
+
+
 def create_app(*, url: str) -> App:
     """Return the procrastinate app with its tasks; nothing is opened yet.
 
     ``url`` must reach PostgreSQL itself, not a transaction pooler: the worker listens.
     """
-    connector = _Connector(conninfo=bounded(url), min_size=1, max_size=4, configure=_enter)
+    connector = _Connector(url)
     app = ClockedApp(connector=connector)
     app.job_manager = _WakeUps(connector)
 

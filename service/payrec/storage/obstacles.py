@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import psycopg
 from psycopg import AsyncConnection
 
 from payrec.storage.addresses import CONNECT_SECONDS, bounded
 
+async def obstacle(
+    url: str,
+    *,
+    what: str = "the database cannot be reached",
+    enter: Callable[[AsyncConnection[Any]], Awaitable[None]] | None = None,
+) -> str | None:
+    """Make one connection, and return in a line why that cannot be; None where it can. Never a password.
 
-async def obstacle(url: str) -> str | None:
-    """Make one connection, and return in a line why that cannot be; None where it can. Never a password."""
+    The line begins with ``what``. ``enter`` is what is done on the connection before it is of use.
+    """
     try:
         connection = await AsyncConnection.connect(bounded(url), connect_timeout=CONNECT_SECONDS, autocommit=True)
-    except psycopg.OperationalError as error:
-        return f"the database cannot be reached: {first_failure(str(error))}"
-    await connection.close()
+        async with connection:
+            if enter is not None:
+                await enter(connection)
+    except psycopg.Error as error:
+        return f"{what}: {first_failure(str(error))}"
     return None
 
 

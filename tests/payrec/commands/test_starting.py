@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -209,12 +210,62 @@ def test_a_process_with_another_pepper_says_so_and_does_not_start(
     assert "another pepper" not in line
 
 
+@pytest.mark.parametrize(
+    ("jobs", "reason"),
+    [
+        ("postgresql://ada:open-sesame@127.0.0.1:1/payrec", "Connection refused"),
+        ("another database", 'relation "procrastinate_jobs" does not exist'),
+        ("another role", 'permission denied to set role "payrec_jobs"'),
+    ],
+)
+def test_a_worker_that_does_not_reach_its_queue_is_one_line_with_the_reason(
+    jobs: str,
+    reason: str,
+    database: EmbeddedDatabase,
+    empty: EmbeddedDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    login = "payrec_starting_login"
+    urls = {"another database": empty.url, "another role": database.url.replace("payrec_service@", f"{login}@")}
+    _set(monkeypatch, database, INTERNAL_PORT="0", JOBS_DATABASE_URL=urls.get(jobs, jobs))
+    with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN NOINHERIT").format(sql.Identifier(login)))
+        try:
+            assert main(["worker"]) == 1
+        finally:
+            connection.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(login)))
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("payrec: the job queue cannot be reached (JOBS_DATABASE_URL, or DATABASE_URL")
+    assert reason in line
+    assert "sesame" not in line
+
+
+def test_a_worker_is_not_ready_before_it_has_reached_its_queue(
+    database: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    told: list[tuple[int, str]] = []
+
+    async def work(_factory: object, *, ready: asyncio.Event, **_more: object) -> None:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+            for _ in range(2):
+                answer = await http.get("/readyz")
+                told.append((answer.status_code, answer.text))
+                ready.set()
+
+    monkeypatch.setattr("payrec.commands.worker.run_worker", work)
+    _set(monkeypatch, database, INTERNAL_PORT=str(port))
+    assert main(["worker"]) == 0
+    assert told == [(503, "the job queue has not been reached yet\n"), (200, "ok\n")]
+
+
 def test_the_time_that_jobs_have_when_a_worker_is_told_to_end_is_a_setting(
     database: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[float] = []
 
-    async def work(_factory: object, *, grace_seconds: float) -> None:
+    async def work(_factory: object, *, ready: object, grace_seconds: float) -> None:  # noqa: ARG001 - the worker's own
         given.append(grace_seconds)
 
     monkeypatch.setattr("payrec.commands.worker.run_worker", work)
