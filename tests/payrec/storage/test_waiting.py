@@ -47,6 +47,16 @@ async def _lose_the_connection(database: Database, places: Places, addresses: Em
         await connection.execute("SELECT pg_sleep(5)")
 
 
+async def _ended_by_server(addresses: EmbeddedDatabase) -> int:
+    """Have the server end all connections of the service, as when it restarts, and return how many there were."""
+    query = (
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND usename = %s"
+    )
+    [(ended,)] = await look(addresses.superuser_url, query, LOGIN_ROLE)
+    return int(ended)
+
+
 async def test_a_connection_that_the_server_ends_is_a_503(
     opened: Database, places: Places, addresses: EmbeddedDatabase
 ) -> None:
@@ -103,16 +113,22 @@ async def test_only_who_is_in_a_hurry_gives_up_on_what_others_hold(
         await waits
 
 
+async def test_a_server_that_has_ended_its_connections_is_reached(
+    opened: Database, places: Places, addresses: EmbeddedDatabase
+) -> None:
+    """It has come back, and who asks whether it is there gets no connection of before."""
+    async with opened.tenant(places.a), opened.tenant(places.b):
+        pass
+    assert await _ended_by_server(addresses) >= 2
+    await opened.ping()
+
+
 async def test_connections_that_the_server_has_ended_meanwhile_are_not_lent(
     opened: Database, places: Places, addresses: EmbeddedDatabase
 ) -> None:
     async with opened.tenant(places.a), opened.tenant(places.b):
         pass
-    query = (
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND usename = %s"
-    )
-    [(ended,)] = await look(addresses.superuser_url, query, LOGIN_ROLE)
+    ended = await _ended_by_server(addresses)
     assert ended >= 2
     for _ in range(ended):
         async with opened.tenant(places.a) as connection:
