@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from payrec.commands.serving import check_start, make_factory, opened, run_async
+from payrec.commands.serving import check_administrator, check_start, make_factory, opened, run_async
 from payrec.config import load_config
 from payrec.domain.caller import Caller
 from payrec.domain.principal import Permission, Principal
@@ -29,8 +29,7 @@ def administer(action: Action, arguments: argparse.Namespace, *, ready: bool = T
 
     async def work() -> int:
         async with opened(make_factory(config)) as factory:
-            if ready:
-                await check_start(factory)
+            await (check_start(factory) if ready else check_administrator(config))
             await action(factory, arguments)
         return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from payrec.commands.serving import make_factory, opened, run_async
+from payrec.commands.serving import check_administrator, make_factory, opened, run_async
 from payrec.commands.terminal import say, table
 from payrec.config import Config, load_config
 from payrec.errors import ConfigurationError, PayrecError
@@ -46,6 +46,7 @@ async def migrate(factory: Factory) -> MigrationReport:
     """Bring the installation of an opened factory to this version."""
     config = factory.context.config
     assert config.admin_database_url is not None, "the caller has looked"
+    await check_administrator(config)
     service = MigrationService(
         admin_url=config.admin_database_url,
         login=login_of(config.database_url),

@@ -23,6 +23,7 @@ from payrec.gate.protocol import BoundedHttpProtocol
 from payrec.internal import create_internal_app
 from payrec.services.migrations import check_ready
 from payrec.services.peppers import check_pepper
+from payrec.storage.obstacles import are_apart
 
 if TYPE_CHECKING:
     from payrec.factory import Factory
@@ -224,8 +225,22 @@ async def opened(factory: F) -> AsyncIterator[F]:
         await context.aclose()
 
 
+async def check_administrator(config: Config) -> None:
+    """Look whether ADMIN_DATABASE_URL, where it is set, leads to the database of DATABASE_URL.
+
+    Otherwise schemas are made in a database that is another installation's, and nobody finds them in this one.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    admin_url = config.admin_database_url
+    if admin_url is not None and await are_apart(config.database_url, admin_url):
+        raise ConfigurationError("ADMIN_DATABASE_URL leads to another database than DATABASE_URL")
+
+
 async def check_start(factory: BaseFactory) -> None:
-    """Look whether a process may start on this database: its control schema and its pepper.
+    """Look whether a process may start on this database: its addresses, its control schema and its pepper.
 
     A process refuses a control schema behind its own head; ahead of it is fine.
 
@@ -234,6 +249,7 @@ async def check_start(factory: BaseFactory) -> None:
     ConfigurationError, UnavailableError
     """
     context = factory.context
+    await check_administrator(context.config)
     await check_ready(context.database)
     await check_pepper(context.database, factory.peppers, at=context.clock.now())
 

@@ -1,14 +1,18 @@
-"""Why a database cannot be reached, in a line for whoever starts a process."""
+"""Why a database cannot be reached or used, for whoever starts a process."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg import AsyncConnection
 
 from payrec.storage.addresses import CONNECT_SECONDS, bounded
+
+_WHICH: Final = "SELECT oid, pg_postmaster_start_time() FROM pg_database WHERE datname = current_database()"
+"""Which database of which server a connection leads to, whatever pooler or name it came by."""
+
 
 async def obstacle(
     url: str,
@@ -28,6 +32,19 @@ async def obstacle(
     except psycopg.Error as error:
         return f"{what}: {first_failure(str(error))}"
     return None
+
+
+async def are_apart(*urls: str) -> bool:
+    """Tell whether addresses lead to different databases; False where one cannot be reached, which others tell of."""
+    found = set()
+    for url in urls:
+        try:
+            connection = await AsyncConnection.connect(bounded(url), connect_timeout=CONNECT_SECONDS, autocommit=True)
+            async with connection:
+                found.add(await (await connection.execute(_WHICH)).fetchone())
+        except psycopg.Error:
+            return False
+    return len(found) > 1
 
 
 def first_failure(message: str) -> str:

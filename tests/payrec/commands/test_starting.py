@@ -132,6 +132,21 @@ def test_a_migration_without_its_administrator_says_so_and_makes_nothing(
     assert not _schemas(empty)
 
 
+@pytest.mark.parametrize("command", [["migrate"], ["serve"], ["worker"], ["tenants", "mend"]])
+def test_an_administrator_of_another_database_is_named_and_nothing_is_made_there(
+    command: list[str],
+    database: EmbeddedDatabase,
+    empty: EmbeddedDatabase,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _set(monkeypatch, database, PORT="0", INTERNAL_PORT="0", ADMIN_DATABASE_URL=empty.admin_url)
+    assert main(command) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line == "payrec: ADMIN_DATABASE_URL leads to another database than DATABASE_URL"
+    assert not _schemas(empty)
+
+
 def test_an_administrator_who_lacks_a_right_is_told_which(
     empty: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
