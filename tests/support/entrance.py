@@ -62,7 +62,7 @@ class Answer:
 class Remembering:
     """An application that remembers what it was asked; it fails before, within or behind its answer if told to."""
 
-    def __init__(self, failing: tuple[str, Exception] | None = None) -> None:
+    def __init__(self, failing: tuple[str, BaseException] | None = None) -> None:
         self._failing = failing
         self.scope: Scope | None = None
         self.body = b""
@@ -131,7 +131,7 @@ class Entrance:
         headers: Headers = (),
         body: bytes = b"",
         *,
-        failing: tuple[str, Exception] | None = None,
+        failing: tuple[str, BaseException] | None = None,
         client: tuple[str, int] | None = ("203.0.113.7", 4711),
         query: bytes | None = b"",
         request_id: str | None = "r-1",

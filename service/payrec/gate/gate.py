@@ -29,6 +29,7 @@ from payrec.errors import (
     NotFoundError,
     PayloadTooLargeError,
     PayrecError,
+    UnavailableError,
     UnsupportedMediaTypeError,
 )
 from payrec.factory import Factory
@@ -65,6 +66,7 @@ FILES_BYTES_MAX: Final = 1024 * 1024 * 1024
 FILE_BYTES_LEAST: Final = 8 * 1024 * 1024
 """What an upload counts as at least, because each takes memory and a file."""
 
+_ENDED: Final = "the process that worked on the request has ended"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _IDEMPOTENCY_KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{IDEMPOTENCY_KEY_LENGTH_MAX}}}", re.ASCII)
 _SENSITIVE: Final = frozenset(
@@ -126,6 +128,12 @@ class Gate:
             await self._refused(error, scope)(scope, receive, watch.send)
         except ClientDisconnect:
             watch.status = CLIENT_CLOSED_REQUEST
+        except asyncio.CancelledError:
+            # The process ends, and the server has waited for as long as it may. It would answer 500 and log a crash.
+            if watch.started:
+                raise
+            incoming.left = 0  # nobody is left to take what still comes
+            await self._refused(UnavailableError(_ENDED), scope)(scope, receive, watch.send)
         except Exception as error:
             # FastAPI answers and logs its own crashes, and raises them again; one of the gate is answered here.
             if watch.started and not watch.finished:

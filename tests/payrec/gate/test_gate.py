@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 
@@ -116,6 +117,18 @@ async def test_a_crash_before_the_answer_is_answered_and_logged_with_its_cause(
     crashed, ended = answer.lines
     assert (crashed["event"], crashed["log_level"], crashed["exc_info"]) == ("request.crashed", "error", cause)
     assert (ended["event"], ended["status"]) == ("request", 500)
+
+
+async def test_who_is_not_answered_before_the_process_ends_is_told_to_try_again(
+    entrance: Entrance, acme: Tenant
+) -> None:
+    """The server cancels what it has waited for in vain; nothing has crashed."""
+    answer = await entrance.ask("POST", PATH, [*admin(acme), JSON], b"{}", failing=("before", asyncio.CancelledError()))
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    assert json.loads(answer.body)["code"] == "service_unavailable"
+    assert [(line["event"], line["status"]) for line in answer.lines] == [("request", 503)]
+    with pytest.raises(asyncio.CancelledError):
+        await entrance.ask("GET", PATH, admin(acme), failing=("within", asyncio.CancelledError()))
 
 
 async def test_a_crash_within_the_answer_goes_on_to_the_server_and_one_behind_it_does_not(
