@@ -34,8 +34,10 @@ NEWER: Final = "Found by a newer version, of whose reasons this one does not kno
 def rendered(row: dict[str, Any]) -> MatchPublic:
     """Return the resource of a stored match with its legs.
 
-    Of one that waits for a blind review, what the engine thinks of it is not told until it is decided.
+    Evidence and sentence tell of the transactions as they were when it was made: of what they state since, neither is
+    true. Of one that waits for a blind review, what the engine thinks of it is not told until it is decided.
     """
+    row = {**row, "legs": [{**leg, **leg.get("made_for", {})} for leg in row["legs"]]}
     public = _rendered(row)
     if row["levels"] is None:
         # Nobody but who stated it knows why.

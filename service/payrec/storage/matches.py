@@ -13,6 +13,7 @@ from payrec.storage.filters import Condition, created, equalities, frequent
 from payrec.storage.history import HistoryStore
 from payrec.storage.history_relations import at_instant
 from payrec.storage.listing import PageRequest, Selection, select_page
+from payrec.storage.made_for import add_made_for
 from payrec.storage.match_parts import PARTS
 from payrec.storage.rows import columns_of, fetch_all, fetch_one
 from payrec.tables.matches import Match
@@ -183,6 +184,7 @@ class MatchStore:
         if row is None:
             return None
         row["legs"] = await self.legs([match_id], as_of=as_of)
+        await add_made_for(self._connection, row["legs"])
         return row
 
     async def page(self, page: PageRequest, query: MatchQuery) -> tuple[list[dict[str, Any]], bool]:
@@ -193,7 +195,9 @@ class MatchStore:
             selection.where(condition, **parameters)
         rows, more = await select_page(self._connection, selection, page)
         legs: dict[UUID, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
-        for leg in await self.legs(list(legs), as_of=query.as_of):
+        found = await self.legs(list(legs), as_of=query.as_of)
+        await add_made_for(self._connection, found)
+        for leg in found:
             legs[leg["match_id"]].append(leg)
         return [{**row, "legs": legs[row["id"]]} for row in rows], more
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -87,6 +88,71 @@ async def test_accepting_twenty_times_at_once_is_one_effect(world: World) -> Non
     assert len({a.text for a in answers}) == 1
     assert await world.sql("SELECT count(*) AS n FROM audit_record WHERE action = 'match.accepted'") == [{"n": 1}]
     assert await world.sql("SELECT DISTINCT allocated_minor FROM allocation") == [{"allocated_minor": 10_000}]
+
+
+REASONS = ("explanation", "evidence", "score")
+"""What a match says of why."""
+
+OTHERWISE = {
+    "reference": "ZZ-999999",
+    "counterpartyName": "Somebody Else Ltd",
+    "amount": "5.00",
+    "currency": "EUR",
+    "dueDate": "2027-06-30",
+    "externalId": "other",
+}
+
+
+async def told_of(world: World, match: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what each place tells of why a match was made."""
+    one = (await world.tenant.get(f"/matches/{match['id']}")).json()
+    record = (await world.tenant.get(f"/matches/{match['id']}/record")).json()["match"]
+    [listed] = [m for m in await world.matches() if m["id"] == match["id"]]
+    return [{name: told[name] for name in REASONS} for told in (one, record, listed)]
+
+
+async def test_why_a_match_was_made_is_told_of_what_its_item_was_then(world: World) -> None:
+    match = await proposed(world)
+    item, _ = ends(match)
+    why = [{name: match[name] for name in REASONS}] * 3
+    assert (await world.tenant.post(f"/matches/{match['id']}/reject", {"reason": "not this one"})).status_code == 200
+    before = datetime.now(UTC).isoformat()
+    assert (await world.tenant.request("PATCH", f"/expected-transactions/{item}", json=OTHERWISE)).status_code == 200
+    assert await told_of(world, match) == why
+    then = await world.tenant.get(f"/matches/{match['id']}", params={"asOf": before})
+    assert {name: then.json()[name] for name in REASONS} == why[0]
+    # Nothing is known any more of what it was: it is told of what it is.
+    await world.sql("DELETE FROM stated_row")
+    assert "ZZ-999999" in (await told_of(world, match))[0]["explanation"]
+
+
+async def test_why_an_accepted_match_was_made_stays_where_dates_are_moved(world: World) -> None:
+    match = await proposed(world)
+    item, _ = ends(match)
+    assert (await world.accept(match)).status_code == 200
+    for day in ("2027-06-30", "2028-06-30"):
+        moved = await world.tenant.request("PATCH", f"/expected-transactions/{item}", json={"dueDate": day})
+        assert moved.status_code == 200
+    assert await told_of(world, match) == [{name: match[name] for name in REASONS}] * 3
+    again = await world.accept(match)
+    assert {name: again.json()[name] for name in REASONS} == {name: match[name] for name in REASONS}
+
+
+async def test_why_a_credit_note_was_taken_is_told_of_what_either_was_then(world: World) -> None:
+    named = {"counterpartyName": "Bolt GmbH", "externalId": "INV-1"}
+    await world.expect(reference="INV-2026-001", **named)
+    note = {"direction": "debit", "reference": "INV-2026-001", "counterpartyName": "Bolt GmbH", "externalId": "CN-1"}
+    await world.expect("40.00", **note)
+    await world.run()
+    match = await world.proposal()
+    assert match["kind"] == "credit_note"
+    assert (await world.tenant.post(f"/matches/{match['id']}/reject", {"reason": "not this one"})).status_code == 200
+    [leg] = match["legs"]
+    for name, external_id in (("expectedTransactionId", "other"), ("contraExpectedTransactionId", "another")):
+        changed = {**OTHERWISE, "externalId": external_id}
+        answer = await world.tenant.request("PATCH", f"/expected-transactions/{leg[name]}", json=changed)
+        assert answer.status_code == 200, answer.text
+    assert await told_of(world, match) == [{name: match[name] for name in REASONS}] * 3
 
 
 async def test_an_if_match_of_another_version_is_refused_before_anything_else(world: World) -> None:
