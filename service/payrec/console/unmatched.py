@@ -20,7 +20,7 @@ from payrec.domain.money import MoneyError, exponent, parse_decimal
 from payrec.domain.scope import today
 from payrec.domain.search import read_decimal
 from payrec.handlers.context import Context, RequestContext, ResourceId, query_of, while_asked
-from payrec.models.common import Direction, OwnAccount, Page, SearchText, Text
+from payrec.models.common import Cursor, Direction, OwnAccount, Page, SearchText, Text
 from payrec.models.expected_transactions import ExpectedTransactionPublic, ExpectedTransactionQuery
 from payrec.models.forms import FormQuery
 from payrec.models.incoming_transactions import IncomingTransactionPublic, IncomingTransactionQuery
@@ -67,7 +67,7 @@ class UnmatchedQuery(FormQuery):
     """Least days since the booking of a line, and since an item was due."""
     reason_code: Text | None = None
     q: SearchText | None = None
-    cursor: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    cursor: Cursor | None = None
     match: Annotated[str, StringConstraints(max_length=36)] | None = None
     """One that was taken back: what is open of what it joined is listed and chosen, in the place of all else."""
 

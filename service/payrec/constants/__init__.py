@@ -53,6 +53,9 @@ PAGE_SIZE_DEFAULT: Final = 50
 PAGE_SIZE_MAX: Final = 200
 """Rows of a list page at most."""
 
+CURSOR_LENGTH_MAX: Final = 4096
+"""Characters of a cursor: one of groups has a name of ``TEXT_LENGTH_MAX`` characters, of four bytes each."""
+
 REASON_LENGTH_MAX: Final = 500
 """Characters of the words in which somebody says why something was decided."""
 

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from payrec.constants import (
     AMOUNT_MINOR_MAX,
+    CURSOR_LENGTH_MAX,
     METADATA_ENTRIES_MAX,
     METADATA_KEY_LENGTH_MAX,
     METADATA_VALUE_LENGTH_MAX,
@@ -81,6 +82,9 @@ OwnAccount = Annotated[Text, AfterValidator(account_identifier)]
 
 SearchText = Annotated[str, StringConstraints(min_length=1, max_length=SEARCH_LENGTH_MAX), AfterValidator(_printable)]
 """What a list is searched for."""
+
+Cursor = Annotated[str, StringConstraints(max_length=CURSOR_LENGTH_MAX)]
+"""Where a page goes on, as the page before has said it."""
 
 Remittance = Annotated[str, StringConstraints(max_length=REMITTANCE_LENGTH_MAX), AfterValidator(_printable)]
 """A remittance text; may have line breaks."""
@@ -231,7 +235,7 @@ class ListQuery(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", hide_input_in_errors=True)
 
     limit: int = Field(default=PAGE_SIZE_DEFAULT, ge=1, le=PAGE_SIZE_MAX)
-    cursor: Annotated[str, StringConstraints(max_length=2048)] | None = None
+    cursor: Cursor | None = None
     sort: str | None = None
     created_from: Instant | None = None
     created_to: Instant | None = None

@@ -97,7 +97,8 @@ class Listing:
         name = self.request.sort.name
         value = last[name] if name is not None else None
         text = value.isoformat() if isinstance(value, date) else value
-        payload = json.dumps([str(last["id"]), text], separators=(",", ":")).encode()
+        # Letters as they are: written as escapes, a long name in most alphabets would make more than a cursor may be.
+        payload = json.dumps([str(last["id"]), text], ensure_ascii=False, separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(self.sign(payload) + payload).rstrip(b"=").decode()
 
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from payrec.constants import TEXT_LENGTH_MAX
 from payrec.domain.matching.rules import Reason
 from support.matching_world import World, matching_world
 from support.report_figures import (
@@ -302,6 +303,15 @@ async def test_groups_come_in_pages(world: World) -> None:
     for other in ({"groupBy": "account"}, {"groupBy": "counterparty", "currency": "EUR"}):
         answer = await world.tenant.get(AGEING, params={**other, "cursor": cursor})
         assert (answer.status_code, code(answer)) == (400, "invalid_cursor")
+
+
+@pytest.mark.parametrize("letter", ["z", '"', "\n", "\u0416", "\u6771", "\U0001f600"])
+async def test_groups_of_the_longest_names_come_in_pages(world: World, letter: str) -> None:
+    names = [f"{letter * (TEXT_LENGTH_MAX - 1)}{number}" for number in range(3)]
+    for name in names:
+        await world.expect("1.00", counterpartyName=name)
+    found = await everything(world.tenant, AGEING, groupBy="counterparty", limit=1)
+    assert [line["name"] for line in found] == names
 
 
 async def test_it_is_late_when_the_day_is_over_for_the_tenant(world: World) -> None:
