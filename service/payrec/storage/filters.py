@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
+from unicodedata import normalize
 
 from pydantic import BaseModel
 
@@ -13,6 +14,9 @@ from payrec.domain.money import parse_decimal
 from payrec.models.common import ListQuery
 
 Condition = tuple[str, dict[str, Any]]
+
+_FORMS: Final[tuple[Literal["NFC"], Literal["NFD"]]] = ("NFC", "NFD")
+"""Composed, as files are stored, and decomposed."""
 
 CHANGE_TIME_MAX: Final = timedelta(days=1)
 """Between the beginning of a change, which is in its id, and its instant; clocks that differ included."""
@@ -95,7 +99,14 @@ def texts(query: ListQuery, **columns: tuple[str, ...]) -> list[Condition]:
 
 
 def containing(name: str, text: str, columns: Iterable[str]) -> Condition:
-    """Return that any of the columns contains a text, in whatever case; ``name`` is its parameter's."""
+    """Return that any of the columns contains a text, in whatever case; ``name`` is its parameter's.
+
+    What a request stores stays as it is written: an ä may be one character there or an a with its dots, and looks the
+    same. So the text is looked for in either form, where it has two.
+    """
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    any_of = " OR ".join(f"{column} ILIKE %({name})s" for column in columns)
-    return f"({any_of})", {name: f"%{escaped}%"}
+    either = (escaped, *(normalize(form, escaped) for form in _FORMS))
+    forms = list(dict.fromkeys(f"%{form}%" for form in either))
+    wanted: str | list[str] = forms[0] if len(forms) == 1 else forms
+    like = f"ILIKE %({name})s" if len(forms) == 1 else f"ILIKE ANY(%({name})s::text[])"
+    return f"({' OR '.join(f'{column} {like}' for column in columns)})", {name: wanted}

@@ -130,7 +130,7 @@ ROWS: list[dict[str, Any]] = [
     {"direction": "credit", "amountMinor": 99_999, "currency": "EUR", "externalId": "d", "dueDate": "2999-02-28",
      "counterpartyName": "jürgen", "description": "100 percent sure"},
     {"direction": "debit", "amountMinor": 1, "currency": "USD", "externalId": "e", "groupKey": "G2",
-     "endToEndId": "J-7"},
+     "endToEndId": "J-7", "counterpartyName": "Bjo\u0308rk", "description": "Cafe\u0301_1"},
 ]  # fmt: skip
 
 FILTERS: list[tuple[dict[str, Any], str]] = [
@@ -160,6 +160,12 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
     ({"externalId": "C"}, ""),
     ({"counterparty": "JÜRGEN"}, "ad"),
     ({"counterparty": "DE8937"}, "a"),
+    ({"counterparty": "ju\u0308rgen"}, "ad"),
+    ({"counterparty": "BJ\u00d6RK"}, "e"),
+    ({"counterparty": "bjo\u0308rk"}, "e"),
+    ({"counterparty": "bjork"}, ""),
+    ({"q": "caf\u00e9_"}, "e"),
+    ({"q": "\u00e9%"}, ""),
     ({"counterparty": "%"}, ""),
     ({"groupKey": "G2"}, "e"),
     ({"q": "100%"}, "c"),
