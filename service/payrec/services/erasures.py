@@ -296,4 +296,4 @@ def _logged(row: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
 
 
 def _public(row: dict[str, Any]) -> ErasurePublic:
-    return ErasurePublic.model_validate({**row, "updated_at": row["created_at"], "version": 1})
+    return ErasurePublic.model_validate({"updated_at": row["created_at"], "version": 1, **row})

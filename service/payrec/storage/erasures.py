@@ -16,9 +16,12 @@ from payrec.storage.period_locks import LAST_LOCKED, hold_periods
 from payrec.storage.rows import adapt, array_text, columns_of, fetch_all, fetch_one, insert
 from payrec.tables.erasures import Erasure
 
+# What a job does is told anew when it has ended, and never before or again.
 _COLUMNS: Final = f"""
     {columns_of(Erasure, "e")}, CASE WHEN e.job_id IS NULL OR j.status = 'succeeded' THEN 'completed'
-        WHEN j.status IN ('queued', 'running') THEN 'processing' ELSE 'failed' END AS status
+        WHEN j.status IN ('queued', 'running') THEN 'processing' ELSE 'failed' END AS status,
+    CASE WHEN e.job_id IS NULL OR j.status IN ('queued', 'running') THEN 1 ELSE 2 END AS version,
+    coalesce(j.finished_at, e.created_at) AS updated_at
 """
 _SOURCE: Final = "erasure e LEFT JOIN job j ON j.id = e.job_id"
 _DAYS: Final = {

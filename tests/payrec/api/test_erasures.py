@@ -280,9 +280,14 @@ async def test_where_there_is_much_a_job_does_it(world: World, monkeypatch: pyte
     # Nobody who reads the job reads her name.
     started = (await world.tenant.get(answer.headers["location"])).text
     assert not Wanted(NAME).is_in(started)
-    assert (await world.ended(made["jobId"]))["status"] == "succeeded"
-    done = (await world.tenant.get(f"{PATH}/{made['id']}")).json()
+    ended = await world.ended(made["jobId"])
+    assert ended["status"] == "succeeded"
+    got = await world.tenant.get(f"{PATH}/{made['id']}")
+    done = got.json()
     assert (done["status"], done["createdBy"]) == ("completed", made["createdBy"])
+    # Something else is told of it, so it is another version.
+    assert (answer.headers["etag"], made["version"], made["updatedAt"]) == ('"1"', 1, made["createdAt"])
+    assert (got.headers["etag"], done["version"], done["updatedAt"]) == ('"2"', 2, ended["finishedAt"])
     assert {"expected-transactions": 3, "incoming-transactions": 3}.items() <= counts(done).items()
     assert await where(world, NAME, NOTE) == {}
     assert (await world.job(made["jobId"]))["params"] == {"erasureId": made["id"]}
