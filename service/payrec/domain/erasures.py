@@ -195,6 +195,12 @@ STATED_WORDS: Final[dict[int, tuple[str, ...]]] = {
 }
 """What it says of whom it is about: all of it goes where this is who is wanted."""
 
+STATED_CODES: Final[dict[int, tuple[str, ...]]] = {1: (), 2: ("bank_transaction_code", "purpose_code", "return_reason")}
+"""Codes of banks, in which whoever stores a line may have written more: the mention goes, and a return stays one."""
+
+_BATCH: Final = "batch"
+"""A line's group once more, as it came."""
+
 OF_PERSON: Final = frozenset({"mandate_id"})
 """What goes with these besides, as ``metadata`` does."""
 
@@ -214,6 +220,11 @@ def redacted_row(stated: Mapping[str, Any], side: int, what: Wanted, *, whole: b
     for name in STATED_WORDS[side]:
         text = stated.get(name)
         after[name] = None if whole or text is None else what.redacted(text)
+    for name in STATED_CODES[side]:
+        text = stated.get(name)
+        after[name] = None if text is None else what.redacted(text)
+    if batch := stated.get(_BATCH):
+        after[_BATCH] = {name: None if what.without(value) != value else value for name, value in batch.items()}
     after |= {_METADATA: {}} if whole else what.without({_METADATA: stated[_METADATA]})
     changed = {name: value for name, value in after.items() if value != stated.get(name)}
     return {**changed, "reference_key": None} if "reference" in changed else changed

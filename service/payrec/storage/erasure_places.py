@@ -37,16 +37,16 @@ APART: Final = frozenset(
 
 KEPT_COLUMNS: Final = frozenset(
     {
-        # What somebody chose of a list of ours, codes of banks, and hashes.
+        # What somebody chose of a list of ours, and hashes.
         "status", "kind", "type", "state", "severity", "code", "format", "format_version", "encoding", "resource",
         "confidence", "uniqueness", "statement_every", "continuity", "balance_check", "action", "subject",
         "direction", "currency", "net_currency", "original_currency", "settled_currency", "exchange_rate", "base",
         "quote", "here_currency", "here_direction", "here_status", "there_currency", "there_direction", "outcome",
-        "bank_transaction_code", "purpose_code", "return_reason", "reason_code", "sha256",
+        "reason_code", "sha256",
         # Who did it: an id. Who decided elsewhere, as a file has told it, may be a name.
         "actor", "created_by", "imported_by", "locked_by", "reopened_by", "acknowledged_by", "request_id",
         # Numbers and ids, in JSON.
-        "balances", "charges", "batch", "corrections", "curve", "counts", "figures", "codes", "terms", "erased", "kept",
+        "balances", "charges", "corrections", "curve", "counts", "figures", "codes", "terms", "erased", "kept",
         "alternatives", "adjustments", "proof",
         # What the books were given, by references.
         "lines",

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import ARRAY, Column, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from payrec.domain.erasures import STATED_TEXTS, STATED_WORDS
+from payrec.domain.erasures import STATED_CODES, STATED_TEXTS, STATED_WORDS
 from payrec.embedded.postgres import EmbeddedPostgres
 from payrec.storage.database import Connection
 from payrec.storage.erasure_places import APART, KEPT_COLUMNS, places
@@ -27,7 +27,8 @@ from support.tenant_data import scope_of_tenant
 pytestmark = pytest.mark.anyio
 
 SIDE = 2
-STATED = dict.fromkeys((*STATED_TEXTS[SIDE], *STATED_WORDS[SIDE]), NAME) | {"metadata": {"contact": NAME}}
+STATED = dict.fromkeys((*STATED_TEXTS[SIDE], *STATED_WORDS[SIDE], *STATED_CODES[SIDE]), NAME)
+STATED |= {"metadata": {"contact": NAME}, "batch": {"groupKey": NAME}}
 PLAIN: dict[type, Any] = {
     UUID: UUID(int=1),
     datetime: datetime(2026, 3, 1, tzinfo=UTC),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from payrec.domain.erasures import ERASED
-from support.erasures import IBAN, NAME, OTHER, PATH, counts, erased, run, where
+from support.erasures import IBAN, NAME, OTHER, PATH, counts, erased, instant, run, where
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
 from support.wire import add_user, in_control
@@ -54,6 +54,26 @@ async def test_a_name_for_which_metadata_are_called_goes_from_them(world: World)
     left = {OTHER: "7", f"advisor {ERASED}": "6", f"advisor {ERASED} 3": "5"}
     for one in (await world.incoming(paid), await world.expected(asked)):
         assert one["metadata"] == left
+
+
+async def test_a_group_and_the_codes_of_a_bank_name_nobody_afterwards(world: World) -> None:
+    codes = {"bankTransactionCode": "NTRF", "purposeCode": f"rent of {NAME}", "returnReason": f"AC04 {NAME}"}
+    for payer in (NAME, "Bolt"):
+        await world.receive(counterpartyName=payer, groupKey=f"PAYOUT {NAME}", **codes)
+    there = await where(world, NAME, bystander=True)
+    before = await instant(world)
+    await erased(world, counterpartyName=NAME)
+    assert await where(world, NAME) == {}
+    assert await where(world, NAME, bystander=True) == there != {}
+    for asked in ({}, {"asOf": before}):
+        for one in (await world.tenant.get("/incoming-transactions", params=asked)).json()["data"]:
+            assert (one["groupKey"], one["batch"]) == (None, {"groupKey": None, "count": None, "itemised": False})
+            assert {name: one[name] for name in codes} == {
+                "bankTransactionCode": "NTRF",
+                "purposeCode": f"rent of {ERASED}",
+                "returnReason": f"AC04 {ERASED}",
+            }
+            assert one["returnKind"] == "return"
 
 
 async def test_an_answer_that_is_repeated_names_nobody_that_the_transaction_does_not_name(world: World) -> None:
