@@ -48,6 +48,7 @@ RESOURCES: Final = {
     "webhook_delivery": "webhooks",
     "idempotency": "idempotency-keys",
     "account": "accounts",
+    "api_key": "api-keys",
 }
 """What the interface calls what is in a table; others are told by the table's name."""
 

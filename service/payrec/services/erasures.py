@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -34,7 +35,7 @@ from payrec.services.secret_box import SecretBox
 from payrec.services.tenant_settings import effective_settings
 from payrec.services.validation import identifier
 from payrec.services.work import LostLeaseError, Unit, Work
-from payrec.storage.erasures import ErasureStore, UserErasureStore
+from payrec.storage.erasures import ErasureStore, InstallationErasureStore, UserErasureStore
 from payrec.storage.jobs import JobStore
 from payrec.storage.listing import BY_CREATION
 from payrec.storage.tenants import TenantStore
@@ -47,6 +48,17 @@ _GIVEN: Final[dict[str, ErasureSubject]] = {
     "user_id": "user",
 }
 """Of whom, by the member that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Installation:
+    """What the control schema has of a tenant environment, and a text may stand in."""
+
+    settings: dict[str, Any]
+    """As they are stored."""
+    records: list[dict[str, Any]]
+    """Of what was changed of the tenant."""
+    keys: list[dict[str, Any]]
 
 
 class ErasureService:
@@ -76,7 +88,7 @@ class ErasureService:
         subject, text = _subject(given)
         erasure_id, job_id = self._work.ids.new(), self._work.ids.new()
         outcome = Outcome()
-        settings = await self._settings(caller.tenant)
+        known = await self._installation(caller.tenant)
         # The user's own texts go last: who asks again, because the rest has failed, still finds whom it is about. Their
         # transaction is the second one all the same: a request that waits for its tenant's share has no connection yet.
         async with AsyncExitStack() as last, self._work.tenant(caller) as unit:
@@ -101,7 +113,7 @@ class ErasureService:
                 sealed = self._sealed(erasure_id, texts)
                 await queue_job(unit, job_id, "erasure", {"erasureId": str(erasure_id), "sealed": sealed})
             else:
-                await self._sweep(unit, texts, subject, outcome, settings)
+                await self._sweep(last, unit, texts, subject, outcome, known)
             await store.add(row | _told(outcome))
             public = _public({**row, **_told(outcome), "status": "processing" if is_large else "completed"})
             headers = {**public.headers, "Location": f"/jobs/{job_id}"} if is_large else public.headers
@@ -126,15 +138,15 @@ class ErasureService:
         """
         erasure_id = UUID(job["params"]["erasureId"])
         texts = self._opened(erasure_id, job["params"]["sealed"])
-        settings = await self._settings(scope)
+        known = await self._installation(scope)
         try:
-            async with self._work.tenant(caller, scope, resumed=True) as unit:
+            async with AsyncExitStack() as last, self._work.tenant(caller, scope, resumed=True) as unit:
                 store = ErasureStore(unit.connection)
                 row = await store.get(erasure_id)
                 if row is None:
                     raise AssertionError("an erasure is stored together with its job")
                 outcome = Outcome.of(row["erased"], row["kept"])
-                await self._sweep(unit, texts, row["subject"], outcome, settings)
+                await self._sweep(last, unit, texts, row["subject"], outcome, known)
                 await store.complete(erasure_id, reason=row["reason"], told=_told(outcome))
                 result = {"erasureId": str(erasure_id)}
                 if not await JobStore(unit.connection).finish(
@@ -172,15 +184,27 @@ class ErasureService:
             rows, more = await ErasureStore(connection).page(listing.request, query)
         return listing.page(ErasurePublic, rows, data=[_public(row) for row in rows], more=more)
 
-    async def _settings(self, scope: TenantScope) -> dict[str, Any]:
-        """Return the settings as they are stored; before the environment is opened, which takes a connection."""
+    async def _installation(self, scope: TenantScope) -> _Installation:
+        """Return what is stored of the environment elsewhere; before it is opened, which takes a connection."""
         async with self._work.database.control(readonly=True) as connection:
-            return await TenantStore(connection).settings(scope.tenant_id)
+            store = InstallationErasureStore(connection)
+            return _Installation(
+                settings=await TenantStore(connection).settings(scope.tenant_id),
+                records=await store.records(scope.tenant_id),
+                keys=await store.keys(scope),
+            )
 
     async def _sweep(
-        self, unit: Unit, texts: list[Wanted], subject: ErasureSubject, outcome: Outcome, stored: dict[str, Any]
+        self,
+        last: AsyncExitStack,
+        unit: Unit,
+        texts: list[Wanted],
+        subject: ErasureSubject,
+        outcome: Outcome,
+        known: _Installation,
     ) -> None:
-        retention = effective_settings(stored).retention
+        await self._name_keys(last, texts, outcome, known)
+        retention = effective_settings(known.settings).retention
         store = ErasureStore(unit.connection)
         await _refuse_while_matching(store)
         await store.hold()
@@ -189,8 +213,10 @@ class ErasureService:
             sweep = Sweep(unit, what, retention=retention, outcome=outcome, whole=subject != "user")
             await sweep.run()
             reopened += sweep.reopened
-            if what.without(stored) != stored:
+            if what.without(known.settings) != known.settings:
                 outcome.keep("settings", "setting", 1, None)
+            if records := sum(what.without(record) != record for record in known.records):
+                outcome.keep("audit-log", "append_only", records, None)
         if writing := await store.running("export"):
             outcome.keep("exports", "being_written", writing, None)
         if unread := await store.unread():
@@ -203,6 +229,18 @@ class ErasureService:
         await _refuse_while_matching(store)
         if reopened:
             await match_soon(unit, self._work.ids.new())
+
+    async def _name_keys(
+        self, last: AsyncExitStack, texts: list[Wanted], outcome: Outcome, known: _Installation
+    ) -> None:
+        """Take texts out of the names of the environment's keys; as those of a user, after everything else."""
+        named = [(key, left) for key in known.keys if (left := _without(texts, key["name"])) != key["name"]]
+        if not named:
+            return
+        store = InstallationErasureStore(await last.enter_async_context(self._work.database.control()))
+        for key, name in named:
+            outcome.count("idempotency", await store.name_key(key, name))
+        outcome.count("api_key", len(named))
 
     def _sealed(self, erasure_id: UUID, texts: list[Wanted]) -> str:
         """Return what is looked for as the job keeps it: nobody who reads the job reads it."""
@@ -264,10 +302,10 @@ async def _refuse_while_matching(store: ErasureStore) -> None:
         raise MatchRunInProgressError("a matching run has read what is to be erased")
 
 
-def _without(texts: list[Wanted], reason: str) -> str:
+def _without(texts: list[Wanted], said: str) -> str:
     for what in texts:
-        reason = what.redacted(reason)
-    return reason
+        said = what.redacted(said)
+    return said
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.domain.scope import TenantScope
 from payrec.models.erasures import ErasureQuery
 from payrec.storage.allocations import Side, hold_decisions
 from payrec.storage.database import Connection
@@ -106,12 +107,12 @@ _FILES: Final = """
     )
 """
 
-# Of the control schema: the answer that created a tenant with its administrator.
+# Of the control schema: the answer that created a tenant with its administrator, or a key.
 _RENAME: Final = """
     UPDATE idempotency i SET body = replace(i.body, t.was, t.now)
     FROM (
-        SELECT '"username":' || to_json(%(was)s::text)::text AS was,
-            '"username":' || to_json(%(now)s::text)::text AS now
+        SELECT to_json(%(member)s::text)::text || ':' || to_json(%(was)s::text)::text AS was,
+            to_json(%(member)s::text)::text || ':' || to_json(%(now)s::text)::text AS now
     ) t
     WHERE strpos(i.body, %(id)s) > 0 AND strpos(i.body, t.was) > 0
 """
@@ -257,11 +258,38 @@ class UserErasureStore:
 
     async def erase_answers(self, user: Mapping[str, Any], *, username: str) -> int:
         """Name a user otherwise in the answers that are kept for repeated requests; return how many those are."""
-        parameters = {"id": str(user["id"]), "was": user["username"], "now": username}
-        return (await self._connection.execute(_RENAME, parameters)).rowcount
+        return await _rename(self._connection, user["id"], "username", was=user["username"], now=username)
 
     async def records(self, user_id: UUID) -> int:
         """Return how many records of the control schema are about a user: nobody can change those."""
         query = "SELECT count(*) AS count FROM control.audit_record WHERE resource_id = %s"
         row = await fetch_one(self._connection, query, (user_id,))
         return int(row["count"]) if row else 0
+
+
+class InstallationErasureStore:
+    """What the control schema has of a tenant environment besides users: its keys, and what settings were."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def keys(self, scope: TenantScope) -> list[dict[str, Any]]:
+        """Return ``id`` and ``name`` of the environment's keys, those that open nothing any more among them."""
+        query = "SELECT id, name FROM api_key WHERE tenant_id = %s AND environment = %s AND name IS NOT NULL"
+        return await fetch_all(self._connection, query, (scope.tenant_id, scope.environment))
+
+    async def records(self, tenant_id: UUID) -> list[dict[str, Any]]:
+        """Return ``before`` and ``after`` of the records of what was changed of the tenant: nobody can change those."""
+        query = "SELECT before, after FROM control.audit_record WHERE resource_id = %s"
+        return await fetch_all(self._connection, query, (tenant_id,))
+
+    async def name_key(self, key: Mapping[str, Any], name: str) -> int:
+        """Name a key otherwise, also in the answers that are kept for repeated requests; return how many those are."""
+        await self._connection.execute("UPDATE api_key SET name = %s WHERE id = %s", (name, key["id"]))
+        return await _rename(self._connection, key["id"], "name", was=key["name"], now=name)
+
+
+async def _rename(connection: Connection, resource_id: UUID, member: str, *, was: str, now: str) -> int:
+    """Have stored answers with an id say something else as ``member``; return how many have said it."""
+    parameters = {"id": str(resource_id), "member": member, "was": was, "now": now}
+    return (await connection.execute(_RENAME, parameters)).rowcount

@@ -76,6 +76,39 @@ async def test_a_group_and_the_codes_of_a_bank_name_nobody_afterwards(world: Wor
             assert one["returnKind"] == "return"
 
 
+async def test_keys_are_called_by_nobody_afterwards_and_what_settings_were_is_told_of(world: World) -> None:
+    tenants = (world.bystander, world.tenant)
+
+    async def made(tenant: Tenant, name: str, environment: str = "production") -> dict[str, Any]:
+        headers = {"Idempotency-Key": name.encode().hex()}
+        body = {"name": name, "read": True}
+        answer = await tenant.post("/auth/api-keys", body, environment, headers=headers)
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    async def names(tenant: Tenant, environment: str = "production") -> list[str]:
+        keys = (await tenant.get("/auth/api-keys", environment)).json()["data"]
+        return [key["name"] for key in keys if "ller" in (key["name"] or "") or ERASED in (key["name"] or "")]
+
+    for tenant in tenants:
+        hers = await made(tenant, f"ledger of {NAME}")
+        await made(tenant, OTHER)
+        await made(tenant, NAME, "test")
+    assert (await world.tenant.request("DELETE", f"/auth/api-keys/{hers['id']}")).status_code == 204
+    rule = {"name": "rent", "priority": 1, "scope": {"textContains": [NAME]}, "classify": {"category": "rent"}}
+    await world.set(rules=[rule])
+    await world.set(rules=[])
+    told = await erased(world, counterpartyName="MUELLER, ANNA")
+    assert counts(told) == {"api-keys": 1, "idempotency-keys": 1}
+    assert told["kept"] == [{"resource": "audit-log", "why": "append_only", "count": 2, "until": None}]
+    assert await names(world.tenant) == [OTHER, f"ledger of {ERASED}"]
+    assert await names(world.bystander) == [OTHER, f"ledger of {NAME}"]
+    assert await names(world.tenant, "test") == await names(world.bystander, "test") == [NAME]
+    again = await made(world.tenant, f"ledger of {NAME}")
+    assert (again["id"], again["name"]) == (hers["id"], f"ledger of {ERASED}")
+    assert counts(await erased(world, counterpartyName=NAME)) == {}
+
+
 async def test_an_answer_that_is_repeated_names_nobody_that_the_transaction_does_not_name(world: World) -> None:
     said = {
         "counterpartyName": "Bolt",
