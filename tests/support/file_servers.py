@@ -35,6 +35,8 @@ class SftpServer:
     after_read: Callable[[str], None] | None = None
     unanswered: set[str] = field(default_factory=set)
     """What is never answered, while the connection itself stays alive: ``list``, ``read``, ``delete``, ``rename``."""
+    tells: Callable[[asyncssh.SFTPAttrs], None] | None = None
+    """Changes what is told of a file."""
 
     def put(self, name: str, data: bytes, *, age: timedelta = AGE) -> Path:
         """Write a file that was last changed so long ago."""
@@ -108,7 +110,16 @@ async def sftp_server(root: Path) -> AsyncIterator[SftpServer]:  # noqa: C901 - 
         async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
             await self._hush("list")
             async for entry in super().scandir(path):
+                if state.tells is not None:
+                    state.tells(entry.attrs)
                 yield entry
+
+        def lstat(self, path: bytes) -> asyncssh.SFTPAttrs:
+            found: Any = super().lstat(path)
+            attrs = asyncssh.SFTPAttrs.from_local(found)
+            if state.tells is not None:
+                state.tells(attrs)
+            return attrs
 
         async def remove(self, path: bytes) -> None:
             await self._hush("delete")

@@ -63,10 +63,12 @@ class RemoteObject:
     """Below the place that is listed; with slashes where there are directories."""
     size: int | None
     version: str
-    """Differs where the content does; empty where the source tells nothing that would."""
+    """Differs where the content does, as far as the source tells; empty where it tells nothing that would."""
     modified_at: datetime | None
     tag: str | None = None
     """The entity tag by which the source itself compares, where it has one."""
+    is_certain: bool = True
+    """Whether the version differs wherever the content does; else only who reads it knows whether it is new."""
     spelled: str | None = None
     """The name by which the source knows it, where that is not ``name``."""
     problem: SourceError | None = None

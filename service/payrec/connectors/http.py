@@ -200,7 +200,12 @@ def _object(url: str, answer: aiohttp.ClientResponse) -> RemoteObject:
     # A weak tag (RFC 9110, section 8.8.1) says what changed, but not that all bytes are the same.
     is_strong = entity_tag is not None and entity_tag.startswith('"')
     return RemoteObject(
-        name=url, size=size, version=version, modified_at=modified_at, tag=entity_tag if is_strong else None
+        name=url,
+        size=size,
+        version=version,
+        modified_at=modified_at,
+        tag=entity_tag if is_strong else None,
+        is_certain=version != "",
     )
 
 

@@ -233,14 +233,17 @@ def _spelled(found: RemoteObject) -> str:
 
 def _object(name: str, attributes: Any, *, spelled: str | None = None) -> RemoteObject:
     modified_at = None
-    with contextlib.suppress(ValueError, OverflowError, OSError, TypeError):
-        modified_at = datetime.fromtimestamp(attributes.mtime, UTC)
+    # The protocol lets a server tell no time; some tell 0 instead, for all files.
+    if attributes.mtime:
+        with contextlib.suppress(ValueError, OverflowError, OSError):
+            modified_at = datetime.fromtimestamp(attributes.mtime, UTC)
     nanoseconds = attributes.mtime_ns or 0
     return RemoteObject(
         name=name,
         size=attributes.size,
         version=f"{attributes.size}:{attributes.mtime}.{nanoseconds}",
         modified_at=modified_at,
+        is_certain=bool(attributes.mtime),
         spelled=spelled if spelled != name else None,
     )
 

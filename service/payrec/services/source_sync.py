@@ -11,7 +11,6 @@ import hashlib
 import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 from uuid import UUID
@@ -30,7 +29,6 @@ from payrec.connectors.base import (
 )
 from payrec.constants import UPLOAD_BYTES_MAX
 from payrec.constants.sources import (
-    OBJECT_ATTEMPTS_MAX,
     OBJECT_OLD_AFTER,
     OBJECT_READS_MAX,
     OBJECT_STABLE_AFTER,
@@ -55,6 +53,7 @@ from payrec.models.data_sources import SyncFailure, SyncResult
 from payrec.services.data_source_status import follow_sync
 from payrec.services.imports import UploadedFile
 from payrec.services.source_files import SourceFiles
+from payrec.services.source_objects import Seen, Tally, in_turn, is_wanted
 from payrec.services.source_secrets import SourceSecrets
 from payrec.services.work import LostLeaseError, Work
 from payrec.storage.data_source_objects import DataSourceObjectStore, object_key
@@ -64,29 +63,7 @@ from payrec.storage.jobs import JobStore
 _REMEMBERED_AT_ONCE: Final = 1_000
 """Objects that one statement stores."""
 
-_GIVEN_UP: Final = "was not there at any try (a name begins or ends with a slash), or changed, or ended its reader"
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class _Seen:
-    """An object that is listed, and what is known of it."""
-
-    found: RemoteObject
-    key: bytes
-    known: dict[str, Any]
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What a sync has done so far."""
-
-    listed: int = 0
-    imported: int = 0
-    waiting: int = 0
-    failures: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
-    objects: int = 0
-    bytes: int = 0
 
 
 class SourceSyncer:
@@ -152,7 +129,7 @@ class SourceSyncer:
         return Place(config=source["config"], secret=secret, destinations=self._destinations)
 
     async def _finish(
-        self, caller: Caller, scope: TenantScope, job: dict[str, Any], source_id: UUID, tally: _Tally
+        self, caller: Caller, scope: TenantScope, job: dict[str, Any], source_id: UUID, tally: Tally
     ) -> None:
         told = tally.failures[:SYNC_ERRORS_SHOWN_MAX]
         errors = [SyncFailure(name=name, code=error["code"], detail=error["detail"]) for name, error in told]
@@ -216,19 +193,19 @@ class _Sync:
         self._scope = scope
         self._source = source
         self._progress = progress
-        self._tally = _Tally()
+        self._tally = Tally()
         self._looked_at = _LONG_AGO
         self._stack = AsyncExitStack()
 
-    async def done(self) -> _Tally:
+    async def done(self) -> Tally:
         """Do all steps and return what was done; raises as ``SourceSyncer.run``."""
         async with self._stack:
             connector = await self._opened()
             seen = await self._looked(connector, self._source["config"].get("pattern", "*"))
             until = self._end()
-            for one in seen:
+            for one in in_turn(seen):
                 self._progress.reach(self._tally.objects)
-                if not self._is_wanted(one):
+                if not is_wanted(one, self._tally, source_version=self._source["version"]):
                     continue
                 if (
                     self._work.clock.monotonic() > until
@@ -236,7 +213,7 @@ class _Sync:
                     or self._tally.bytes >= SYNC_BYTES_MAX
                     or not self._is_stable(one, connector)
                 ):
-                    self._tally.waiting += 1
+                    self._tally.waiting += not one.is_imported
                 else:
                     connector = await self._taken(connector, one)
             await self._cleared(connector, seen)
@@ -248,7 +225,7 @@ class _Sync:
         place = self._syncer.place_of(self._scope, self._source)
         return await self._stack.enter_async_context(self._syncer.connector(self._source["kind"], place))
 
-    async def _looked(self, connector: Connector, pattern: str) -> list[_Seen]:
+    async def _looked(self, connector: Connector, pattern: str) -> list[Seen]:
         """List the source and note what is new; oldest first, so that statements come in their order."""
         target = self._source["config"].get("moveTo")
         found: list[RemoteObject] = []
@@ -262,7 +239,7 @@ class _Sync:
                     raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
         self._tally.listed = len(found)
         found.sort(key=lambda one: (one.modified_at or _LONG_AGO, one.name))
-        seen: list[_Seen] = []
+        seen: list[Seen] = []
         async with self._store() as (store, at):
             self._looked_at = at
             await store.settle_imports(at=at)
@@ -270,36 +247,19 @@ class _Sync:
                 seen += await self._remembered(store, found[first : first + _REMEMBERED_AT_ONCE], at)
         return seen
 
-    async def _remembered(
-        self, store: DataSourceObjectStore, some: Sequence[RemoteObject], at: datetime
-    ) -> list[_Seen]:
+    async def _remembered(self, store: DataSourceObjectStore, some: Sequence[RemoteObject], at: datetime) -> list[Seen]:
         rows = [(object_key(one.name, one.version), one.name, one.version, one.size) for one in some]
         known = await store.remember(rows, source_version=self._source["version"], at=at)
-        return [_Seen(one, row[0], known[row[0]]) for one, row in zip(some, rows, strict=True)]
+        return [Seen(one, row[0], known[row[0]]) for one, row in zip(some, rows, strict=True)]
 
-    def _is_wanted(self, one: _Seen) -> bool:
-        """Tell whether an object is to be read; notes one that has failed for good."""
-        known = one.known
-        if known["state"] == "importing":
-            self._tally.waiting += 1
-            return False
-        if known["state"] == "imported":
-            # Without a version only the content tells whether there is something new.
-            return one.found.version == ""
-        if known["attempts"] < OBJECT_ATTEMPTS_MAX or known["source_version"] != self._source["version"]:
-            return True
-        error = known["error"] or {"code": "given_up", "detail": _GIVEN_UP}
-        self._tally.failures.append((one.found.name, error))
-        return False
-
-    def _is_stable(self, one: _Seen, connector: Connector) -> bool:
+    def _is_stable(self, one: Seen, connector: Connector) -> bool:
         """Tell whether an object has stopped changing, by when it was seen first or by the source's own word."""
         modified_at = one.found.modified_at
         is_old = modified_at is not None and modified_at <= self._looked_at - OBJECT_OLD_AFTER
         is_known = one.known["created_at"] <= self._looked_at - OBJECT_STABLE_AFTER
         return connector.writes_whole or is_old or is_known
 
-    async def _taken(self, connector: Connector, one: _Seen) -> Connector:
+    async def _taken(self, connector: Connector, one: Seen) -> Connector:
         """Read an object into an import; return the connector, which may be another one after a broken connection."""
         self._tally.objects += 1
         async with self._store() as (store, at):
@@ -326,7 +286,7 @@ class _Sync:
             await self._failed(one, {"code": error.code, **reason, "detail": error.detail})
         return connector
 
-    async def _fetched(self, connector: Connector, one: _Seen, into: IO[bytes]) -> Connector:
+    async def _fetched(self, connector: Connector, one: Seen, into: IO[bytes]) -> Connector:
         for read in range(1, OBJECT_READS_MAX + 1):
             try:
                 await connector.fetch(one.found, into, bytes_max=UPLOAD_BYTES_MAX)
@@ -339,12 +299,13 @@ class _Sync:
             connector = await self._opened()
         return connector
 
-    async def _imported(self, one: _Seen, into: IO[bytes]) -> None:
+    async def _imported(self, one: Seen, into: IO[bytes]) -> None:
         into.seek(0)
         digest = await asyncio.to_thread(hashlib.file_digest, into, "sha256")  # type: ignore[arg-type]
         size = into.tell()
         self._tally.bytes += size
-        if one.known["state"] == "imported" and one.known["sha256"] == digest.hexdigest():
+        if one.is_imported and one.known["sha256"] == digest.hexdigest():
+            one.is_read = True
             return
         into.seek(0)
         name = one.found.name.partition("?")[0].rpartition("/")[2]
@@ -352,23 +313,23 @@ class _Sync:
         import_id, is_completed = await self._syncer.files.store(self._caller, self._source, file)
         async with self._store() as (store, at):
             await store.read(one.key, import_id=import_id, sha256=digest.hexdigest(), is_completed=is_completed, at=at)
-        one.known["state"] = "imported" if is_completed else "importing"
+        one.is_read, one.known["state"] = True, "imported" if is_completed else "importing"
         self._tally.imported += 1
         self._tally.waiting += not is_completed
 
-    async def _failed(self, one: _Seen, error: dict[str, Any]) -> None:
+    async def _failed(self, one: Seen, error: dict[str, Any]) -> None:
         self._tally.failures.append((one.found.name, error))
         async with self._store() as (store, at):
             await store.fail(one.key, error, at=at)
 
-    async def _cleared(self, connector: Connector, seen: Sequence[_Seen]) -> None:
+    async def _cleared(self, connector: Connector, seen: Sequence[Seen]) -> None:
         """Delete or move the objects whose imports are completed, as the source says."""
         action = self._source["config"].get("afterRead", "leave")
         if action == "leave":
             return
         until = self._end()
         for one in seen:
-            if one.known["state"] != "imported":
+            if not one.is_done:
                 continue
             self._progress.reach(self._tally.objects)
             if self._work.clock.monotonic() > until:

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from payrec.storage.database import Connection
 from payrec.storage.rows import database_now, fetch_all
 
-_KNOWN: Final = "object_key, name, state, attempts, source_version, created_at, import_id, sha256, error"
+_KNOWN: Final = "object_key, name, state, attempts, source_version, created_at, updated_at, sha256, error"
 _REMEMBER: Final = """
     INSERT INTO data_source_object (source_id, object_key, name, version, size, created_at, updated_at, source_version)
     SELECT %(source_id)s, v.object_key, v.name, v.version, v.size, %(at)s, %(at)s, %(source_version)s

@@ -1,0 +1,70 @@
+"""What a sync knows of the objects that a source shows, which of them it reads, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from payrec.connectors.base import RemoteObject
+from payrec.constants.sources import OBJECT_ATTEMPTS_MAX
+
+_GIVEN_UP: Final = "was not there at any try (a name begins or ends with a slash), or changed, or ended its reader"
+
+
+@dataclass(slots=True)
+class Seen:
+    """An object that is listed, and what is known of it."""
+
+    found: RemoteObject
+    key: bytes
+    known: dict[str, Any]
+    is_read: bool = False
+    """Whether this sync has read it, or has found in it what was read before."""
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether it, or what had its name and version before, is an import that is completed."""
+        return bool(self.known["state"] == "imported")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it may be deleted or moved: an import has just what it has now."""
+        return self.is_imported and (self.found.is_certain or self.is_read)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a sync has done so far."""
+
+    listed: int = 0
+    imported: int = 0
+    waiting: int = 0
+    failures: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    objects: int = 0
+    bytes: int = 0
+
+
+def in_turn(seen: Sequence[Seen]) -> list[Seen]:
+    """Return objects in the order in which they are read: behind those that are new, those that are read again.
+
+    Of these the one comes first whose last turn was the longest ago, as there may be more than one sync reads.
+    """
+    new = [one for one in seen if not one.is_imported]
+    return new + sorted((one for one in seen if one.is_imported), key=lambda one: one.known["updated_at"])
+
+
+def is_wanted(one: Seen, tally: Tally, *, source_version: int) -> bool:
+    """Tell whether an object is to be read; notes one that has failed for good."""
+    known = one.known
+    if known["state"] == "importing":
+        tally.waiting += 1
+        return False
+    if one.is_imported:
+        # Where its version does not tell, the content alone does whether there is something new.
+        return not one.found.is_certain
+    if known["attempts"] < OBJECT_ATTEMPTS_MAX or known["source_version"] != source_version:
+        return True
+    error = known["error"] or {"code": "given_up", "detail": _GIVEN_UP}
+    tally.failures.append((one.found.name, error))
+    return False

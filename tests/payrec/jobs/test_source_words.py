@@ -1,0 +1,57 @@
+"""What servers tell of their files, and leave out: nothing is lost where one says less than others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import asyncssh
+import pytest
+
+from support.file_servers import SftpServer
+from support.matching_world import World
+from support.sources import brought, created, statement, synced
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("told", [None, 0])
+@pytest.mark.parametrize("action", ["leave", "delete"])
+async def test_a_server_that_tells_no_times_loses_no_file_of_the_same_name_and_size(
+    world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch, action: str, told: int | None
+) -> None:
+    def timeless(attrs: asyncssh.SFTPAttrs) -> None:
+        attrs.atime = attrs.mtime = told
+        attrs.atime_ns = attrs.mtime_ns = None
+
+    sftp.tells = timeless
+    source = await created(world, sftp, config={"afterRead": action})
+    sftp.put("day.csv", statement(1))
+    assert (await synced(world, source))["waiting"] == 1, "that it is old is nobody's word"
+    monkeypatch.setattr("payrec.services.source_sync.OBJECT_STABLE_AFTER", timedelta())
+    for day in (1, 2, 3):
+        sftp.put("day.csv", statement(day))
+        assert (await synced(world, source))["imported"] == 1
+        again = await synced(world, source)
+        assert (again["imported"], again["waiting"], again["failed"]) == (0, 0, 0)
+    assert await brought(world) == [1, 2, 3]
+    assert ("day.csv" in sftp.names()) == (action == "leave")
+
+
+async def test_what_is_read_again_at_each_look_keeps_no_new_file_waiting(
+    world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def timeless(attrs: asyncssh.SFTPAttrs) -> None:
+        attrs.atime = attrs.mtime = attrs.atime_ns = attrs.mtime_ns = None
+
+    sftp.tells = timeless
+    monkeypatch.setattr("payrec.services.source_sync.OBJECT_STABLE_AFTER", timedelta())
+    monkeypatch.setattr("payrec.services.source_sync.SYNC_OBJECTS_MAX", 2)
+    source = await created(world, sftp)
+    for n in range(1, 6):
+        sftp.put(f"{n}.csv", statement(n))
+    assert [(await synced(world, source))["waiting"] for _ in range(3)] == [3, 1, 0]
+    assert await brought(world) == [1, 2, 3, 4, 5]
+    sftp.put("1.csv", statement(6))
+    for _ in range(3):
+        assert (await synced(world, source))["waiting"] == 0
+    assert await brought(world) == [1, 2, 3, 4, 5, 6]
