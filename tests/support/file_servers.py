@@ -35,6 +35,8 @@ class SftpServer:
     after_read: Callable[[str], None] | None = None
     unanswered: set[str] = field(default_factory=set)
     """What is never answered, while the connection itself stays alive: ``list``, ``read``, ``delete``, ``rename``."""
+    refused: dict[str, asyncssh.SFTPError] = field(default_factory=dict)
+    """What is answered where a file is to be deleted, or a directory read, by their names."""
     tells: Callable[[asyncssh.SFTPAttrs], None] | None = None
     """Changes what is told of a file."""
 
@@ -84,6 +86,11 @@ async def sftp_server(root: Path) -> AsyncIterator[SftpServer]:  # noqa: C901 - 
             super().__init__(channel, chroot=os.fsencode(root))
             self._channel = channel
 
+        def _refuse(self, path: bytes) -> None:
+            error = state.refused.get(posixpath.normpath(os.fsdecode(path)).lstrip("/"))
+            if error is not None:
+                raise error
+
         async def _hush(self, what: str) -> None:
             """Answer, or never, for as long as there is anybody who waits for it."""
             if what in state.unanswered:
@@ -109,6 +116,7 @@ async def sftp_server(root: Path) -> AsyncIterator[SftpServer]:  # noqa: C901 - 
 
         async def scandir(self, path: bytes) -> AsyncIterator[asyncssh.SFTPName]:
             await self._hush("list")
+            self._refuse(path)
             async for entry in super().scandir(path):
                 if state.tells is not None:
                     state.tells(entry.attrs)
@@ -123,6 +131,7 @@ async def sftp_server(root: Path) -> AsyncIterator[SftpServer]:  # noqa: C901 - 
 
         async def remove(self, path: bytes) -> None:
             await self._hush("delete")
+            self._refuse(path)
             super().remove(path)
 
         async def rename(self, oldpath: bytes, newpath: bytes) -> None:

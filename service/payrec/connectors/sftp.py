@@ -49,6 +49,10 @@ _PROBLEMS: Final[tuple[tuple[type[Exception], str, str], ...]] = (
 )
 
 
+_GONE: Final = (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath)
+_LOST: Final = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.SFTPBadMessage)
+"""Errors behind which nothing else can be asked; every other one is an answer."""
+
 class SftpConnector:
     """One directory of an SFTP server."""
 
@@ -106,15 +110,27 @@ class SftpConnector:
         with _told():
             while waiting:
                 below, level = waiting.pop()
-                entries = self._opened.scandir(self._path(below.rstrip("/")))
-                while (entry := await self._answer(anext(entries, None))) is not None:
-                    seen += 1
-                    if seen > OBJECTS_LISTED_MAX:
-                        raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
-                    spelled = below + str(entry.filename)
-                    name = _shown(spelled)
-                    mode = entry.attrs.permissions or 0
-                    if "/" in str(entry.filename) or not is_usable(name):
+                try:
+                    entries = await self._entries(below, room)
+                except _GONE:
+                    if below == first:
+                        raise
+                    continue  # it was there a moment ago
+                except asyncssh.SFTPError as error:
+                    if below == first or isinstance(error, _LOST):
+                        raise
+                    yield _unread(_shown(below), _problem_of(error))
+                    continue
+                room -= len(entries)
+                for entry in entries:
+                    filename, mode = str(entry.filename), entry.attrs.permissions or 0
+                    if filename in {"", ".", ".."} or "/" in filename:
+                        continue
+                    name = _shown(below + filename)
+                    # What was moved away may be any number of files.
+                    is_moved = self._moved is not None and f"{name}/".startswith(self._moved)
+                    is_deeper = stat.S_ISDIR(mode) and level < depth and not is_moved
+                    if not is_deeper and not (stat.S_ISREG(mode) and matches(pattern, name)):
                         continue
                     if stat.S_ISDIR(mode) and level < depth:
                         waiting.append((spelled + "/", level + 1))
@@ -140,7 +156,7 @@ class SftpConnector:
                     with contextlib.suppress(asyncssh.Error):
                         await self._answer(file.close())
                 after = await self._state(_spelled(found))
-            except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
+            except _GONE:
                 raise ObjectChangedError from None
         if after is None or after.version != found.version or size != found.size:
             raise ObjectChangedError
@@ -170,7 +186,7 @@ class SftpConnector:
     async def _state(self, name: str) -> RemoteObject | None:
         try:
             return _object(name, await self._answer(self._opened.lstat(self._path(name))))
-        except (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath):
+        except _GONE:
             return None
 
     async def _leave(self) -> None:
@@ -256,7 +272,13 @@ def _told() -> Iterator[None]:
     except SourceError:
         raise
     except (asyncssh.Error, OSError, TimeoutError, ValueError) as error:
-        for kind, code, detail in _PROBLEMS:
-            if isinstance(error, kind):
-                raise SourceError(code, detail) from None
-        raise ConnectionBrokenError("the connection broke, or the server did not answer as it should") from None
+        raise _problem_of(error) from None
+
+
+def _problem_of(error: Exception) -> SourceError:
+    for kind, code, detail in _PROBLEMS:
+        if isinstance(error, kind):
+            return SourceError(code, detail)
+    if isinstance(error, asyncssh.SFTPError) and not isinstance(error, _LOST):
+        return SourceError("answer_refused", "the server says that it cannot do this")
+    return ConnectionBrokenError("the connection broke, or the server did not answer as it should")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
 
 import asyncssh
 import pytest
 
+from payrec.storage.data_source_objects import DataSourceObjectStore
+from support.attempts import Pause, drain
 from support.file_servers import SftpServer
 from support.matching_world import World
-from support.sources import brought, created, statement, synced
+from support.sources import PATH, brought, created, events, shown, statement, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +28,9 @@ async def test_a_server_that_tells_no_times_loses_no_file_of_the_same_name_and_s
         attrs.atime_ns = attrs.mtime_ns = None
 
     sftp.tells = timeless
-    source = await created(world, sftp, config={"afterRead": action})
+    source = await created(
+        world, sftp, config={"afterRead": action, **({"moveTo": "done/"} if action == "move" else {})}
+    )
     sftp.put("day.csv", statement(1))
     assert (await synced(world, source))["waiting"] == 1, "that it is old is nobody's word"
     monkeypatch.setattr("payrec.services.source_sync.OBJECT_STABLE_AFTER", timedelta())
@@ -55,3 +61,21 @@ async def test_what_is_read_again_at_each_look_keeps_no_new_file_waiting(
     for _ in range(3):
         assert (await synced(world, source))["waiting"] == 0
     assert await brought(world) == [1, 2, 3, 4, 5, 6]
+
+
+# What is wrong with one stops no other ------------------------------------------------------------------------------
+
+
+async def test_a_file_that_cannot_be_deleted_stops_no_other(world: World, sftp: SftpServer) -> None:
+    source = await created(world, sftp, config={"afterRead": "delete"})
+    for n in (1, 2, 3):
+        sftp.put(f"{n}.csv", statement(n))
+    sftp.refused["1.csv"] = asyncssh.SFTPFailure("in use")
+    for imported in (3, 0):
+        result = await synced(world, source)
+        assert result["imported"] == imported
+        assert [(error["name"], error["code"]) for error in result["errors"]] == [("1.csv", "answer_refused")]
+        assert sftp.names() == {"1.csv"}
+    sftp.refused.clear()
+    assert (await synced(world, source))["failed"] == 0
+    assert sftp.names() == set()
