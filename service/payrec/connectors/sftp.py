@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import stat
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
@@ -172,7 +173,7 @@ class SftpConnector:
         with _told():
             if not await self._is_there(found):
                 return
-            place = target if await self._state(target) is None else other_name(target, found)
+            place = await self._free(target, found)
             if "/" in place:
                 await self._answer(self._opened.makedirs(self._path(place.rpartition("/")[0]), exist_ok=True))
             await self._answer(self._opened.rename(self._path(_spelled(found)), self._path(place)))
@@ -196,6 +197,13 @@ class SftpConnector:
         self._connection.close()
         with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
             async with asyncio.timeout(1.0):
+    async def _free(self, target: str, found: RemoteObject) -> str:
+        """Return a name that nothing has yet: who delivers the same file again and again moves it as often."""
+        for name in (target, other_name(target, found)):
+            if await self._state(name) is None:
+                return name
+        return f"{other_name(target, found)}.{secrets.token_hex(4)}"
+
                 await self._connection.wait_closed()
         self._connection.abort()
 

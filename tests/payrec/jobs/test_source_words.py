@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("told", [None, 0])
-@pytest.mark.parametrize("action", ["leave", "delete"])
+@pytest.mark.parametrize("action", ["leave", "delete", "move"])
 async def test_a_server_that_tells_no_times_loses_no_file_of_the_same_name_and_size(
     world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch, action: str, told: int | None
 ) -> None:
@@ -79,3 +79,17 @@ async def test_a_file_that_cannot_be_deleted_stops_no_other(world: World, sftp: 
     sftp.refused.clear()
     assert (await synced(world, source))["failed"] == 0
     assert sftp.names() == set()
+
+
+# What was moved away ------------------------------------------------------------------------------------------------
+
+
+async def test_the_same_file_delivered_again_and_again_is_moved_each_time(world: World, sftp: SftpServer) -> None:
+    source = await created(world, sftp, config={"afterRead": "move", "moveTo": "done/"})
+    then = (datetime.now(UTC) - timedelta(days=2)).timestamp()
+    for count in (1, 2, 3, 4):
+        os.utime(sftp.put("a.csv", statement(1)), (then, then))
+        assert (await synced(world, source))["failed"] == 0
+        assert len(sftp.names()) == count
+        assert all(name.startswith("done/a.csv") for name in sftp.names())
+    assert len((await world.tenant.get("/imports")).json()["data"]) == 1
