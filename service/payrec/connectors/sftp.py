@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import stat
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -33,7 +33,7 @@ from payrec.constants.sources import (
     SOURCE_SILENCE_SECONDS,
 )
 from payrec.domain.disk import disk_room
-from payrec.domain.object_names import fixed_beginning, is_usable, matches
+from payrec.domain.object_names import fixed_beginning, is_usable, matches, printable
 
 _T = TypeVar("_T")
 
@@ -49,10 +49,12 @@ _PROBLEMS: Final[tuple[tuple[type[Exception], str, str], ...]] = (
     (asyncssh.KeyEncryptionError, "configuration_refused", "the key cannot be opened"),
 )
 
-
 _GONE: Final = (asyncssh.SFTPNoSuchFile, asyncssh.SFTPNoSuchPath)
 _LOST: Final = (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.SFTPBadMessage)
 """Errors behind which nothing else can be asked; every other one is an answer."""
+
+_NAME_REFUSED: Final = "has a control character in its name, or a name that is too long"
+
 
 class SftpConnector:
     """One directory of an SFTP server."""
@@ -64,6 +66,7 @@ class SftpConnector:
         self._secret = place.secret
         self._destinations = place.destinations
         self._directory: str = place.config.get("directory") or "."
+        self._moved: str | None = place.config.get("moveTo")
         self._connection: asyncssh.SSHClientConnection | None = None
         self._client: asyncssh.SFTPClient | None = None
 
@@ -104,10 +107,14 @@ class SftpConnector:
             await self._leave()
 
     async def list(self, pattern: str) -> AsyncIterator[RemoteObject]:
-        """Yield the files of the directory; deeper ones where the pattern has slashes or ``**``."""
+        """Yield the files of the directory; deeper ones where the pattern has slashes or ``**``.
+
+        A directory within that cannot be read is one of which that is told, and so is what has no usable name.
+        """
         depth = DIRECTORY_DEPTH_MAX if "**" in pattern else pattern.count("/")
-        waiting = [(fixed_beginning(pattern), pattern.count("/", 0, len(fixed_beginning(pattern))))]
-        seen = 0
+        first = fixed_beginning(pattern)
+        waiting = [(first, first.count("/"))]
+        room = OBJECTS_LISTED_MAX
         with _told():
             while waiting:
                 below, level = waiting.pop()
@@ -133,10 +140,22 @@ class SftpConnector:
                     is_deeper = stat.S_ISDIR(mode) and level < depth and not is_moved
                     if not is_deeper and not (stat.S_ISREG(mode) and matches(pattern, name)):
                         continue
-                    if stat.S_ISDIR(mode) and level < depth:
-                        waiting.append((spelled + "/", level + 1))
-                    elif stat.S_ISREG(mode) and matches(pattern, name):
-                        yield _object(name, entry.attrs, spelled=spelled)
+                    if not is_usable(name):
+                        yield _unread(name, SourceError("name_refused", _NAME_REFUSED))
+                    elif is_deeper:
+                        waiting.append((f"{below}{filename}/", level + 1))
+                    else:
+                        yield _object(name, entry.attrs, spelled=below + filename)
+
+    async def _entries(self, below: str, room: int) -> Sequence[asyncssh.SFTPName]:
+        """Return what is in a directory, if that is not more than there is ``room`` for."""
+        found = []
+        entries = self._opened.scandir(self._path(below.rstrip("/")))
+        while (entry := await self._answer(anext(entries, None))) is not None:
+            if len(found) == room:
+                raise SourceError("too_many_objects", f"has more than {OBJECTS_LISTED_MAX} files")
+            found.append(entry)
+        return found
 
     async def fetch(self, found: RemoteObject, into: IO[bytes], *, bytes_max: int) -> None:
         """Read a file, and look at its end whether it is still the one that was listed."""
@@ -178,6 +197,13 @@ class SftpConnector:
                 await self._answer(self._opened.makedirs(self._path(place.rpartition("/")[0]), exist_ok=True))
             await self._answer(self._opened.rename(self._path(_spelled(found)), self._path(place)))
 
+    async def _free(self, target: str, found: RemoteObject) -> str:
+        """Return a name that nothing has yet: who delivers the same file again and again moves it as often."""
+        for name in (target, other_name(target, found)):
+            if await self._state(name) is None:
+                return name
+        return f"{other_name(target, found)}.{secrets.token_hex(4)}"
+
     async def _is_there(self, found: RemoteObject) -> bool:
         now = await self._state(_spelled(found))
         if now is not None and now.version != found.version:
@@ -197,13 +223,6 @@ class SftpConnector:
         self._connection.close()
         with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
             async with asyncio.timeout(1.0):
-    async def _free(self, target: str, found: RemoteObject) -> str:
-        """Return a name that nothing has yet: who delivers the same file again and again moves it as often."""
-        for name in (target, other_name(target, found)):
-            if await self._state(name) is None:
-                return name
-        return f"{other_name(target, found)}.{secrets.token_hex(4)}"
-
                 await self._connection.wait_closed()
         self._connection.abort()
 
@@ -270,6 +289,10 @@ def _object(name: str, attributes: Any, *, spelled: str | None = None) -> Remote
         is_certain=bool(attributes.mtime),
         spelled=spelled if spelled != name else None,
     )
+
+
+def _unread(name: str, problem: SourceError) -> RemoteObject:
+    return RemoteObject(name=printable(name), size=None, version="", modified_at=None, problem=problem)
 
 
 @contextmanager

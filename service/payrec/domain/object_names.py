@@ -19,6 +19,11 @@ def is_usable(name: str) -> bool:
     return not any(part in {"", ".", ".."} for part in name.split("/"))
 
 
+def printable(name: str) -> str:
+    """Return how a name is shown that cannot be used."""
+    return _UNUSABLE.sub("\N{REPLACEMENT CHARACTER}", name)[:OBJECT_NAME_LENGTH_MAX]
+
+
 def matches(pattern: str, name: str) -> bool:
     """Tell whether a pattern fits a whole name: ``?`` and ``*`` stop at slashes, ``**`` does not.
 

@@ -81,6 +81,35 @@ async def test_a_file_that_cannot_be_deleted_stops_no_other(world: World, sftp: 
     assert sftp.names() == set()
 
 
+async def test_a_directory_that_cannot_be_read_stops_no_other(world: World, sftp: SftpServer) -> None:
+    source = await created(world, sftp, config={"pattern": "**"})
+    for n, name in enumerate(("a.csv", "in/b.csv", "secret/c.csv", "gone/d.csv"), 1):
+        sftp.put(name, statement(n))
+    sftp.refused |= {"secret": asyncssh.SFTPPermissionDenied("no"), "gone": asyncssh.SFTPNoSuchFile("none")}
+    result = await synced(world, source)
+    assert result["imported"] == 2
+    assert [(error["name"], error["code"]) for error in result["errors"]] == [("secret/", "permission_denied")]
+    assert await brought(world) == [1, 2]
+    assert (await shown(world, source))["lastError"]["name"] == "secret/"
+    sftp.refused.clear()
+    assert (await synced(world, source))["imported"] == 2
+    assert (await shown(world, source))["status"] == "ok"
+
+
+async def test_a_file_whose_name_cannot_be_used_is_told_of(world: World, sftp: SftpServer) -> None:
+    source = await created(world, sftp, config={"pattern": "**.csv"})
+    for n, name in enumerate(("a.csv", "b\n.csv", "c\td/e.csv", "f\n.txt"), 1):
+        sftp.put(name, statement(n))
+    result = await synced(world, source)
+    told = {(error["name"], error["code"]) for error in result["errors"]}
+    assert told == {("b\N{REPLACEMENT CHARACTER}.csv", "name_refused"), ("c\N{REPLACEMENT CHARACTER}d", "name_refused")}
+    assert await brought(world) == [1]
+    (sftp.root / "b\n.csv").rename(sftp.root / "b.csv")
+    (sftp.root / "c\td").rename(sftp.root / "c")
+    assert (await synced(world, source))["failed"] == 0
+    assert await brought(world) == [1, 2, 3]
+
+
 # What was moved away ------------------------------------------------------------------------------------------------
 
 
@@ -93,3 +122,14 @@ async def test_the_same_file_delivered_again_and_again_is_moved_each_time(world:
         assert len(sftp.names()) == count
         assert all(name.startswith("done/a.csv") for name in sftp.names())
     assert len((await world.tenant.get("/imports")).json()["data"]) == 1
+
+
+async def test_what_was_moved_away_is_not_looked_at(
+    world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.connectors.sftp.OBJECTS_LISTED_MAX", 12)
+    source = await created(world, sftp, config={"pattern": "**", "afterRead": "move", "moveTo": "done/old/"})
+    for n in range(1, 10):
+        sftp.put(f"in/{n}.csv", statement(n))
+        assert (await synced(world, source))["imported"] == 1
+    assert await brought(world) == list(range(1, 10))
