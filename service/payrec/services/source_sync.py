@@ -308,7 +308,8 @@ class _Sync:
             one.is_read = True
             return
         into.seek(0)
-        name = one.found.name.partition("?")[0].rpartition("/")[2]
+        path = one.found.name.partition("?")[0] if self._source["kind"] == "http" else one.found.name
+        name = path.rpartition("/")[2]
         file = UploadedFile(into, name=name, size=size, sha256=digest.digest())  # type: ignore[arg-type]
         import_id, is_completed = await self._syncer.files.store(self._caller, self._source, file)
         async with self._store() as (store, at):

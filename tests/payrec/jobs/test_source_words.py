@@ -110,6 +110,15 @@ async def test_a_file_whose_name_cannot_be_used_is_told_of(world: World, sftp: S
     assert await brought(world) == [1, 2, 3]
 
 
+async def test_a_name_is_kept_whole_in_its_import(world: World, sftp: SftpServer) -> None:
+    source = await created(world, sftp)
+    sftp.put("paid?.csv", statement(1))
+    sftp.put("?.csv", statement(2))
+    assert (await synced(world, source))["imported"] == 2
+    imports = (await world.tenant.get("/imports", params={"dataSourceId": source["id"]})).json()["data"]
+    assert {row["name"] for row in imports} == {"paid?.csv", "?.csv"}
+
+
 # What was moved away ------------------------------------------------------------------------------------------------
 
 
