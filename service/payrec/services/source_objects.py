@@ -48,6 +48,8 @@ class Tally:
 def in_turn(seen: Sequence[Seen]) -> list[Seen]:
     """Return objects in the order in which they are read: behind those that are new, those that are read again.
 
+    is_paused: bool = False
+    """Its source was disabled meanwhile: what it has not come to says nothing of how the source does."""
     Of these the one comes first whose last turn was the longest ago, as there may be more than one sync reads.
     """
     new = [one for one in seen if not one.is_imported]

@@ -63,7 +63,12 @@ from payrec.storage.jobs import JobStore
 _REMEMBERED_AT_ONCE: Final = 1_000
 """Objects that one statement stores."""
 
+_DELETED: Final = "the data source was deleted"
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class _PausedError(Exception):
+    """The source was disabled while it was pulled: what is not read is nobody's failure."""
 
 
 class SourceSyncer:
@@ -105,7 +110,7 @@ class SourceSyncer:
         async with self._work.database.tenant(scope, readonly=True) as connection:
             source = await DataSourceStore(connection).for_sync(source_id)
         if source is None:
-            raise NotFoundError("the data source was deleted")
+            raise NotFoundError(_DELETED)
         try:
             tally = await _Sync(self, caller, scope, source, progress).done()
         except SourceError as error:
@@ -152,7 +157,8 @@ class SourceSyncer:
             )
             if not finished:
                 raise LostLeaseError
-            await follow_sync(unit, job, problem)
+            if not tally.is_paused:
+                await follow_sync(unit, job, problem)
             if tally.waiting:
                 store = DataSourceStore(unit.connection)
                 await store.look_sooner(source_id, at=await store.now() + OBJECT_STABLE_AFTER)
@@ -200,24 +206,30 @@ class _Sync:
     async def done(self) -> Tally:
         """Do all steps and return what was done; raises as ``SourceSyncer.run``."""
         async with self._stack:
-            connector = await self._opened()
-            seen = await self._looked(connector, self._source["config"].get("pattern", "*"))
-            until = self._end()
-            for one in in_turn(seen):
-                self._progress.reach(self._tally.objects)
-                if not is_wanted(one, self._tally, source_version=self._source["version"]):
-                    continue
-                if (
-                    self._work.clock.monotonic() > until
-                    or self._tally.objects >= SYNC_OBJECTS_MAX
-                    or self._tally.bytes >= SYNC_BYTES_MAX
-                    or not self._is_stable(one, connector)
-                ):
-                    self._tally.waiting += not one.is_imported
-                else:
-                    connector = await self._taken(connector, one)
-            await self._cleared(connector, seen)
+            try:
+                await self._pulled()
+            except _PausedError:
+                self._tally.is_paused = True
         return self._tally
+
+    async def _pulled(self) -> None:
+        connector = await self._opened()
+        seen = await self._looked(connector, self._source["config"].get("pattern", "*"))
+        until = self._end()
+        for one in in_turn(seen):
+            self._progress.reach(self._tally.objects)
+            if not is_wanted(one, self._tally, source_version=self._source["version"]):
+                continue
+            if (
+                self._work.clock.monotonic() > until
+                or self._tally.objects >= SYNC_OBJECTS_MAX
+                or self._tally.bytes >= SYNC_BYTES_MAX
+                or not self._is_stable(one, connector)
+            ):
+                self._tally.waiting += not one.is_imported
+            else:
+                connector = await self._taken(connector, one)
+        await self._cleared(connector, seen)
 
     async def _opened(self) -> Connector:
         """Open the source, instead of the connection that there was."""
@@ -242,6 +254,7 @@ class _Sync:
         seen: list[Seen] = []
         async with self._store() as (store, at):
             self._looked_at = at
+            await self._go_on(store)
             await store.settle_imports(at=at)
             for first in range(0, len(found), _REMEMBERED_AT_ONCE):
                 seen += await self._remembered(store, found[first : first + _REMEMBERED_AT_ONCE], at)
@@ -263,6 +276,7 @@ class _Sync:
         """Read an object into an import; return the connector, which may be another one after a broken connection."""
         self._tally.objects += 1
         async with self._store() as (store, at):
+            await self._go_on(store)
             await store.attempt(one.key, source_version=self._source["version"], at=at)
         try:
             with disk_room(), tempfile.TemporaryFile() as into:
@@ -284,6 +298,8 @@ class _Sync:
         except PayrecError as error:
             reason = {"reason": error.members["reason"]} if "reason" in error.members else {}
             await self._failed(one, {"code": error.code, **reason, "detail": error.detail})
+            async with self._store() as (store, _):
+                await self._go_on(store)
         return connector
 
     async def _fetched(self, connector: Connector, one: Seen, into: IO[bytes]) -> Connector:
@@ -339,6 +355,8 @@ class _Sync:
             try:
                 async with within(SOURCE_CLEARING_SECONDS):
                     if action == "delete":
+            async with self._store() as (store, _):
+                await self._go_on(store)
                         await connector.delete(one.found)
                     else:
                         target = self._source["config"].get("prefix", "") + self._source["config"]["moveTo"]
@@ -353,6 +371,22 @@ class _Sync:
     def _end(self) -> float:
         """Return when what is not begun is the next sync's."""
         return self._work.clock.monotonic() + SYNC_SECONDS_MAX
+    @staticmethod
+    async def _go_on(store: DataSourceObjectStore) -> None:
+        """Make sure that the source is to be pulled still, which somebody may have changed since it was begun.
+
+        Raises
+        ------
+        NotFoundError
+            It was deleted.
+        _PausedError
+        """
+        is_enabled = await store.is_source_enabled()
+        if is_enabled is None:
+            raise NotFoundError(_DELETED)
+        if not is_enabled:
+            raise _PausedError
+
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[tuple[DataSourceObjectStore, datetime]]:

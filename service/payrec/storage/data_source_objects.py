@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from payrec.storage.database import Connection
-from payrec.storage.rows import database_now, fetch_all
+from payrec.storage.rows import database_now, fetch_all, fetch_one
 
 _KNOWN: Final = "object_key, name, state, attempts, source_version, created_at, updated_at, sha256, error"
 _REMEMBER: Final = """
@@ -57,6 +57,13 @@ class DataSourceObjectStore:
     async def now(self) -> datetime:
         """Return the present instant of the database's clock, because the workers' clocks may differ."""
         return await database_now(self._connection)
+
+    async def is_source_enabled(self) -> bool | None:
+        """Return whether the source is enabled, None where it is gone; nobody deletes it until the transaction ends."""
+        row = await fetch_one(
+            self._connection, "SELECT enabled FROM data_source WHERE id = %s FOR KEY SHARE", (self._source_id,)
+        )
+        return None if row is None else bool(row["enabled"])
 
     async def remember(
         self, objects: Sequence[tuple[bytes, str, str, int | None]], *, source_version: int, at: datetime

@@ -142,3 +142,61 @@ async def test_what_was_moved_away_is_not_looked_at(
         sftp.put(f"in/{n}.csv", statement(n))
         assert (await synced(world, source))["imported"] == 1
     assert await brought(world) == list(range(1, 10))
+
+
+# While it is pulled -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["attempt", "remember", "read"])
+async def test_a_source_that_is_disabled_while_it_is_pulled_stops_and_has_not_failed(
+    world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    source = await created(world, sftp, config={"afterRead": "delete"})
+    for n in (1, 2, 3):
+        sftp.put(f"{n}.csv", statement(n))
+    job = (await world.tenant.post(f"{PATH}/{source['id']}/sync")).json()
+    with monkeypatch.context() as patch:
+        held = Pause(patch, DataSourceObjectStore, when)
+        pulling = drain(world, "sync")
+        await held.reached.wait()
+        disabling = asyncio.create_task(
+            world.tenant.request("PATCH", f"{PATH}/{source['id']}", json={"enabled": False})
+        )
+        await asyncio.wait([disabling], timeout=0.5)
+        held.go_on.set()
+        assert (await disabling).status_code == 200
+        await pulling
+    ended = await world.job(job["id"])
+    assert (ended["status"], ended["result"]["failed"]) == ("succeeded", 0), ended
+    assert ended["result"]["imported"] <= 1
+    now = await shown(world, source)
+    assert (now["status"], now["lastError"], await events(world, source)) == ("disabled", None, [])
+    reads = list(sftp.reads)
+    assert len(reads) <= 1
+    # One that was queued before, and is begun now, does nothing either.
+    assert sftp.names() == {"1.csv", "2.csv", "3.csv"}
+    await world.tenant.request("PATCH", f"{PATH}/{source['id']}", json={"enabled": True})
+    assert (await synced(world, source))["failed"] == 0
+    assert (await brought(world), sftp.names()) == ([1, 2, 3], set())
+
+
+@pytest.mark.parametrize("when", ["is_source_enabled", "attempt"])
+async def test_a_source_that_is_deleted_while_it_is_pulled_ends_its_sync(
+    world: World, sftp: SftpServer, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    source = await created(world, sftp)
+    for n in (1, 2, 3):
+        sftp.put(f"{n}.csv", statement(n))
+    job = (await world.tenant.post(f"{PATH}/{source['id']}/sync")).json()
+    with monkeypatch.context() as patch:
+        held = Pause(patch, DataSourceObjectStore, when)
+        pulling = drain(world, "sync")
+        await held.reached.wait()
+        deleting = asyncio.create_task(world.tenant.request("DELETE", f"{PATH}/{source['id']}"))
+        await asyncio.wait([deleting], timeout=0.5)
+        held.go_on.set()
+        assert (await deleting).status_code == 204
+        await pulling
+    ended = await world.job(job["id"])
+    assert (ended["status"], ended["attempts"], ended["error"]["code"]) == ("failed", 1, "not_found")
+    assert len(sftp.reads) <= 1
