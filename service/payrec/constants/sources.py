@@ -67,6 +67,26 @@ SYNC_ERRORS_SHOWN_MAX: Final = 20
 OBJECT_ATTEMPTS_MAX: Final = 5
 """How often an object is tried that cannot be read, until its source is changed."""
 
+OBJECT_TRIED_AGAIN_AFTER: Final = timedelta(hours=1)
+"""How long after the last of these tries there is another one, where it is the server that failed."""
+
+PASSING_ERRORS: Final = frozenset(
+    {
+        "address_refused",
+        "answer_refused",
+        "connection_broken",
+        "given_up",
+        "name_not_found",
+        "not_authenticated",
+        "not_found",
+        "permission_denied",
+        "redirect_refused",
+        "tls_failed",
+        "too_slow",
+    }
+)
+"""Codes of what a server may do otherwise another time; what is wrong with the content of an object stays wrong."""
+
 OBJECT_READS_MAX: Final = 3
 """How often an object is read again at once that was replaced while it was read, or whose connection broke."""
 

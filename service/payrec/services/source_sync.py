@@ -53,7 +53,7 @@ from payrec.models.data_sources import SyncFailure, SyncResult
 from payrec.services.data_source_status import follow_sync
 from payrec.services.imports import UploadedFile
 from payrec.services.source_files import SourceFiles
-from payrec.services.source_objects import Seen, Tally, in_turn, is_wanted
+from payrec.services.source_objects import NOT_GIVEN, Seen, Tally, has_tries, in_turn, is_wanted
 from payrec.services.source_secrets import SourceSecrets
 from payrec.services.work import LostLeaseError, Work
 from payrec.storage.data_source_objects import DataSourceObjectStore, object_key
@@ -218,7 +218,7 @@ class _Sync:
         until = self._end()
         for one in in_turn(seen):
             self._progress.reach(self._tally.objects)
-            if not is_wanted(one, self._tally, source_version=self._source["version"]):
+            if not is_wanted(one, self._tally, source_version=self._source["version"], at=self._looked_at):
                 continue
             if (
                 self._work.clock.monotonic() > until
@@ -285,7 +285,9 @@ class _Sync:
                 await self._imported(one, into)
         except ObjectChangedError:
             # The next look finds what it is now.
-            self._tally.waiting += 1
+            is_last = not has_tries(one, source_version=self._source["version"])
+            await self._failed(one, NOT_GIVEN, is_told=is_last)
+            self._tally.waiting += not is_last
         except SourceError as error:
             await self._failed(one, {"code": error.code, "detail": error.detail})
             if isinstance(error, ConnectionBrokenError | TooSlowError):
@@ -296,10 +298,10 @@ class _Sync:
                     await store.forget_attempt(one.key, at=at)
             raise
         except PayrecError as error:
-            reason = {"reason": error.members["reason"]} if "reason" in error.members else {}
-            await self._failed(one, {"code": error.code, **reason, "detail": error.detail})
             async with self._store() as (store, _):
                 await self._go_on(store)
+            reason = {"reason": error.members["reason"]} if "reason" in error.members else {}
+            await self._failed(one, {"code": error.code, **reason, "detail": error.detail})
         return connector
 
     async def _fetched(self, connector: Connector, one: Seen, into: IO[bytes]) -> Connector:
@@ -334,8 +336,9 @@ class _Sync:
         self._tally.imported += 1
         self._tally.waiting += not is_completed
 
-    async def _failed(self, one: Seen, error: dict[str, Any]) -> None:
-        self._tally.failures.append((one.found.name, error))
+    async def _failed(self, one: Seen, error: dict[str, Any], *, is_told: bool = True) -> None:
+        if is_told:
+            self._tally.failures.append((one.found.name, error))
         async with self._store() as (store, at):
             await store.fail(one.key, error, at=at)
 
@@ -352,11 +355,11 @@ class _Sync:
             if self._work.clock.monotonic() > until:
                 self._tally.waiting += 1
                 continue
+            async with self._store() as (store, _):
+                await self._go_on(store)
             try:
                 async with within(SOURCE_CLEARING_SECONDS):
                     if action == "delete":
-            async with self._store() as (store, _):
-                await self._go_on(store)
                         await connector.delete(one.found)
                     else:
                         target = self._source["config"].get("prefix", "") + self._source["config"]["moveTo"]
@@ -368,9 +371,6 @@ class _Sync:
                 if isinstance(error, ConnectionBrokenError | TooSlowError):
                     return
 
-    def _end(self) -> float:
-        """Return when what is not begun is the next sync's."""
-        return self._work.clock.monotonic() + SYNC_SECONDS_MAX
     @staticmethod
     async def _go_on(store: DataSourceObjectStore) -> None:
         """Make sure that the source is to be pulled still, which somebody may have changed since it was begun.
@@ -387,6 +387,9 @@ class _Sync:
         if not is_enabled:
             raise _PausedError
 
+    def _end(self) -> float:
+        """Return when what is not begun is the next sync's."""
+        return self._work.clock.monotonic() + SYNC_SECONDS_MAX
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[tuple[DataSourceObjectStore, datetime]]:
