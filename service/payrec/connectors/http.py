@@ -36,8 +36,8 @@ from payrec.domain.addresses import UrlRefusedError
 from payrec.domain.disk import disk_room
 from payrec.domain.object_names import matches
 
-_NOT_ALLOWED: Final = frozenset({405, 501})
-"""How servers answer a HEAD that they do not know."""
+_NO_HEAD: Final = frozenset({400, 403, 404, 405, 501})
+"""How servers answer a HEAD that know GET alone; gateways say that nothing is there, or that nobody may."""
 
 _PROBLEMS: Final = {
     401: ("not_authenticated", "the server does not accept the credentials"),
@@ -111,9 +111,15 @@ class HttpConnector:
         raise SourceError("not_supported", "an HTTP source is only read")
 
     async def _looked(self, url: str) -> RemoteObject:
+        """Return what is at an address, by a HEAD, or by the GET where that may not say what a GET does.
+
+        A server may leave out of a HEAD what it finds out while it makes the content (RFC 9110, section 9.3.2): what
+        such a one tells of a file would never be what is read.
+        """
         with _told():
             async with self._asked("HEAD", url) as answer:
-                if answer.status not in _NOT_ALLOWED:
+                is_whole = answer.status != 200 or bool(answer.content_length)
+                if is_whole and answer.status not in _NO_HEAD:
                     return _object(url, answer)
             async with self._asked("GET", url) as answer:
                 found = _object(url, answer)

@@ -82,3 +82,27 @@ async def test_a_file_with_nothing_in_it_to_be_read_is_not_tried_again(world: Wo
             await world.sql(LATER)
             assert (await synced(world, source))["failed"] == 1
         assert len(server.statuses) == OBJECT_ATTEMPTS_MAX
+
+
+@pytest.mark.parametrize("head", ["no_length", "nothing", 403, 404, 405])
+async def test_a_head_that_says_less_than_a_get_keeps_no_file_from_being_read(world: World, head: str | int) -> None:
+    """As a script's may: what it leaves out is found out while the content is made (RFC 9110, section 9.3.2)."""
+    data = statement(1)
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        headers = {"Last-Modified": "Mon, 02 Nov 2026 10:00:00 GMT"}
+        if request.method == "GET":
+            return web.Response(body=data, headers={**headers, "ETag": f'"{len(data)}"'})
+        if isinstance(head, int):
+            return web.Response(status=head)
+        answer = web.StreamResponse(headers=headers if head == "no_length" else {})
+        answer.enable_chunked_encoding()
+        return answer
+
+    async with served(serve) as url:
+        config = {"urls": [f"{url}/report"]}
+        source = (await world.tenant.post(PATH, {"name": "script", "kind": "http", "config": config})).json()
+        assert [(await synced(world, source))["imported"] for _ in range(2)] == [1, 0]
+        data = statement(1, 2)
+        assert [(await synced(world, source))["imported"] for _ in range(2)] == [1, 0]
+    assert await brought(world) == [1, 2]
