@@ -51,7 +51,7 @@ async def connect(host: str, port: int, destinations: Destinations, *, is_encryp
             return await _first(infos, destinations, is_encrypted=is_encrypted)
     except TimeoutError:
         raise ConnectionBrokenError("no connection in time") from None
-    except socket.gaierror:
+    except (socket.gaierror, UnicodeError):  # the latter where a part of the name is too long, or none
         raise SourceError("name_not_found", "the name of the host is not found") from None
     except AddressRefusedError:
         raise SourceError("address_refused", "is at an address that nothing is read from") from None

@@ -151,6 +151,18 @@ def literal_address(host: str) -> Address | None:
     return None
 
 
+def check_host(host: str) -> None:
+    """Look at a host that is named by itself.
+
+    Raises
+    ------
+    UrlRefusedError
+        It is neither an address nor a name that can be looked up.
+    """
+    if literal_address(host) is None and not _is_name(host.removesuffix(".")):
+        raise UrlRefusedError("host_malformed", "must name a host")
+
+
 def connected_address(family: int, sockaddr: Sequence[object]) -> Address | None:
     """Return the address of what a socket is about to be connected to; None where it is no internet address."""
     if family not in {socket.AF_INET, socket.AF_INET6}:
@@ -174,7 +186,7 @@ def _parts(url: str) -> SplitResult:
         raise UrlRefusedError("url_malformed", "must not have a fragment")
     host = (parts.hostname or "").lower()
     is_bracketed = parts.netloc.startswith("[")
-    if not is_bracketed and not (len(host) <= 253 and _HOST.fullmatch(host)):
+    if not is_bracketed and not _is_name(host):
         raise UrlRefusedError("host_malformed", "must name a host")
     if is_bracketed and ("%" in host or ":" not in host):
         raise UrlRefusedError("host_malformed", "must have an IPv6 address without a zone in its brackets")
@@ -182,6 +194,10 @@ def _parts(url: str) -> SplitResult:
     if parts.netloc.endswith(":") or not (port is None or port == default or port >= WEBHOOK_PORT_FREE_MIN):
         raise UrlRefusedError("port_refused", f"must have port {default}, or one from {WEBHOOK_PORT_FREE_MIN} on")
     return parts
+
+
+def _is_name(host: str) -> bool:
+    return len(host) <= 253 and _HOST.fullmatch(host) is not None
 
 
 def _is_loopback_name(host: str) -> bool:

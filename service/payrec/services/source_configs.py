@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from payrec.constants.fx_rates import ECB_DAILY_URL
-from payrec.domain.addresses import Destinations, UrlRefusedError, literal_address
+from payrec.domain.addresses import Destinations, UrlRefusedError, check_host, literal_address
 from payrec.domain.schedules import ScheduleError, next_after
 from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, UrlNotAllowedError, ValidationFailedError
@@ -68,6 +68,7 @@ class SourceConfigs:
     def _check_addresses(self, kind: str, config: Any) -> None:
         if kind == "sftp":
             try:
+                check_host(config.host.lower())
                 literal = literal_address(config.host.lower())
             except UrlRefusedError as error:
                 raise _wrong("/config/host", error.code, error.detail) from None

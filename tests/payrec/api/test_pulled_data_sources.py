@@ -71,6 +71,8 @@ async def test_every_kind_can_be_made_and_never_tells_its_secret(
         ({**GCS, "secret": {"serviceAccountKey": '{"type": "external_account"}'}}, ("/secret", "secret_malformed")),
         (having(SFTP, hostKey="any"), ("/config/hostKey", "string_pattern_mismatch")),
         (having(SFTP, host="2130706433"), ("/config/host", "host_malformed")),
+        (having(SFTP, host="sftp..example.com"), ("/config/host", "host_malformed")),
+        (having(SFTP, host=f"{'a' * 64}.example.com"), ("/config/host", "host_malformed")),
         (having(HTTP, afterRead="delete"), ("/config/afterRead", "extra_forbidden")),
         (having(HTTP, urls=["https://example.com/a?sig=x"]), ("/config/urls/0", "credentials_refused")),
         (having(HTTP, urls=["https://example.com/a?X-Amz-Signature=x"]), ("/config/urls/0", "credentials_refused")),
