@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -54,6 +54,16 @@ class ToStore:
     """Up to here everything is stored then."""
     settled: frozenset[UUID]
     """Resources of which a message was settled that others may have waited for."""
+
+
+def without_last_words(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return outcomes of an address that the endpoint has left since: that nobody is there gives up no message."""
+    return [
+        replace(outcome, status="pending", delay=timedelta())
+        if outcome.answer is not None and outcome.answer.is_gone
+        else outcome
+        for outcome in outcomes
+    ]
 
 
 class EndpointQueue:

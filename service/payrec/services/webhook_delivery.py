@@ -34,7 +34,7 @@ from payrec.constants.events import (
 )
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
-from payrec.domain.deliveries import EndpointQueue, Message
+from payrec.domain.deliveries import EndpointQueue, Message, without_last_words
 from payrec.domain.events import told
 from payrec.domain.principal import Principal
 from payrec.domain.scope import TenantScope
@@ -319,11 +319,14 @@ class WebhookDeliverer:
                 row = await webhooks.held(endpoint.id, attempt=endpoint.row["attempt"])
                 if row is None:
                     raise LostLeaseError
+                is_elsewhere = row["url"] != endpoint.row["url"]
+                health = _health(row) if is_elsewhere else queue.health
                 store = WebhookDeliveryStore(connection, endpoint.id)
                 if what.outcomes:
-                    await store.store(what.outcomes, at=self._clock.now(), monotonic_now=self._clock.monotonic())
+                    outcomes = without_last_words(what.outcomes) if is_elsewhere else what.outcomes
+                    await store.store(outcomes, at=self._clock.now(), monotonic_now=self._clock.monotonic())
                 blocked = await store.blocked(what.settled) if what.settled else set()
-                await webhooks.settle(endpoint.id, position=what.position, health=queue.health, lease=WEBHOOK_LEASE)
+                await webhooks.settle(endpoint.id, position=what.position, health=health, lease=WEBHOOK_LEASE)
         except UnavailableError:
             queue.not_stored(what)
             if not self._is_leased(endpoint):
@@ -342,8 +345,11 @@ class WebhookDeliverer:
         request_id = str(self._work.ids.new())
         async with self._work.tenant(Caller(principal=principal, request_id=request_id, scope=scope)) as unit:
             store = WebhookStore(unit.connection)
-            if await store.held(endpoint.id, attempt=endpoint.row["attempt"]) is None:
+            row = await store.held(endpoint.id, attempt=endpoint.row["attempt"])
+            if row is None:
                 raise LostLeaseError
+            if row["url"] != endpoint.row["url"]:
+                return  # the address that is to be left alone is another one than the endpoint has by now
             await store.disable(endpoint.id, reason=reason, at=unit.now)
             await WebhookDeliveryStore(unit.connection, endpoint.id).end_pending(error="webhook_disabled")
             unit.record(

@@ -152,6 +152,8 @@ class WebhookService:
             check_version(if_match, before["version"])
             after = given.model_dump(exclude_unset=True)
             changes = dict(after)
+            if given.url is not None and given.url != before["url"]:
+                changes |= _NO_RETRY  # whoever failed was at the other address
             if given.status is not None and given.status != before["status"]:
                 changes["disabled_reason"] = "requested" if given.status == "disabled" else None
                 changes |= {"lease_until": None, **_NO_RETRY}
