@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import stat
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
@@ -36,6 +36,7 @@ from payrec.domain.disk import disk_room
 from payrec.domain.object_names import fixed_beginning, is_usable, matches, printable
 
 _T = TypeVar("_T")
+_Entries = list[asyncssh.SFTPName]
 
 PORT: Final = 22
 
@@ -147,9 +148,9 @@ class SftpConnector:
                     else:
                         yield _object(name, entry.attrs, spelled=below + filename)
 
-    async def _entries(self, below: str, room: int) -> Sequence[asyncssh.SFTPName]:
+    async def _entries(self, below: str, room: int) -> _Entries:
         """Return what is in a directory, if that is not more than there is ``room`` for."""
-        found = []
+        found: _Entries = []
         entries = self._opened.scandir(self._path(below.rstrip("/")))
         while (entry := await self._answer(anext(entries, None))) is not None:
             if len(found) == room:
