@@ -298,8 +298,7 @@ class _Sync:
                     await store.forget_attempt(one.key, at=at)
             raise
         except PayrecError as error:
-            async with self._store() as (store, _):
-                await self._go_on(store)
+            await self._go_on()
             reason = {"reason": error.members["reason"]} if "reason" in error.members else {}
             await self._failed(one, {"code": error.code, **reason, "detail": error.detail})
         return connector
@@ -355,8 +354,7 @@ class _Sync:
             if self._work.clock.monotonic() > until:
                 self._tally.waiting += 1
                 continue
-            async with self._store() as (store, _):
-                await self._go_on(store)
+            await self._go_on()
             try:
                 async with within(SOURCE_CLEARING_SECONDS):
                     if action == "delete":
@@ -371,9 +369,8 @@ class _Sync:
                 if isinstance(error, ConnectionBrokenError | TooSlowError):
                     return
 
-    @staticmethod
-    async def _go_on(store: DataSourceObjectStore) -> None:
-        """Make sure that the source is to be pulled still, which somebody may have changed since it was begun.
+    async def _go_on(self, store: DataSourceObjectStore | None = None) -> None:
+        """Make sure that the source is to be pulled still; with a store, that nobody deletes it meanwhile.
 
         Raises
         ------
@@ -381,7 +378,11 @@ class _Sync:
             It was deleted.
         _PausedError
         """
-        is_enabled = await store.is_source_enabled()
+        if store is not None:
+            is_enabled = await store.is_source_enabled(lock=True)
+        else:
+            async with self._work.database.tenant(self._scope, readonly=True) as connection:
+                is_enabled = await DataSourceObjectStore(connection, self._source["id"]).is_source_enabled()
         if is_enabled is None:
             raise NotFoundError(_DELETED)
         if not is_enabled:

@@ -58,11 +58,10 @@ class DataSourceObjectStore:
         """Return the present instant of the database's clock, because the workers' clocks may differ."""
         return await database_now(self._connection)
 
-    async def is_source_enabled(self) -> bool | None:
-        """Return whether the source is enabled, None where it is gone; nobody deletes it until the transaction ends."""
-        row = await fetch_one(
-            self._connection, "SELECT enabled FROM data_source WHERE id = %s FOR KEY SHARE", (self._source_id,)
-        )
+    async def is_source_enabled(self, *, lock: bool = False) -> bool | None:
+        """Return whether the source is enabled, None where it is gone; with ``lock``, nobody deletes it meanwhile."""
+        query = "SELECT enabled FROM data_source WHERE id = %s"
+        row = await fetch_one(self._connection, f"{query} FOR KEY SHARE" if lock else query, (self._source_id,))
         return None if row is None else bool(row["enabled"])
 
     async def remember(
