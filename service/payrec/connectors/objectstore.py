@@ -63,6 +63,9 @@ _PROBLEMS: Final[tuple[tuple[tuple[type[Exception], ...], str, str], ...]] = (
 _STATUS: Final = re.compile(r"status code: ([0-9]{3})")
 """Where the library says it in its text alone; the first one is its own, what the server sent comes behind."""
 
+_BAD_CERTIFICATE: Final = "InvalidCertificate("
+"""How the library tells in its text that a certificate is vouched for by nobody, over, or another name's."""
+
 _STATUSES: Final = {
     "401": ("not_authenticated", "the store does not accept the credentials"),
     "403": ("permission_denied", "the store does not permit this"),
@@ -218,7 +221,10 @@ def refusal_of(error: Exception) -> tuple[str, str] | None:
     for kinds, code, detail in _PROBLEMS:
         if isinstance(error, kinds):
             return code, detail
-    status = _STATUS.search(str(error))
+    text = str(error)
+    if _BAD_CERTIFICATE in text:
+        return "tls_failed", "the store's certificate is not accepted"
+    status = _STATUS.search(text)
     return _STATUSES.get(status[1]) if status is not None else None
 
 
