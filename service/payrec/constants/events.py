@@ -46,7 +46,10 @@ WEBHOOK_SECRET_BYTES: Final = 32
 """Random bytes of an endpoint's secret; Standard Webhooks asks for 24 to 64."""
 
 WEBHOOK_SECRET_OVERLAP: Final = timedelta(hours=24)
-"""How long the secret before a rotation signs as well."""
+"""How long the secrets before a rotation sign as well."""
+
+WEBHOOK_SECRETS_BEFORE_MAX: Final = 4
+"""Secrets of before that sign as well, where one rotation follows another."""
 
 WEBHOOK_REDELIVERIES_MAX: Final = 10_000
 """Deliveries that one request has made again."""

@@ -188,7 +188,7 @@ class WebhookService:
             unit.record(Record(action="webhook.deleted", resource_id=before["id"], before={"url": before["url"]}))
 
     async def rotate(self, caller: Caller, webhook_id: str, if_match: str | None) -> WebhookWithSecret:
-        """Give an endpoint a new secret; the one before signs as well for ``WEBHOOK_SECRET_OVERLAP``.
+        """Give an endpoint a new secret; those before sign as well for ``WEBHOOK_SECRET_OVERLAP``.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class WebhookService:
             secret, sealed = self._secrets.make(before["id"])
             changes = {
                 "secret_sealed": sealed,
-                "previous_secret_sealed": before["secret_sealed"],
+                "previous_secret_sealed": self._secrets.before(before, now=unit.now),
                 "previous_secret_until": unit.now + WEBHOOK_SECRET_OVERLAP,
             }
             await store.update(before["id"], changes, at=unit.now)

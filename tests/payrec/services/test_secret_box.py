@@ -56,3 +56,35 @@ def test_the_secret_before_a_rotation_signs_for_a_while_unless_it_cannot_be_open
     with pytest.raises(ConfigurationError):
         theirs.keys_of(row, now=NOW)
     assert len(theirs.keys_of({**row, "secret_sealed": theirs.make(webhook_id)[1]}, now=NOW)) == 1
+
+
+def test_a_second_rotation_takes_no_secret_away_that_still_signs() -> None:
+    webhook_id = uuid4()
+    ours = WebhookSecrets(box=box(), token_bytes=secrets.token_bytes)
+    row = {
+        "id": webhook_id,
+        "secret_sealed": ours.make(webhook_id)[1],
+        "previous_secret_sealed": None,
+        "previous_secret_until": None,
+    }
+    made = ours.keys_of(row, now=NOW)
+
+    def rotate(at: datetime) -> None:
+        before = ours.before(row, now=at)
+        row.update(
+            secret_sealed=ours.make(webhook_id)[1],
+            previous_secret_sealed=before,
+            previous_secret_until=at + timedelta(hours=24),
+        )
+        made.insert(0, ours.keys_of(row, now=at)[0])
+
+    for hours in range(1, 7):
+        rotate(NOW + timedelta(hours=hours))
+        assert ours.keys_of(row, now=NOW + timedelta(hours=hours)) == made[:5]
+    assert ours.keys_of(row, now=NOW + timedelta(hours=30)) == made[:1]
+    # What signs no more does not sign again.
+    rotate(NOW + timedelta(hours=31))
+    assert ours.keys_of(row, now=NOW + timedelta(hours=31)) == made[:2]
+    # After a change of ENCRYPTION_KEY nothing of before can sign.
+    theirs = WebhookSecrets(box=box(OTHER_KEY), token_bytes=secrets.token_bytes)
+    assert theirs.before(row, now=NOW) == row["secret_sealed"]
