@@ -41,7 +41,8 @@ from support.service import Service, Tenant
 
 pytestmark = pytest.mark.anyio
 
-STILL = tuple(table for table in TABLES if table not in WORKER_LEAVES)
+# A run keeps names beside its commit, perhaps when it is told to have ended.
+STILL = tuple(table for table in TABLES if table not in WORKER_LEAVES | {"counterparty_name"})
 
 Command = Callable[..., Awaitable[tuple[int, str, str]]]
 NAMES = ("stored", "score", "confidence", "evidence", "sums", "adjustments", "allocations")
