@@ -112,7 +112,7 @@ async def delete(context: Context, webhook_id: ResourceId, if_match: IfMatch = N
     responses=problems(NotFoundError, VersionMismatchError),
 )
 async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMatch = None) -> Response:
-    """Make a new secret, which is in this answer only. The one before signs as well for 24 hours."""
+    """Make a new secret, which is in this answer only. Those before sign as well for 24 hours."""
     rotated = await context.factory.webhooks.create_service().rotate(context.caller, webhook_id, if_match)
     return respond(rotated, headers=rotated.headers)
 
@@ -121,7 +121,7 @@ async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMa
     "/webhooks/{webhook_id}/test",
     summary="Send a test message",
     response_model=WebhookTested,
-    responses=problems(NotFoundError),
+    responses=problems(NotFoundError, ConflictError),
 )
 async def test(context: Context, webhook_id: ResourceId) -> Response:
     """Send a message of the type `webhook.test` at once, and tell what came of it."""

@@ -19,7 +19,7 @@ from payrec.domain.addresses import Destinations, UrlRefusedError
 from payrec.domain.caller import Caller
 from payrec.domain.changes import Record
 from payrec.domain.events import TEST_EVENT_TYPE
-from payrec.errors import ConflictError, FieldError, NotFoundError, UrlNotAllowedError
+from payrec.errors import ConfigurationError, ConflictError, FieldError, NotFoundError, UrlNotAllowedError
 from payrec.models.common import Page
 from payrec.models.webhooks import (
     NEVER_ARRIVED,
@@ -215,6 +215,8 @@ class WebhookService:
         Raises
         ------
         NotFoundError
+        ConflictError
+            Its secret cannot be opened, so nothing can be signed for it until it has a new one.
         RateLimitedError
             As many of the tenant are under way as may be.
         """
@@ -232,7 +234,11 @@ class WebhookService:
             "environment": caller.tenant.environment,
             "data": {"resourceType": "webhook", "resourceId": row["id"]},
         }
-        keys = self._secrets.keys_of(row, now=now)
+        try:
+            keys = self._secrets.keys_of(row, now=now)
+        except ConfigurationError:
+            detail = "the stored secret cannot be opened any more: give the webhook a new one by its rotate-secret"
+            raise ConflictError(detail) from None
         tenant_id, body = caller.tenant.tenant_id, to_json(message)
         share = await self._tests.taken(tenant_id, seconds=WEBHOOK_TEST_WAIT_SECONDS)
         try:

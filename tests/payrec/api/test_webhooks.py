@@ -268,6 +268,19 @@ async def test_both_secrets_sign_after_a_rotation(service: Service, acme: Tenant
         await acme.request("DELETE", f"{PATH}/{made['id']}")
 
 
+async def test_a_secret_that_cannot_be_opened_any_more_is_told(service: Service, acme: Tenant) -> None:
+    """As after a change of ENCRYPTION_KEY, until there is a new one."""
+    async with receiving() as receiver:
+        made = await hook(acme, url=receiver.url)
+        await rows(service, acme, "UPDATE webhook SET secret_sealed = decode(repeat('01', 61), 'hex')")
+        tested = await acme.post(f"{PATH}/{made['id']}/test")
+        assert (tested.status_code, problem(tested)["code"]) == (409, "invalid_state")
+        assert "rotate-secret" in tested.json()["detail"]
+        assert (await acme.post(f"{PATH}/{made['id']}/rotate-secret")).status_code == 200
+        assert (await acme.post(f"{PATH}/{made['id']}/test")).json()["succeeded"]
+        await acme.request("DELETE", f"{PATH}/{made['id']}")
+
+
 async def test_a_conflict_of_redeliver_is_in_its_body(acme: Tenant) -> None:
     made = await hook(acme)
     path = f"{PATH}/{made['id']}/redeliver"
