@@ -119,6 +119,32 @@ async def test_who_tries_again_what_was_done_already_is_told_that_it_is_done(
     assert len(set(keys)) == 1
 
 
+async def test_who_is_told_to_wait_after_an_answer_was_lost_does_it_once(page: Page, queue: Queue) -> None:
+    """Of the first attempt nobody has heard, and the others say nothing of it."""
+    steps = WRITES["matched_by_hand"](page, queue)
+    keys: list[str] = []
+    refused, button = AGAIN["matched_by_hand"]
+
+    async def refuse(route: Route) -> None:
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            await route.fetch()
+        problem = {"title": "Too many requests", "status": 429, "code": "rate_limited"}
+        await route.fulfill(status=429, headers={"Retry-After": "0.01"}, json=problem)
+
+    address = await anext(steps)
+    await held(page, address, refuse)
+    await anext(steps)
+    await page.locator(refused).filter(visible=True).wait_for()
+    await page.unroute(address)
+    async with page.expect_request(address) as sent:
+        await page.locator(button).click()
+    keys.append((await sent.value).headers["idempotency-key"])
+    await ended(steps)
+    assert len(keys) > 2
+    assert len(set(keys)) == 1
+
+
 async def test_what_was_taken_back_is_forgotten_though_that_got_no_answer_at_first(page: Page, queue: Queue) -> None:
     match, _ = await queue.propose(*amounts(2))
     await opens(page)

@@ -111,7 +111,7 @@ export async function changeEach(actions, told = () => {}) {
 
 /** Tell whether a problem is the last word: after any other one, what was asked for may have been done all the same. */
 export function isRefusal({ status, code }) {
-  return status >= 400 && status < 500 && status !== 401 && code !== "idempotency_in_progress";
+  return status >= 400 && status < 500 && ![401, 429].includes(status) && code !== "idempotency_in_progress";
 }
 
 /** Return the headers that say that a page of ours asks, and whose: somebody else may have signed in since it was made. */
