@@ -9,6 +9,7 @@ import polars as pl
 from payrec.domain.matching.block import LINE_KEYS, PARTY_KEYS
 from payrec.domain.matching.columns import Sides, shaped
 from payrec.domain.matching.groups import KEY_SCORE
+from payrec.domain.matching.meant import learned
 from payrec.domain.matching.one_more import paid_just
 from payrec.domain.matching.proofs import Proofs
 from payrec.domain.matching.rules import ALTERNATIVES_MAX, GroupLevel, MatchKind, Side
@@ -69,14 +70,14 @@ def _named_beside() -> pl.Expr:
 
 
 def _mistaken(legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted())
-    others = others.select("e", "i", "score_milli", "payer", anybody=pl.col("elsewhere") | pl.col("shared"))
-    foreign = legs.join(others, on=["e", "i"])
-    foreign = foreign.select("g", "e", "i", "leg_minor", "score_milli", "anybody", "payer")
-    found = [foreign.filter("anybody").select("g", "e", "i", "score_milli")]
-    foreign = foreign.filter(~pl.col("payer"))
-    if foreign.height:
-        lines = foreign.drop("e").join(sides.incoming.select("salt", *LINE_KEYS, i="row"), on="i")
+    others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted() | learned())
+    anybody, foreign = pl.col("elsewhere") | pl.col("shared"), contradicted() & ~pl.col("payer")
+    others = legs.join(others.select("e", "i", "score_milli", anybody=anybody, foreign=foreign), on=["e", "i"])
+    others = others.select("g", "e", "i", "leg_minor", "score_milli", "anybody", "foreign")
+    found = [others.filter("anybody").select("g", "e", "i", "score_milli")]
+    mine = others.filter("foreign")
+    if mine.height:
+        lines = mine.drop("e").join(sides.incoming.select("salt", *LINE_KEYS, i="row"), on="i")
         for name, its in PARTY_KEYS:
             party = ["salt", "leg_minor", its]
             items = sides.expected.select("salt", e="row", leg_minor="amount_minor", **{its: name}).drop_nulls(its)

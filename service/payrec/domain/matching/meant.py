@@ -13,6 +13,14 @@ _LINES_AT_ONCE: Final = 50_000
 """Lines whose texts are looked at together."""
 
 
+def learned() -> pl.Expr:
+    """Tell of the levels whether the line's name means the item's by what decisions have taught.
+
+    Who has paid for one may pay for others: that is a reason to propose, and makes no doubtful reference a sure one.
+    """
+    return pl.col("name_level") == NameLevel.ALIAS.value
+
+
 def called(lines: pl.DataFrame) -> list[pl.Series]:
     """Return all keys of names by which lines may call an item's counterparty, some of them null or 0."""
     return [lines[name].alias("key") for name in ("name_key", "ultimate_name_key")] + [

@@ -12,6 +12,7 @@ from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
 from payrec.domain.matching.line_rules import BASIS_POINTS, FLAT_SHARE_MAX, ROUNDING_MINOR_MAX
+from payrec.domain.matching.meant import learned
 from payrec.domain.matching.other_periods import of_periods
 from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
@@ -390,7 +391,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             "i_amount_minor",
             *columns(rules),
             "elsewhere",
-            shared=(pl.col("e_is_shared") | pl.col("by_period")) & ~pl.col("payer") & contradicted(),
+            shared=(pl.col("e_is_shared") | pl.col("by_period")) & ~pl.col("payer") & (contradicted() | learned()),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),

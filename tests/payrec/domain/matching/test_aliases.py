@@ -8,9 +8,9 @@ import polars as pl
 
 from payrec.domain.matching.keys import name_key
 from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
-from payrec.domain.matching.rules import Confidence, MatchingRules, NameLevel
+from payrec.domain.matching.rules import Confidence, MatchingRules, NameLevel, Uniqueness
 from payrec.domain.matching.weights import Calibration
-from support.matching_frames import Item, Line, run
+from support.matching_frames import Item, Line, only, run, sure
 
 
 def key(name: str) -> int:
@@ -20,6 +20,8 @@ def key(name: str) -> int:
 
 
 RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high", aliases={key("Factor Bank"): key("Alpha")})
+
+SURE = (Confidence.EXACT, Uniqueness.UNIQUE, True)
 
 CERTIFIED = replace(
     RULES,
@@ -80,3 +82,27 @@ def test_what_has_an_alias_means_nobody_else_and_other_names_are_resolved_beside
         (key("Factor Bank"), key("Alpha"), NameLevel.ALIAS),
         (key("Albrador Log."), key("Albrador Logistik"), NameLevel.SIMILAR),
     }
+
+
+def test_a_name_that_was_taught_does_not_say_whose_month_is_paid() -> None:
+    """A bank that had paid one tenant's rent once was taken to pay it again with whoever's rent of that amount."""
+    item = Item("e", name="Alpha", reference="Rent 03/2026")
+    line = Line("i", name="Factor Bank", text="Rent 03/2026")
+    for rules in (RULES, replace(RULES, aliases={})):
+        [match] = run([item], [line], rules).matches
+        assert (match.confidence, match.status, match.auto) == (Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    # Who is called alike, or has the account, pays his own.
+    for known in (replace(line, name="Alpha"), replace(line, iban="DE1")):
+        assert sure(only(run([replace(item, iban="DE1")], [known], RULES))) == SURE
+    # A number of its own proves whoever pays.
+    numbered = [replace(item, reference="INV-2026-0042")], [replace(line, text="INV-2026-0042")]
+    assert sure(only(run(*numbered, RULES))) == SURE
+
+
+def test_nor_whose_months_are_paid_together() -> None:
+    items = [Item(f"e{month}", name="Alpha", reference=f"Rent 0{month}/2026") for month in (1, 2, 3)]
+    text = " ".join(str(item.reference) for item in items)
+    line = Line("i", amount=30_000, name="Factor Bank", text=text)
+    found = only(run(items, [line], RULES))
+    assert (len(found.legs), found.confidence, found.auto) == (3, Confidence.MEDIUM, False)
+    assert sure(only(run(items, [replace(line, name="Alpha")], RULES))) == SURE
