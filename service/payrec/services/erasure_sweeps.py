@@ -53,6 +53,8 @@ RESOURCES: Final = {
 """What the interface calls what is in a table; others are told by the table's name."""
 
 _OF_SIDE: Final = {Side.EXPECTED: "expected_transaction", Side.INCOMING: "incoming_transaction"}
+_MATCH_IDS: Final = {"match": "id", "match_state": "match_id"}
+"""Where a match's id is in the tables that say who has decided it."""
 _PERSONAL: Final = (
     *("counterpartyName", "counterpartyAccount", "ultimateCounterpartyName"),
     *("remittance", "description", "mandateId"),
@@ -114,6 +116,8 @@ class Sweep:
         self._held: dict[Side, set[UUID]] = {side: set() for side in Side}
         """Those that have to stay."""
         self._imports: set[UUID] = set()
+        self._matches: set[UUID] = set()
+        """Of which it was told who has decided them; a file may have told it."""
         self.reopened = 0
         """Open rows that have other keys now."""
 
@@ -231,6 +235,8 @@ class Sweep:
                         changes.append((row, after))
                 if place.table == "import_problem":
                     self._imports |= {row["import_id"] for row, _ in changes}
+                if (name := _MATCH_IDS.get(place.table)) is not None:
+                    self._matches |= {row[name] for row, after in changes if "decided_by" in after}
                 await change(self._connection, place, changes)
                 self._outcome.count(place.table, len(changes))
 
@@ -303,6 +309,7 @@ class Sweep:
         count, last = await self._store.files(
             expected=sorted(self._found[Side.EXPECTED]),
             incoming=sorted(self._found[Side.INCOMING]),
+            matches=sorted(self._matches),
             imports=sorted(self._imports),
         )
         if last is not None:

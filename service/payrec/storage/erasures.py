@@ -94,15 +94,17 @@ _DROP_EXPORTS: Final = """
     )
     SELECT id, object_id FROM gone
 """
-# What was read of a file was stored by the change that recorded the end of its import.
+# What was read of a file was stored by the transaction that ended its import, so both tell the same instant. The record
+# of that end may be over before the file is.
 _FILES: Final = """
     SELECT count(*) AS count, max(created_at)::date AS last FROM import
     WHERE num_nonnulls(blob_id, object_id) > 0 AND (
         id IN (SELECT i.import_id FROM incoming_transaction i WHERE i.id = ANY(%(incoming)s::uuid[]))
-        OR id IN (
-            SELECT r.resource_id FROM expected_transaction e JOIN audit_record r ON r.change_id = e.change_id
-            WHERE e.id = ANY(%(expected)s::uuid[]) AND r.action = 'import.completed'
+        OR (
+            resource <> 'incoming-transactions'
+            AND updated_at IN (SELECT e.created_at FROM expected_transaction e WHERE e.id = ANY(%(expected)s::uuid[]))
         )
+        OR id IN (SELECT m.import_id FROM imported_match m WHERE m.match_id = ANY(%(matches)s::uuid[]))
         OR id = ANY(%(imports)s::uuid[])
     )
 """
@@ -197,12 +199,13 @@ class ErasureStore:
         return await fetch_all(self._connection, _DROP_EXPORTS)
 
     async def files(
-        self, *, expected: Sequence[UUID], incoming: Sequence[UUID], imports: Sequence[UUID]
+        self, *, expected: Sequence[UUID], incoming: Sequence[UUID], matches: Sequence[UUID], imports: Sequence[UUID]
     ) -> tuple[int, date | None]:
-        """Return how many uploaded files transactions or problems come from, and the day of the last one."""
+        """Return how many uploaded files transactions, decisions or problems come from, and the day of the last one."""
         parameters = {
             "expected": array_text(expected),
             "incoming": array_text(incoming),
+            "matches": array_text(matches),
             "imports": array_text(imports),
         }
         row = await fetch_one(self._connection, _FILES, parameters) or {"count": 0, "last": None}
