@@ -125,8 +125,9 @@ async def sign_out(context: Context) -> Response:
         if location is None
         else _pages(context).bare(context.request, "hop.html", next=location)
     )
-    mark = "" if session is None else sessions.mark(session)
-    return _with(answer, Cookies(context.factory.context.config).signed_out(mark))
+    mark = "" if session is None else sessions.mark(session, itself=True)
+    cookies = Cookies(context.factory.context.config)
+    return _with(answer, cookies.session([]) + cookies.ended(mark))
 
 
 @router.get(CONSOLE + "/signed-in")
@@ -166,13 +167,15 @@ async def _sign_in_page(context: RequestContext, next_path: str, **values: Any) 
 async def _signed_in(context: RequestContext, granted: TokenGrant, answer: Response) -> Response:
     sessions = context.factory.console_sessions
     session = await sessions.begin(granted, request_id=context.caller.request_id)
-    return _with(answer, Cookies(context.factory.context.config).session(sessions.seal(session)))
+    cookies = Cookies(context.factory.context.config)
+    # Whoever was signed in before in this browser is not any more.
+    return _with(answer, cookies.session(sessions.seal(session)) + cookies.ended(sessions.mark(session, itself=False)))
 
 
 def _session(context: RequestContext, *, also_over: bool = False) -> ConsoleSession | None:
     cookies, scope = Cookies(context.factory.context.config), context.request.scope
     return context.factory.console_sessions.open(
-        cookies.session_of(scope), signed_out=cookies.signed_out_of(scope), also_over=also_over
+        cookies.session_of(scope), ended=cookies.ended_of(scope), also_over=also_over
     )
 
 

@@ -31,7 +31,7 @@ PAGE_OF: Final = "x-payrec-user"
 
 _SESSION: Final = "payrec_session"
 _SIGN_IN: Final = "payrec_sign_in"
-_SIGNED_OUT: Final = "payrec_signed_out"
+_ENDED: Final = "payrec_ended"
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _REPLACED: Final = frozenset({b"authorization", b"x-api-key", b"x-tenant-id", b"x-environment", b"cookie"})
 
@@ -52,9 +52,9 @@ class Cookies:
         found = [sent.get(name, "") for name in names]
         return found[: found.index("")] if "" in found else found
 
-    def signed_out_of(self, scope: Scope) -> str:
-        """Return which session was ended in this browser, empty where none was."""
-        return _sent(scope).get(self._prefix + _SIGNED_OUT, "")
+    def ended_of(self, scope: Scope) -> str:
+        """Return the mark of the sessions that are over in this browser, empty where none is known."""
+        return _sent(scope).get(self._prefix + _ENDED, "")
 
     def sign_in_of(self, scope: Scope) -> str:
         """Return the sign-in that is under way, empty where there is none."""
@@ -65,13 +65,13 @@ class Cookies:
         kept = [self._set(self._session_name(i), piece, "Strict") for i, piece in enumerate(pieces)]
         return kept + [self._drop(self._session_name(i), "Strict") for i in range(len(pieces), COOKIES_MAX)]
 
-    def signed_out(self, mark: str) -> list[Header]:
-        """Return the headers that make the browser carry no session, nor take the one that was ended for one again.
+    def ended(self, mark: str) -> list[Header]:
+        """Return the headers by which the browser knows the sessions that are over, whatever comes of them later.
 
-        An answer that is under way when somebody signs out may prolong the session, and come after this one.
+        An answer that is under way when somebody signs out or in may prolong the session of before, and come later.
         """
         age = f"; Max-Age={int(SESSION_LIFETIME_MAX.total_seconds())}"
-        return self.session([]) + ([self._set(self._prefix + _SIGNED_OUT, mark + age, "Strict")] if mark else [])
+        return [self._set(self._prefix + _ENDED, mark + age, "Strict")] if mark else []
 
     def sign_in(self, sealed: str) -> list[Header]:
         """Return the header that makes the browser carry a sign-in.
@@ -134,7 +134,7 @@ class ConsoleDoor:
         """
         kept: list[Header] = [(name, value) for name, value in scope["headers"] if name not in _REPLACED]
         sessions = self._factory.console_sessions
-        session = sessions.open(self._cookies.session_of(scope), signed_out=self._cookies.signed_out_of(scope))
+        session = sessions.open(self._cookies.session_of(scope), ended=self._cookies.ended_of(scope))
         if session is None or page_of not in {None, str(session.user_id)}:
             return kept
         # Who is refused here has to get on, or out.

@@ -158,11 +158,11 @@ class ConsoleSessions:
             f"the provider's tokens take more than {COOKIES_MAX} cookies of {COOKIE_BYTES_MAX} bytes"
         )
 
-    def open(self, pieces: list[str], *, signed_out: str = "", also_over: bool = False) -> ConsoleSession | None:
+    def open(self, pieces: list[str], *, ended: str = "", also_over: bool = False) -> ConsoleSession | None:
         """Return the session that a browser carries; None where it is over, of another key, or none of ours.
 
-        ``signed_out`` is the mark of the latest session that was ended in that browser: neither this one nor what began
-        before it goes on. ``also_over`` is for who ends one: what is over here by time may go on at the provider.
+        ``ended`` is the mark of the sessions that are over in that browser, of which none goes on. ``also_over`` is for
+        who ends one: what is over here by time may go on at the provider.
         """
         found = self._opened(_SESSION, "".join(pieces)) if len(pieces) <= COOKIES_MAX else None
         if found is None:
@@ -179,11 +179,12 @@ class ConsoleSessions:
         )
         now = self._clock.now()
         is_over = session.ends_at <= now or (session.expires_at <= now and session.refresh_token is None)
-        return None if (is_over and not also_over) or _mark(session) <= _number(signed_out) else session
+        return None if (is_over and not also_over) or _mark(session) <= _number(ended) else session
 
-    def mark(self, session: ConsoleSession) -> str:
-        """Return what a browser carries of a session that was ended in it."""
-        return repr(_mark(session))
+    @staticmethod
+    def mark(session: ConsoleSession, *, itself: bool) -> str:
+        """Return what a browser carries when all sessions before this one, and perhaps itself, are over in it."""
+        return repr(_mark(session) if itself else math.nextafter(_mark(session), -math.inf))
 
     async def prolonged(self, session: ConsoleSession) -> ConsoleSession | None:
         """Return the session with a new token where its own is about to end, None where nothing had to be done.

@@ -121,10 +121,11 @@ async def test_a_session_is_prolonged_while_somebody_works(database: EmbeddedDat
         assert len(provider.forms) == count, "the new token is good for a while"
 
 
-async def test_an_answer_that_comes_after_the_sign_out_brings_no_session_back(
-    database: EmbeddedDatabase, provider: FakeProvider
+@pytest.mark.parametrize("ends", ["sign-out", "sign-in"])
+async def test_an_answer_that_comes_after_its_session_was_ended_brings_it_not_back(
+    database: EmbeddedDatabase, provider: FakeProvider, ends: str
 ) -> None:
-    """It was under way when somebody signed out, and prolongs the session."""
+    """It was under way when somebody signed out, or somebody else in, and prolongs the session."""
     async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
         somebody = await enrolled(service)
 
@@ -138,7 +139,10 @@ async def test_an_answer_that_comes_after_the_sign_out_brings_no_session_back(
         await client.get("/console/production/overview")
         late = client.cookies["payrec_session"]
         assert late != before
-        await sign_out(client, service)
+        if ends == "sign-out":
+            await sign_out(client, service)
+        else:
+            await sign_in(300)
         client.cookies.set("payrec_session", late, domain="127.0.0.1")
         assert (await client.get("/console")).headers["location"].startswith("/console/sign-in")
         assert (await client.get("/console/production/overview")).status_code == 303

@@ -107,11 +107,12 @@ def test_a_session_that_was_ended_is_over_with_all_before_it_and_whatever_prolon
     sessions = _sessions(Clock(), _Provider())
     earlier, later = (_session(ends_at=NOW + timedelta(hours=hours)) for hours in (1, 3))
     ended = _session(ends_at=NOW + timedelta(hours=2), access_token="new", expires_at=NOW + timedelta(hours=1))
-    mark = sessions.mark(_session(ends_at=NOW + timedelta(hours=2)))
-    found = [sessions.open(sessions.seal(session), signed_out=mark) for session in (earlier, ended, later)]
-    assert found == [None, None, later]
+    for itself, wanted in ((True, [None, None, later]), (False, [None, ended, later])):
+        mark = sessions.mark(_session(ends_at=NOW + timedelta(hours=2)), itself=itself)
+        found = [sessions.open(sessions.seal(session), ended=mark) for session in (earlier, ended, later)]
+        assert found == wanted
     for foreign in ("", "x", "nan", "1,5"):
-        assert sessions.open(sessions.seal(ended), signed_out=foreign) == ended
+        assert sessions.open(sessions.seal(ended), ended=foreign) == ended
 
 
 async def test_what_a_renewal_gave_is_told_with_its_own_end_and_its_next_token_is_used_after_that() -> None:

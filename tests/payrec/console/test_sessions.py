@@ -102,7 +102,10 @@ async def test_the_cookie_is_for_this_host_and_for_no_script(console_world: Cons
         first, *rest = answer.headers.get_list("set-cookie")
         assert first.startswith("payrec_session=")
         assert first.endswith("; Path=/; HttpOnly; SameSite=Strict")
+        *rest, ended = rest
         assert all("Max-Age=0" in line for line in rest)
+        assert ended.startswith("payrec_ended="), "sessions of before"
+        assert ended.endswith("; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict")
         assert console_world.acme.token.split(".")[1] not in first
         assert "Secure" not in first, "development has no TLS"
 

@@ -142,8 +142,8 @@ class Sessions:
     def __init__(self, tenant: Tenant) -> None:
         self._session = SimpleNamespace(access_token=tenant.token, tenant_id=tenant.id)
 
-    def open(self, pieces: list[str], *, signed_out: str) -> Any:
-        is_open = (pieces, signed_out) == (["sealed"], "")
+    def open(self, pieces: list[str], *, ended: str) -> Any:
+        is_open = (pieces, ended) == (["sealed"], "")
         return SimpleNamespace(environments=("test",), user_id="ada") if is_open else None
 
     async def prolonged(self, _session: Any) -> Any:
