@@ -71,4 +71,5 @@ class ErasureQuery(ListQuery):
     """Filters of the erasures."""
 
     sort: Literal["createdAt", "-createdAt"] = "-createdAt"
+    status: ErasureStatus | None = None
     subject: ErasureSubject | None = None

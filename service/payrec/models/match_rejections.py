@@ -9,6 +9,8 @@ from uuid import UUID
 from payrec.models.common import ListQuery, Public
 from payrec.models.matches import MatchKind
 
+RejectionStatus = Literal["rejected", "reversed"]
+
 
 class RejectedLegPublic(Public):
     """Two transactions that do not belong together."""
@@ -32,7 +34,7 @@ class MatchRejectionPublic(Public):
     legs: list[RejectedLegPublic]
     """The first of them."""
     leg_count: int
-    status: Literal["rejected", "reversed"]
+    status: RejectionStatus
     decided_at: datetime
     decided_by: str
     reason: str | None
@@ -44,3 +46,4 @@ class MatchRejectionQuery(ListQuery):
     """Filters of the rejections."""
 
     sort: Literal["createdAt", "-createdAt"] = "-createdAt"
+    status: RejectionStatus | None = None

@@ -17,10 +17,13 @@ from payrec.storage.period_locks import LAST_LOCKED, hold_periods
 from payrec.storage.rows import adapt, array_text, columns_of, fetch_all, fetch_one, insert
 from payrec.tables.erasures import Erasure
 
+_STATUS: Final = """
+    CASE WHEN e.job_id IS NULL OR j.status = 'succeeded' THEN 'completed'
+        WHEN j.status IN ('queued', 'running') THEN 'processing' ELSE 'failed' END
+"""
 # What a job does is told anew when it has ended, and never before or again.
 _COLUMNS: Final = f"""
-    {columns_of(Erasure, "e")}, CASE WHEN e.job_id IS NULL OR j.status = 'succeeded' THEN 'completed'
-        WHEN j.status IN ('queued', 'running') THEN 'processing' ELSE 'failed' END AS status,
+    {columns_of(Erasure, "e")}, {_STATUS} AS status,
     CASE WHEN e.job_id IS NULL OR j.status IN ('queued', 'running') THEN 1 ELSE 2 END AS version,
     coalesce(j.finished_at, e.created_at) AS updated_at
 """
@@ -233,7 +236,8 @@ class ErasureStore:
     async def page(self, page: PageRequest, query: ErasureQuery) -> tuple[Sequence[dict[str, Any]], bool]:
         """Return a page of erasures."""
         selection = Selection(columns=_COLUMNS, source=_SOURCE, id_column="e.id")
-        for condition, parameters in [*equalities(query, {"subject": "e.subject"}), *created(query, "e")]:
+        columns = {"subject": "e.subject", "status": _STATUS}
+        for condition, parameters in [*equalities(query, columns), *created(query, "e")]:
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)
 

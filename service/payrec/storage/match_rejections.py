@@ -8,7 +8,7 @@ from uuid import UUID
 
 from payrec.models.match_rejections import MatchRejectionQuery
 from payrec.storage.database import Connection
-from payrec.storage.filters import ranges
+from payrec.storage.filters import created, equalities
 from payrec.storage.listing import PageRequest, Selection, select_page
 from payrec.storage.rows import copy_out, fetch_one
 
@@ -92,9 +92,7 @@ class MatchRejectionStore:
         """Return a page of the rejections that stand."""
         selection = Selection(columns=_COLUMNS, source=_REJECTED, id_column="m.id")
         selection.where(_STANDS)
-        for condition, parameters in ranges(
-            query, {"created_from": "m.created_at >=", "created_to": "m.created_at <="}
-        ):
+        for condition, parameters in [*equalities(query, {"status": "m.status"}), *created(query, "m")]:
             selection.where(condition, **parameters)
         return await select_page(self._connection, selection, page)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 from uuid import UUID
 
 import pytest
 
 from payrec.domain.erasures import ERASED, Wanted
+from payrec.models.erasures import ErasureStatus
 from payrec.services import erasures
 from payrec.storage.rows import fetch_all
 from support.erasures import (
@@ -270,6 +271,15 @@ async def test_a_file_that_is_not_read_yet_is_told(world: World, status: str) ->
     assert (await erased(world, counterpartyName=NAME))["kept"] == []
 
 
+async def listed(world: World) -> dict[str, list[str]]:
+    """Return the ids of the erasures of each status."""
+    found = {}
+    for status in get_args(ErasureStatus):
+        answer = await world.tenant.get(PATH, params={"status": status})
+        found[status] = [one["id"] for one in answer.json()["data"]]
+    return found
+
+
 async def test_where_there_is_much_a_job_does_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasures, "ERASURE_BYTES_AT_ONCE", -1)
     ids = await fill(world)
@@ -285,6 +295,7 @@ async def test_where_there_is_much_a_job_does_it(world: World, monkeypatch: pyte
     got = await world.tenant.get(f"{PATH}/{made['id']}")
     done = got.json()
     assert (done["status"], done["createdBy"]) == ("completed", made["createdBy"])
+    assert await listed(world) == {"processing": [], "completed": [made["id"]], "failed": []}
     # Something else is told of it, so it is another version.
     assert (answer.headers["etag"], made["version"], made["updatedAt"]) == ('"1"', 1, made["createdAt"])
     assert (got.headers["etag"], done["version"], done["updatedAt"]) == ('"2"', 2, ended["finishedAt"])

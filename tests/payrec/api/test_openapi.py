@@ -96,6 +96,22 @@ async def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -
     assert all(_operation(document, route)["summary"] for route in DESCRIBED)
 
 
+async def test_every_list_has_its_status_and_the_range_of_its_creation(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    lists = 0
+    for path, operations in document["paths"].items():
+        answer = operations.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        page = answer.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
+        given = {parameter["name"] for parameter in operations.get("get", {}).get("parameters", [])}
+        if "cursor" not in given or path.startswith("/reports"):
+            continue
+        [item] = re.findall(r"#/components/schemas/(\w+)", str(schemas[page]["properties"]["data"]))
+        wanted = {"createdFrom", "createdTo"} | ({"status"} & schemas[item]["properties"].keys())
+        assert wanted <= given, (path, wanted - given)
+        lists += 1
+    assert lists > 20
+
+
 async def test_it_offers_both_schemes(document: dict[str, Any]) -> None:
     schemes = document["components"]["securitySchemes"]
     assert (schemes["bearer"]["type"], schemes["bearer"]["scheme"]) == ("http", "bearer")

@@ -199,6 +199,8 @@ async def test_rejections_are_listed_with_who_and_why_and_can_be_forgotten(world
     await world.run()
     assert await world.matches(status="proposed") == []
     [found] = (await world.tenant.get(REJECTIONS)).json()["data"]
+    assert (await world.tenant.get(REJECTIONS, params={"status": "rejected"})).json()["data"] == [found]
+    assert (await world.tenant.get(REJECTIONS, params={"status": "reversed"})).json()["data"] == []
     decision = await world.tenant.get(f"/matches/{match['id']}")
     assert found["id"] == match["id"]
     assert {name: found[name] for name in ("status", "decidedAt", "decidedBy")} == {
