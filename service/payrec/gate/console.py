@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from starlette.types import Scope
 
 from payrec.config import Config
-from payrec.constants.console import COOKIES_MAX, SESSION_LIFETIME_MAX
+from payrec.constants.console import COOKIES_MAX
 from payrec.domain.principal import ENVIRONMENTS
 from payrec.errors import CrossSiteRequestError, NotFoundError
 from payrec.factory import Factory
@@ -69,9 +69,9 @@ class Cookies:
         """Return the headers by which the browser knows the sessions that are over, whatever comes of them later.
 
         An answer that is under way when somebody signs out or in may prolong the session of before, and come later.
+        The browser forgets this cookie when it forgets that of the session.
         """
-        age = f"; Max-Age={int(SESSION_LIFETIME_MAX.total_seconds())}"
-        return [self._set(self._prefix + _ENDED, mark + age, "Strict")] if mark else []
+        return [self._set(self._prefix + _ENDED, mark, "Strict")] if mark else []
 
     def sign_in(self, sealed: str) -> list[Header]:
         """Return the header that makes the browser carry a sign-in.

@@ -25,8 +25,7 @@ async def obstacle(
     The line begins with ``what``. ``enter`` is what is done on the connection before it is of use.
     """
     try:
-        connection = await AsyncConnection.connect(bounded(url), connect_timeout=CONNECT_SECONDS, autocommit=True)
-        async with connection:
+        async with await _connected(url) as connection:
             if enter is not None:
                 await enter(connection)
     except psycopg.Error as error:
@@ -39,12 +38,15 @@ async def are_apart(*urls: str) -> bool:
     found = set()
     for url in urls:
         try:
-            connection = await AsyncConnection.connect(bounded(url), connect_timeout=CONNECT_SECONDS, autocommit=True)
-            async with connection:
+            async with await _connected(url) as connection:
                 found.add(await (await connection.execute(_WHICH)).fetchone())
         except psycopg.Error:
             return False
     return len(found) > 1
+
+
+async def _connected(url: str) -> AsyncConnection[Any]:
+    return await AsyncConnection.connect(bounded(url), connect_timeout=CONNECT_SECONDS, autocommit=True)
 
 
 def first_failure(message: str) -> str:
