@@ -19,8 +19,11 @@ from payrec.services.validation import check_amount_filters, refuse_members, val
 from payrec.services.work import Unit, Work
 from payrec.storage.jobs import JobStore
 
-POLL_SECONDS: Final = 0.02
-"""Between two looks at a run that a request waits for; grows to POLL_SECONDS_MAX."""
+POLL_SECONDS: Final = 0.06
+"""Before the first look at a run that a request waits for: the least that a run takes. Grows to POLL_SECONDS_MAX."""
+
+POLL_GROWTH: Final = 1.15
+"""By how much each pause is longer: an answer is that much of the run late, at most."""
 
 POLL_SECONDS_MAX: Final = 0.25
 """The longest pause between two looks."""
@@ -56,7 +59,7 @@ class MatchRunService:
                 dry_run=given.dry_run,
             )
             unit.answer(202, queued, {"Location": f"/jobs/{job_id}"})
-        return await self._wait(caller, job_id, seconds=given.wait)
+        return await self._ended(caller, queued, seconds=given.wait)
 
     async def start_job(self, caller: Caller, given: JobCreate) -> JobPublic:
         """Queue a run as a job and return the job at once; raises as ``start``."""
@@ -77,18 +80,16 @@ class MatchRunService:
             raise MatchRunInProgressError(jobId=str(running))
         await store.wake(caller.tenant.environment_id, "match")
 
-    async def _wait(self, caller: Caller, job_id: UUID, *, seconds: float) -> MatchRunPublic:
+    async def _ended(self, caller: Caller, run: MatchRunPublic, *, seconds: float) -> MatchRunPublic:
         until = self._work.clock.monotonic() + seconds
         pause = POLL_SECONDS
-        while True:
-            async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
-                row = await JobStore(connection).get(job_id)
-            run = run_of(row or {})
-            left = until - self._work.clock.monotonic()
-            if run.status not in {"queued", "running"} or left <= 0:
-                return run
+        while run.status in {"queued", "running"} and (left := until - self._work.clock.monotonic()) > 0:
             await asyncio.sleep(min(pause, left))
-            pause = min(pause * 1.5, POLL_SECONDS_MAX)
+            pause = min(pause * POLL_GROWTH, POLL_SECONDS_MAX)
+            async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
+                row = await JobStore(connection).get(run.job_id)
+            run = run_of(row or {})
+        return run
 
 
 def run_of(job: dict[str, Any]) -> MatchRunPublic:
