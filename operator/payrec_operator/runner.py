@@ -48,7 +48,8 @@ class _Memory:
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     failures: int = 0
-    """Passes that failed, one after another, up to the last one."""
+    """Passes that failed, one after another, up to the last one; those before a deletion are no tries at it."""
+    deleting: bool = False
     seen: tuple[int, tuple[tuple[str, str], ...]] | None = None
     """Generation and annotations of the last full pass."""
     ended_at: float = float("-inf")
@@ -81,6 +82,8 @@ class Runner:
             if self._is_fresh(trigger, memory, resource):
                 self._metrics.reconciles.labels(trigger=trigger, result="skipped").inc()
                 return None
+            if resource.deleting and not memory.deleting:
+                memory.failures, memory.deleting = 0, True
             begun, mark = self._clock.monotonic(), object()
             self._running[mark] = begun
             self._metrics.active.inc()

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from payrec.errors import SlugTakenError
 from payrec_operator import runner as module
+from payrec_operator.constants import DELETION_TRIES_MAX
 from payrec_operator.metrics import RESULTS, TRIGGERS, OperatorMetrics
 from payrec_operator.outcome import Outcome
 from payrec_operator.reasons import Reason
@@ -153,6 +154,23 @@ async def test_a_pass_that_failed_is_not_taken_for_a_full_one_and_waits_longer_e
     monkeypatch.setattr(module, "reconcile", failing)
     await bench.runner.run("secret", bench.body)
     assert attempts[-1] == 0
+
+
+@pytest.mark.anyio
+async def test_what_failed_before_a_deletion_is_no_try_at_it(bench: Bench) -> None:
+    await bench.runner.run("change", bench.body)
+    bench.write()
+    bench.world.faults.down |= {"observe", "find"}
+    for _ in range(DELETION_TRIES_MAX):
+        await bench.runner.run("secret", bench.body)
+    bench.world.delete(PLACE)
+    for _ in range(DELETION_TRIES_MAX - 1):
+        outcome = await bench.runner.run("delete", bench.body)
+        assert outcome is not None
+        assert not outcome.release, "it is let go, with keys that work, only after as many tries as any"
+    outcome = await bench.runner.run("delete", bench.body)
+    assert outcome is not None
+    assert outcome.release
 
 
 @pytest.mark.anyio
