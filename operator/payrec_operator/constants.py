@@ -1,4 +1,4 @@
-"""Every limit and interval of the operator's decisions, each with its unit, and the finalizer."""
+"""Every limit and interval of the operator's decisions, each with its unit, and the names that it leaves behind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Final
 
 FINALIZER: Final = "payrec.dev/operator"
 """Keeps a Tenant until its deletion is dealt with."""
+
+STORAGE_PREFIX: Final = "kopf.payrec.dev"
+"""Of the annotations in which kopf keeps its progress. Under ``payrec.dev`` itself it would take our verbs for its own
+and never show a change of them."""
 
 ENVIRONMENTS_MAX: Final = 4
 """Environments that a resource may list: the interface knows no others."""

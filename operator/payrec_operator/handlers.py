@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import kopf
 
+from payrec_operator.constants import FINALIZER
 from payrec_operator.errors import OperatorError
 from payrec_operator.outcome import Outcome
 from payrec_operator.resources import PREFIX
@@ -29,6 +30,9 @@ RELEASE_SECONDS_MAX: Final = 30.0
 STUCK_SECONDS: Final = PASS_SECONDS_MAX * 2
 """Age of a pass from which on the process counts as stuck: every pass is ended long before."""
 
+NUDGE_SECONDS: Final = 60.0
+"""Time without news of a Tenant that is being deleted, after which kopf is made to look at it again."""
+
 _TIMER_JITTER: Final = 0.5
 """Part of the period within which the first turn of a timer falls, so that not all Tenants are looked at together."""
 
@@ -40,7 +44,7 @@ async def open_operator(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: A
     operator = await start_or_exit()
     memo.operator = operator
     memo.tasks = [asyncio.create_task(drop_tombstones(operator), name="tombstones")]
-    memo.due = {}
+    memo.due, memo.leaving = {}, {}
     # Its period is a setting, which nobody reads at import.
     period = float(operator.settings.resync_interval)
     chance = operator.runner.chance
@@ -103,21 +107,24 @@ def _concerns_us(change: Any) -> bool:
 async def reconcile_tenant(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **_: Any) -> None:
     """Look at a Tenant that is new, has changed, or was there when the operator began."""
     outcome = await memo.operator.runner.run("change", body)
-    _hand_over(memo, body, patch, outcome, retried=True)
+    _hand_over(memo, body, patch, outcome)
     if outcome is not None and outcome.retry_after is not None:
         raise kopf.TemporaryError(str(outcome.reason), delay=outcome.retry_after.total_seconds())
 
 
-async def look_again(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **_: Any) -> None:
-    """Look at a Tenant of which nothing has been heard for a while."""
-    _hand_over(memo, body, patch, await memo.operator.runner.run("timer", body))
+async def look_again(body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
+    """Look at a Tenant of which nothing has been heard for a while.
+
+    Nothing is left to kopf to write: a patch that is refused ends its timer, and that Tenant would have none any more.
+    """
+    await _look(memo, "timer", body)
 
 
 @kopf.on.delete(*TENANTS, id="tenant")
 async def release_tenant(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **_: Any) -> None:
     """Let a Tenant go, once its deletion is dealt with."""
     outcome = await memo.operator.runner.run("delete", body)
-    _hand_over(memo, body, patch, outcome, retried=True)
+    _hand_over(memo, body, patch, outcome)
     if outcome is not None and not outcome.release:
         wait = outcome.retry_after.total_seconds() if outcome.retry_after is not None else RELEASE_SECONDS_MAX
         raise kopf.TemporaryError(str(outcome.reason), delay=min(wait, RELEASE_SECONDS_MAX))
@@ -125,12 +132,13 @@ async def release_tenant(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **
 
 @kopf.on.event(*TENANTS)
 async def hear_of_tenant(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:  # noqa: A002 - kopf's
-    """Note a Tenant that is gone."""
-    operator: Operator = memo.operator
+    """Note a Tenant that is gone, or is on its way."""
+    place = _place(body)
     if type == "DELETED":
-        operator.cache.forget_tenant(body["metadata"]["uid"])
-        operator.runner.forget(body["metadata"]["uid"])
-        _cancel(memo, body["metadata"]["uid"])
+        _forget(memo, place[2])
+    elif body["metadata"].get("deletionTimestamp"):
+        _cancel(memo.leaving, place[2])
+        memo.leaving[place[2]] = asyncio.create_task(_see_off(memo, place), name=f"leaving {place[1]}")
 
 
 @kopf.on.event(*SECRETS)
@@ -152,23 +160,20 @@ async def hear_of_secret(type: str | None, body: kopf.Body, memo: kopf.Memo, **_
         await _look_aside(memo, "secret", (metadata["namespace"], name, uid))
 
 
-def _hand_over(
-    memo: kopf.Memo, body: Mapping[str, Any], patch: kopf.Patch, outcome: Outcome | None, *, retried: bool = False
-) -> None:
-    """Give a pass's status and events to kopf, and see that it comes back when something is due.
-
-    ``retried``: what failed is tried again by kopf itself.
-    """
+def _hand_over(memo: kopf.Memo, body: Mapping[str, Any], patch: kopf.Patch, outcome: Outcome | None) -> None:
+    """Give a pass's status and events to kopf, which tries again by itself what failed."""
     if outcome is None:
         return
     operator: Operator = memo.operator
-    metadata = body["metadata"]
     if outcome.status is not None:
-        patch.fns.append(partial(operator.runner.write_status, metadata["uid"]))
+        patch.fns.append(partial(operator.runner.write_status, body["metadata"]["uid"]))
     _tell(body, outcome)
-    if retried:
-        outcome = replace(outcome, retry_after=None)
-    _come_back(memo, (metadata["namespace"], metadata["name"], metadata["uid"]), outcome)
+    _come_back(memo, _place(body), replace(outcome, retry_after=None))
+
+
+def _place(body: Mapping[str, Any]) -> tuple[str, str, str]:
+    metadata = body["metadata"]
+    return metadata["namespace"], metadata["name"], metadata["uid"]
 
 
 def _tell(body: Mapping[str, Any], outcome: Outcome) -> None:
@@ -179,7 +184,7 @@ def _tell(body: Mapping[str, Any], outcome: Outcome) -> None:
 def _come_back(memo: kopf.Memo, place: tuple[str, str, str], outcome: Outcome) -> None:
     """See to another pass where something is due before the timer comes by."""
     operator: Operator = memo.operator
-    _cancel(memo, place[2])
+    _cancel(memo.due, place[2])
     now, period = operator.factory.context.clock.now(), float(operator.settings.resync_interval)
     wait = seconds_until_next(outcome, now, within=period)
     if wait is not None and not outcome.release:
@@ -187,8 +192,8 @@ def _come_back(memo: kopf.Memo, place: tuple[str, str, str], outcome: Outcome) -
         memo.due[place[2]] = asyncio.create_task(_look_later(memo, place, wait), name=f"due {place[1]}")
 
 
-def _cancel(memo: kopf.Memo, uid: str) -> None:
-    task = memo.due.pop(uid, None)
+def _cancel(tasks: dict[str, asyncio.Task[None]], uid: str) -> None:
+    task = tasks.pop(uid, None)
     if task is not None and task is not asyncio.current_task():
         task.cancel()
 
@@ -198,19 +203,59 @@ async def _look_later(memo: kopf.Memo, place: tuple[str, str, str], seconds: flo
     await _look_aside(memo, "wake", place)
 
 
+async def _see_off(memo: kopf.Memo, place: tuple[str, str, str]) -> None:
+    """Have kopf look again at a Tenant that is being deleted, until it is gone.
+
+    kopf tries for a minute to send what came of an event, and then waits for the next one. A Tenant that is being
+    deleted has no timer, so it would stay for ever; nor does every watch tell of its end.
+    """
+    operator: Operator = memo.operator
+    while True:
+        await asyncio.sleep(NUDGE_SECONDS)
+        try:
+            body = await operator.statuses.read(*place)
+            if body is None:
+                _forget(memo, place[2])
+                return
+            if FINALIZER in body["metadata"].get("finalizers", ()):
+                await operator.statuses.nudge(body)
+        except OperatorError as error:
+            operator.runner.note(error, place)
+
+
+def _forget(memo: kopf.Memo, uid: str) -> None:
+    """Forget a Tenant that is gone."""
+    operator: Operator = memo.operator
+    operator.cache.forget_tenant(uid)
+    operator.runner.forget(uid)
+    for tasks in (memo.due, memo.leaving):
+        _cancel(tasks, uid)
+
+
 async def _look_aside(memo: kopf.Memo, trigger: Trigger, place: tuple[str, str, str]) -> None:
-    """Make a pass that is not about an event of the Tenant itself: it is read, and its status written, by ourselves."""
+    """Make a pass that is not about an event of the Tenant itself, which is read by ourselves."""
     operator: Operator = memo.operator
     try:
         body = await operator.statuses.read(*place)
-        if body is None or body["metadata"].get("deletionTimestamp"):
-            return
-        outcome = await operator.runner.run(trigger, body)
-        if outcome is None:
-            return
-        if outcome.status is not None:
-            await operator.statuses.write(body, partial(operator.runner.write_status, place[2]))
-        _tell(body, outcome)
-        _come_back(memo, place, outcome)
+    except OperatorError as error:
+        operator.runner.note(error, place)
+    else:
+        if body is not None and not body["metadata"].get("deletionTimestamp"):
+            await _look(memo, trigger, body)
+
+
+async def _look(memo: kopf.Memo, trigger: Trigger, body: Mapping[str, Any]) -> None:
+    """Make a pass of which the status is written by ourselves."""
+    operator: Operator = memo.operator
+    outcome = await operator.runner.run(trigger, body)
+    if outcome is None:
+        return
+    place = _place(body)
+    _tell(body, outcome)
+    _come_back(memo, place, outcome)
+    if outcome.status is None:
+        return
+    try:
+        await operator.statuses.write(dict(body), partial(operator.runner.write_status, place[2]))
     except OperatorError as error:
         operator.runner.note(error, place)

@@ -20,7 +20,7 @@ from payrec.factory import BaseFactory
 from payrec.logs import configure_logging
 from payrec.services.migrations import check_ready
 from payrec_operator.api_server import REQUEST_SECONDS_MAX, ApiServer, api_server
-from payrec_operator.constants import FINALIZER
+from payrec_operator.constants import FINALIZER, STORAGE_PREFIX
 from payrec_operator.errors import OperatorError
 from payrec_operator.metrics import OperatorMetrics
 from payrec_operator.ports import World
@@ -32,10 +32,6 @@ from payrec_operator.statuses import StatusWriter
 GROUP: Final = "payrec.dev"
 VERSION: Final = "v1"
 PLURAL: Final = "tenants"
-
-STORAGE_PREFIX: Final = "kopf.payrec.dev"
-"""Of the annotations in which kopf keeps its progress. Under ``payrec.dev`` itself it would take our verbs for its own
-and never show a change of them."""
 
 PROBE_SECONDS_MAX: Final = 3.0
 """How long the database may take to answer a probe."""

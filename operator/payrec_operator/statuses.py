@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from payrec_operator.api_server import ApiServer
+from payrec_operator.constants import STORAGE_PREFIX
 from payrec_operator.errors import SecretConflictError
 
 WRITES_MAX: Final = 3
@@ -41,6 +42,19 @@ class StatusWriter:
                 body, metadata = found, found["metadata"]
             else:
                 return
+
+    async def nudge(self, body: dict[str, Any]) -> None:
+        """Change a Tenant where nobody looks, so that the watch tells of it once more."""
+        metadata = body["metadata"]
+        # kopf has an annotation for that, which it takes away again; any other value than before will do.
+        annotations = {f"{STORAGE_PREFIX}/touch-dummy": metadata["resourceVersion"]}
+        await self._api.ask(
+            f"look at Tenant {metadata['name']} again",
+            "PATCH",
+            _path(metadata["namespace"], metadata["name"]),
+            {"metadata": {"annotations": annotations}},
+            content_type="application/merge-patch+json",
+        )
 
     async def _patch(self, metadata: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
         gone = dict.fromkeys(before.keys() - after.keys())

@@ -17,11 +17,20 @@ from hypothesis import strategies as st
 from kopf._cogs.structs.diffs import diff  # what kopf itself compares with has no public name
 
 from payrec.domain.tenant_resources import ResourceOwner
-from payrec_operator import startup
+from payrec_operator import handlers, startup
 from payrec_operator.api_server import METADATA_ONLY, ApiServer
 from payrec_operator.constants import FINALIZER
 from payrec_operator.errors import SecretForbiddenError, SecretsUnavailableError
-from payrec_operator.handlers import STUCK_SECONDS, end_passes, is_asked, reach_database
+from payrec_operator.handlers import (
+    STUCK_SECONDS,
+    end_passes,
+    hear_of_tenant,
+    is_asked,
+    look_again,
+    reach_database,
+)
+from payrec_operator.outcome import Outcome, Status
+from payrec_operator.reasons import Reason
 from payrec_operator.secrets import KubernetesSecrets, SecretCache, controlled_by, key_secret, versions_of
 from payrec_operator.startup import configure
 
@@ -110,6 +119,70 @@ async def test_passes_that_no_longer_end_fail_the_probe() -> None:
     runner.stuck_seconds = STUCK_SECONDS + 1
     with pytest.raises(kopf.PermanentError):
         await end_passes(memo)
+
+
+class _Refusing:
+    """An API server that takes nothing down, and from which a Tenant that is being deleted goes in the end."""
+
+    def __init__(self, body: dict[str, Any], *, nudges: int = 0) -> None:
+        self.body = body
+        self.nudges = nudges
+        self.written = 0
+
+    async def write(self, *_: Any) -> None:
+        self.written += 1
+        raise SecretsUnavailableError
+
+    async def read(self, *_: str) -> dict[str, Any] | None:
+        return self.body if self.nudges else None
+
+    async def nudge(self, body: dict[str, Any]) -> None:
+        assert body is self.body
+        self.nudges -= 1
+        raise SecretsUnavailableError
+
+
+def _memo(statuses: _Refusing) -> tuple[kopf.Memo, list[str]]:
+    calls: list[str] = []
+
+    async def run(*_: Any) -> Outcome:
+        return Outcome(status=Status(fields={}, conditions=[]), result="reconciled", reason=Reason.RECONCILED)
+
+    runner = SimpleNamespace(
+        run=run,
+        write_status=print,
+        note=lambda *_: calls.append("note"),
+        forget=lambda uid: calls.append(f"forget {uid}"),
+    )
+    operator = SimpleNamespace(
+        runner=runner,
+        statuses=statuses,
+        cache=SecretCache(),
+        settings=SimpleNamespace(resync_interval=300),
+        factory=SimpleNamespace(context=SimpleNamespace(clock=SimpleNamespace(now=lambda: None))),
+    )
+    return kopf.Memo(operator=operator, due={}, leaving={}), calls
+
+
+@pytest.mark.anyio
+async def test_a_timer_goes_on_where_its_status_cannot_be_written() -> None:
+    body = {"metadata": {"namespace": "shop", "name": "acme", "uid": "u1"}}
+    statuses = _Refusing(body)
+    memo, calls = _memo(statuses)
+    await look_again(kopf.Body(body), memo)  # type: ignore[arg-type]  # kopf's typing of raw bodies
+    assert (statuses.written, calls) == (1, ["note"])
+
+
+@pytest.mark.anyio
+async def test_a_deletion_is_looked_at_again_until_the_tenant_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handlers, "NUDGE_SECONDS", 0.0)
+    metadata = {"namespace": "shop", "name": "acme", "uid": "u1", "deletionTimestamp": "now", "finalizers": [FINALIZER]}
+    memo, calls = _memo(_Refusing({"metadata": metadata}, nudges=2))
+    await hear_of_tenant("MODIFIED", kopf.Body({"metadata": metadata}), memo)  # type: ignore[arg-type,typeddict-item]
+    async with asyncio.timeout(5):
+        await memo.leaving["u1"]
+    assert calls == ["note", "note", "forget u1"]
+    assert memo.leaving == {}
 
 
 def _diff(*changes: tuple[str, tuple[str, ...], Any, Any]) -> kopf.Diff:

@@ -29,6 +29,7 @@ _BUSY = {
     "details": {"retryAfterSeconds": RETRY_AFTER_SECONDS},
     "code": 429,
 }
+_CONFLICT = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409}
 
 
 class ApiProxy:
@@ -39,6 +40,8 @@ class ApiProxy:
         self.upstream = httpx2.Client(base_url=plane.api.url, verify=context, timeout=None, trust_env=False)
         self.refusing = False
         """Whether everything but watches is answered 429."""
+        self.conflicting = False
+        """Whether every PATCH is answered 409, which kopf does not try again."""
         self.refused = 0
         self.ended_watches = 0
         """Watches that were answered 410, since ``expire_watches``."""
@@ -127,6 +130,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif proxy.refusing and not watches:
             proxy.refused += 1
             self._answer(429, json.dumps(_BUSY).encode(), {"Retry-After": str(RETRY_AFTER_SECONDS)})
+        elif proxy.conflicting and self.command == "PATCH":
+            proxy.refused += 1
+            self._answer(409, json.dumps(_CONFLICT).encode())
         else:
             self._ask(body)
 

@@ -80,6 +80,31 @@ def test_what_happens_while_a_watch_is_lost_is_seen_afterwards(
         tenants.wait_for("unwatched", "Reconciled", seconds=RECOVERY_SECONDS)
 
 
+def test_what_could_not_be_written_is_written_later(operators: Operators, tenants: Tenants, proxy: ApiProxy) -> None:
+    with operators.started(server=proxy.url) as running:
+        tenants.create("steady", apiKeys=[key()])
+        tenants.create("leaving", apiKeys=[key("leaving")])
+        tenants.wait_for("steady", "Reconciled")
+        tenants.wait_for("leaving", "Reconciled")
+        before, left = tenants.wait_secret("ledger-key"), tenants.wait_secret("leaving-key")
+        proxy.conflicting = True
+        tenants.delete("leaving")
+        tenants.api.delete(f"/api/v1/namespaces/{tenants.namespace}/secrets/ledger-key")
+        after = tenants.wait_secret("ledger-key", other_than=before["api-key"], seconds=RECOVERY_SECONDS)
+        operators.wait_round(running)
+        proxy.conflicting = False
+
+        def is_told() -> bool:
+            [entry] = (tenants.get("steady") or {})["status"]["apiKeys"]
+            return bool(entry["currentKeyId"] == after["api-key-id"])
+
+        wait_until("a status that tells of the key", is_told, seconds=RECOVERY_SECONDS)
+        tenants.wait_gone("leaving", seconds=RECOVERY_SECONDS)
+        operators.wait_round(running)
+        assert ask(after).status_code == 200
+        assert ask(left).status_code in {401, 403}
+
+
 @contextmanager
 def damaged(database: EmbeddedDatabase, damage: str, repair: str) -> Iterator[None]:
     """Damage the database, so that its connections begin anew, and repair it in the end."""
