@@ -22,6 +22,7 @@ from payrec.services.migrations import check_ready
 from payrec_operator.api_server import REQUEST_SECONDS_MAX, ApiServer, api_server
 from payrec_operator.constants import FINALIZER, STORAGE_PREFIX
 from payrec_operator.errors import OperatorError
+from payrec_operator.essence import DigestStorage
 from payrec_operator.metrics import OperatorMetrics
 from payrec_operator.ports import World
 from payrec_operator.runner import Runner
@@ -45,7 +46,7 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.persistence.finalizer = FINALIZER
     # v1 would write every annotation a second time, under a shortened name.
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=STORAGE_PREFIX, v1=False)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=STORAGE_PREFIX, v1=False)
+    settings.persistence.diffbase_storage = DigestStorage()
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.label_selectors["v1", "secrets"] = SELECTOR
