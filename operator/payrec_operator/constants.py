@@ -79,8 +79,8 @@ RETRY_DELAY_FIRST: Final = timedelta(seconds=5)
 RETRY_DELAY_MAX: Final = timedelta(seconds=300)
 """Longest wait after a failed pass: the period of the timer."""
 
-DELETION_TRIES_MAX: Final = 20
-"""Tries at a deletion (with the waits above about an hour and a half) before the resource is let go as it is."""
+DELETION_TRIES_MAX: Final = 180
+"""Tries at a deletion, two in a minute and so for an hour and a half, before the resource is let go as it is."""
 
 DELETION_SECRET_TRIES_MAX: Final = 3
 """Of these, tries that wait for the Secrets; then the keys go first and the API server collects the Secrets."""

@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 
 from payrec_operator.constants import DELETION_TRIES_MAX
+from payrec_operator.handlers import RELEASE_SECONDS_MAX
+from payrec_operator.outcome import retry_delay
 from support.operator_secrets import Place
 from support.operator_world import OperatorWorld, make_spec
 
@@ -119,6 +121,12 @@ def test_no_deletion_hangs_for_ever(world: OperatorWorld, call: str) -> None:
     assert sorted(world.registry.schemas) == ["acme_production", "acme_test"], "giving up drops nothing"
     assert world.registry.is_alive(text) == (call == "find")
     assert ("its keys may still work" in outcome.events[0].message) == (call == "find")
+
+
+def test_a_deletion_is_tried_for_longer_than_its_alert_waits() -> None:
+    longest = timedelta(seconds=RELEASE_SECONDS_MAX)
+    shortest = sum((min(retry_delay(n, 0.0), longest) for n in range(DELETION_TRIES_MAX)), timedelta())
+    assert timedelta(hours=1) < shortest < timedelta(hours=2)
 
 
 @pytest.mark.parametrize("call", ["find", "orphan"])
