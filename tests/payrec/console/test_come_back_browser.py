@@ -1,0 +1,65 @@
+"""Who comes back to a page, or loads it anew, finds in its fields what the page is of, and nothing chosen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.console_writes import amounts
+from support.review_queue import Queue, module_queue, opens, queue
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+__all__ = ["module_queue", "queue"]
+
+pytestmark = pytest.mark.anyio
+
+BOXES = "(boxes) => boxes.map((box) => box.checked)"
+
+
+async def test_nothing_is_shown_as_selected_that_is_not(page: Page, queue: Queue) -> None:
+    await queue.propose(*amounts(3))
+    await opens(page)
+    await page.check("#select-all")
+    assert await page.eval_on_selector_all("[data-select]", BOXES) == [True] * 3
+    await page.goto("/console/production/overview")
+    await page.go_back()
+    await page.locator("#review[data-is-ready]").wait_for()
+    assert await page.locator("#selection").is_hidden()
+    assert await page.eval_on_selector_all("[data-select], #select-all", BOXES) == [False] * 4
+    await page.check("#select-all")
+    await page.reload()
+    await page.locator("#review[data-is-ready]").wait_for()
+    assert await page.eval_on_selector_all("[data-select], #select-all", BOXES) == [False] * 4
+
+
+async def test_a_filter_is_that_of_what_is_listed(page: Page, queue: Queue) -> None:
+    await queue.propose(*amounts(2))
+    await opens(page)
+    await page.select_option("#filters [name=currency]", "EUR")
+    await page.click("#filters button")
+    await page.wait_for_url("**currency=EUR**")
+    await page.go_back()
+    await page.locator("#review[data-is-ready]").wait_for()
+    assert "currency" not in page.url
+    assert await page.input_value("#filters [name=currency]") == ""
+    await page.goto("/console/production/unmatched")
+    await page.select_option("[name=direction]", "debit")
+    await page.get_by_role("search").get_by_role("button").click()
+    await page.wait_for_url("**direction=debit**")
+    await page.go_back()
+    await page.wait_for_url("**/unmatched")
+    assert await page.input_value("[name=direction]") == ""
+
+
+async def test_the_day_is_that_of_the_statements(page: Page) -> None:
+    await page.goto("/console/production/month-end?cutOff=2026-02-28")
+    await page.fill("#cut-off", "2026-03-31")
+    await page.press("#cut-off", "Enter")
+    await page.wait_for_url("**cutOff=2026-03-31")
+    await page.go_back()
+    await page.wait_for_url("**cutOff=2026-02-28")
+    assert await page.input_value("#cut-off") == "2026-02-28"
+    assert await page.input_value("#lock-through") == "2026-02-28"
