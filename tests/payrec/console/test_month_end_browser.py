@@ -196,3 +196,33 @@ async def test_on_paper_there_are_statements_and_nothing_to_press(page: Page) ->
     # The tenant and the environment are on it all the same.
     assert "production" in (await page.locator(".sheet-of").inner_text()).lower()
     assert len(await page.pdf(format="A4")) > 1_000
+
+
+async def test_what_is_locked_all_the_same_is_what_was_refused(page: Page, console_world: ConsoleWorld) -> None:
+    await page.goto(f"{PAGE}?cutOff={CUT_OFF}")
+    box = page.get_by_label("Lock it although it is incomplete")
+    refused = page.locator("#lock-refused", has_text="open")
+    await page.fill("#lock-reason", "closed")
+    await page.press("#lock-reason", "Enter")
+    await refused.wait_for()
+    await box.check()
+    # Of other days nobody has seen what is incomplete.
+    await page.fill("#lock-through", "2026-03-30")
+    assert await box.is_hidden()
+    async with page.expect_response("**/rest/period-locks") as answered:
+        await page.press("#lock-reason", "Enter")
+    assert (await answered.value).status == 409
+    await refused.wait_for()
+    assert not await box.is_checked()
+    await box.check()
+    await page.press("#lock-reason", "Enter")
+    reopen = page.get_by_role("button", name="Reopen Mar 30, 2026")
+    await reopen.wait_for()
+    # Nor of what is locked next, when the page was loaded anew.
+    await page.fill("#lock-reason", "closed as well")
+    async with page.expect_response("**/rest/period-locks") as answered:
+        await page.press("#lock-reason", "Enter")
+    assert (await answered.value).status == 409
+    for lock in (await console_world.rest("GET", "/period-locks?status=locked")).json()["data"]:
+        again = await console_world.acme.post(f"/period-locks/{lock['id']}/reopen", {"reason": "a test"})
+        assert again.status_code == 200, again.text

@@ -51,14 +51,20 @@ at("lock")?.addEventListener("submit", async (event) => {
   const refused = at("lock-refused");
   const given = { through: form.elements.through.value, reason: form.elements.reason.value };
   if (form.elements.account.value) given.account = form.elements.account.value;
-  if (form.elements.override.checked) given.override = true;
+  if (!at("lock-override").hidden && form.elements.override.checked) given.override = true;
   await decided(refused, form, async () => {
     await change("/period-locks", given);
     announce(texts.locked);
     location.reload();
   }, (problem) => {
-    at("lock-override").hidden = problem.code !== "period_incomplete";
+    if (problem.code === "period_incomplete") at("lock-override").hidden = false;
   });
+});
+// What is locked although it is incomplete is what was refused, and not what is chosen after that.
+at("lock")?.addEventListener("input", ({ target }) => {
+  if (!["through", "account"].includes(target.name)) return;
+  at("lock-override").hidden = true;
+  at("lock").elements.override.checked = false;
 });
 
 let reopening = null;
