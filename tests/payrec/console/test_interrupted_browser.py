@@ -175,3 +175,23 @@ async def test_an_upload_goes_on_after_the_sign_in_and_is_stored_once(page: Page
     await page.wait_for_url("**/imports/*-*")
     found = (await console_world.rest("GET", "/imports")).json()["data"]
     assert [one["name"] for one in found].count("over.xml") == 1
+
+
+async def test_what_another_process_has_prolonged_asks_nobody_to_sign_in(page: Page, queue: Queue) -> None:
+    """A refresh token serves once; who comes too late with it has the next one by the next request."""
+    match, _ = await queue.propose(*amounts(2))
+    asked: list[str] = []
+
+    async def late(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            await route.fulfill(status=401, json={"status": 401, "code": "expired_credentials", "title": "Expired"})
+        else:
+            await route.continue_()
+
+    await opens(page)
+    await held(page, "**/rest/matches/*/accept", late)
+    await page.keyboard.press("a")
+    await says(page, "Accepted.")
+    assert len(asked) == 2
+    assert await queue.status(match) == "accepted"

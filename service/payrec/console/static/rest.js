@@ -5,6 +5,7 @@ import { announce, sessionIsBack, text } from "./console.js";
 const ANSWER_MS = 30_000;
 const ATTEMPTS_MAX = 6;
 const WAIT_MS_MAX = 8_000;
+const RENEWED_MS = 500;
 
 /** What the server refused, or why there was no answer (status 0, code "network" or "timed_out"). */
 export class Problem extends Error {
@@ -121,6 +122,7 @@ export function proofs() {
 
 async function insistently(url, options, { signal, answerMs, attempts, inBackground = false }) {
   let wasLost = false;
+  let wasOver = false;
   for (let attempt = 1; ; attempt += 1) {
     let response = null;
     let cause = "network";
@@ -143,6 +145,13 @@ async function insistently(url, options, { signal, answerMs, attempts, inBackgro
       wasLost = false;
       if (response.ok) return response;
       const problem = await problemOf(response);
+      if (response.status === 401 && !wasOver) {
+        // Another process may have prolonged the session meanwhile, by a token that serves once: its answer to another
+        // request then has the next one.
+        wasOver = true;
+        await pause(RENEWED_MS, signal);
+        continue;
+      }
       if (response.status === 401 && !inBackground) {
         await sessionIsBack();
         continue;

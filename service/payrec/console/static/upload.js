@@ -1,6 +1,5 @@
 // Sends a file with its options and tells how much of it is sent, which fetch does not; else as rest.js.
-import { sessionIsBack } from "./console.js";
-import { Problem, proofs } from "./rest.js";
+import { Problem, proofs, rest } from "./rest.js";
 
 /** How long a server may take for a file after it has all of it; a request that takes longer is given up. */
 const ANSWER_MS = 10 * 60_000;
@@ -13,7 +12,8 @@ export async function send(path, form, { idempotencyKey, signal, progress }) {
   for (;;) {
     const answer = await once(path, form, { idempotencyKey, signal, progress });
     if (answer.status !== 401) return answer;
-    await sessionIsBack();
+    // Whatever is asked for comes back with the session: by itself, or when somebody has signed in again.
+    await rest("GET", "/imports?limit=1");
   }
 }
 
