@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Event
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -195,3 +196,40 @@ async def test_what_another_process_has_prolonged_asks_nobody_to_sign_in(page: P
     await says(page, "Accepted.")
     assert len(asked) == 2
     assert await queue.status(match) == "accepted"
+
+
+DROP: Final = """([name, text]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], name));
+    document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+}"""
+
+
+async def test_what_is_dropped_while_a_file_is_looked_at_is_not_taken_for_it(
+    page: Page, console_world: ConsoleWorld
+) -> None:
+    goes_on = Event()
+    asked: list[str] = []
+
+    async def slow(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            await goes_on.wait()
+        await route.continue_()
+
+    await page.goto("/console/production/imports")
+    await held(page, "**/upload/preview", slow)
+    for place, name in enumerate(("seen.xml", "unseen.xml")):
+        content = message(camt(0, 100 + place, 51 + place, account="NL91ABNA0417164300")).decode()
+        await page.evaluate(DROP, [name, content])
+        if not place:
+            await page.locator("#stop").wait_for()
+    await page.get_by_text("A file is under way.").wait_for()
+    goes_on.set()
+    await page.get_by_role("heading", name="What is in the file").wait_for()
+    assert await page.locator("[data-fact=name]").inner_text() == "seen.xml"
+    await page.get_by_role("button", name="Upload it").click()
+    await page.wait_for_url("**/imports/*-*")
+    names = [one["name"] for one in (await console_world.rest("GET", "/imports")).json()["data"]]
+    assert ("seen.xml" in names, "unseen.xml" in names) == (True, False)
+    assert len(asked) == 1

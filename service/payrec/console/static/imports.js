@@ -353,9 +353,12 @@ for (const name of ["dragenter", "dragover"]) {
 for (const name of ["dragleave", "drop"]) drop.addEventListener(name, () => drop.classList.remove("is-over"));
 drop.addEventListener("drop", (event) => {
   event.preventDefault();
-  if (!event.dataTransfer.files.length) return;
+  if (!event.dataTransfer.files.length) return undefined;
+  // Two files at once would be taken for one another: what is shown of one would be said of the other.
+  if (going) return announce(texts.busy, { isAlert: true });
   form.elements.file.files = event.dataTransfer.files;
   beginAll();
+  return undefined;
 });
 // A file that misses the place would be opened in the place of the page.
 for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) => event.preventDefault());
