@@ -11,6 +11,7 @@ from support.browser import ConsoleWorld, held, previewed, sign_in
 from support.console_writes import WRITES, Steps, amounts, losing_the_first
 from support.review_queue import Queue, module_queue, opens, queue, says
 from support.statements import camt, message
+from support.transactions import receive
 
 if TYPE_CHECKING:
     from playwright.async_api import Page, Route
@@ -233,3 +234,30 @@ async def test_what_is_dropped_while_a_file_is_looked_at_is_not_taken_for_it(
     names = [one["name"] for one in (await console_world.rest("GET", "/imports")).json()["data"]]
     assert ("seen.xml" in names, "unseen.xml" in names) == (True, False)
     assert len(asked) == 1
+
+
+async def test_who_closes_the_dialog_is_told_what_was_set_aside(page: Page, console_world: ConsoleWorld) -> None:
+    line = await receive(console_world.acme, amounts(1)[0], currency="NOK")
+    other = await receive(console_world.acme, amounts(1)[0], currency="NOK")
+    goes_on = Event()
+
+    async def slow(route: Route) -> None:
+        await goes_on.wait()
+        await route.continue_()
+
+    await page.goto("/console/production/unmatched?currency=NOK")
+    await held(page, "**/rest/incoming-transactions/*/ignore", slow)
+    await page.click(f"#incoming-{line} [data-set-aside]")
+    await page.fill("#aside-reason", "of the old bank")
+    await page.click("#aside-send")
+    await page.locator("#aside-send[aria-disabled]").wait_for()
+    await page.click("#aside-cancel")
+    await page.click(f"#incoming-{other} [data-set-aside]")
+    await page.get_by_text("what was set aside before is still on its way").wait_for()
+    assert await page.locator("#aside").is_hidden()
+    goes_on.set()
+    await page.locator("#outcome", has_text="Set aside.").wait_for()
+    await page.click("#undo")
+    await page.locator(f"#incoming-{line}").wait_for()
+    stored = (await console_world.rest("GET", f"/incoming-transactions/{line}")).json()
+    assert stored["status"] == "unmatched"

@@ -25,12 +25,15 @@ export class SetAside {
 
   /** Ask what these lines are. */
   ask(rows) {
+    // What is under way goes on when the dialog is closed, and would take these for its own.
+    if (this.#isSending) return announce(text("busy", form), { isAlert: true });
     this.#rows = rows;
     form.reset();
     this.#drawKind();
     this.#clearFaults();
     this.#drawLines();
     dialog.showModal();
+    return undefined;
   }
 
   #drawKind() {
@@ -126,9 +129,12 @@ export class SetAside {
     }
     this.#rows = left;
     if (!left.length) {
-      dialog.close();
+      // Who has closed it meanwhile is told as well.
+      if (dialog.open) dialog.close();
+      else this.#close();
       return;
     }
+    if (!dialog.open) dialog.showModal();
     this.#drawLines();
     const told = tally({ done: this.#done.length, left: left.length }, became);
     this.#view.fault("aside", told, failed.length ? listed(failed) : null);
