@@ -261,3 +261,17 @@ async def test_who_closes_the_dialog_is_told_what_was_set_aside(page: Page, cons
     await page.locator(f"#incoming-{line}").wait_for()
     stored = (await console_world.rest("GET", f"/incoming-transactions/{line}")).json()
     assert stored["status"] == "unmatched"
+
+
+@pytest.mark.parametrize("locale", ["th", "fa", "ar-SA"])
+async def test_days_of_a_preview_are_those_of_the_file_in_every_locale(page: Page, locale: str) -> None:
+    async def of(route: Route) -> None:
+        answer = await route.fetch()
+        text = (await answer.text()).replace('data-locale="en"', f'data-locale="{locale}"')
+        await route.fulfill(response=answer, body=text)
+
+    await page.route("**/production/imports", of)
+    await page.goto("/console/production/imports")
+    await previewed(page, {"name": "d.xml", "mimeType": "text/xml", "buffer": message(camt(0, 100, 9))})
+    shown = await page.locator("#preview-lines tbody td:nth-child(2)").first.inner_text()
+    assert "2026" in shown

@@ -9,9 +9,10 @@ import pytest
 
 from payrec.console import formatting
 from payrec.domain.money import exponent
+from support.browser import ConsoleWorld, opened, sign_in
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Browser, Page
 
 pytestmark = pytest.mark.anyio
 
@@ -62,3 +63,16 @@ async def test_an_amount_that_is_typed_is_what_is_meant_or_refused(page: Page) -
         read = await page.evaluate(READ, [symbols, [[typed, 2] for typed in cases]])
         wanted = [None if minor is None else str(minor) for minor in cases.values()]
         assert dict(zip(cases, read, strict=True)) == dict(zip(cases, wanted, strict=True)), locale
+
+
+async def test_a_locale_that_no_browser_takes_is_written_as_the_nearest(
+    browser: Browser, console_world: ConsoleWorld
+) -> None:
+    globex = console_world.globex
+    changed = await globex.request("PATCH", f"/tenants/{globex.id}/settings", json={"locale": "de-12"})
+    assert changed.status_code == 200, changed.text
+    async with opened(browser, console_world.base_url) as window:
+        await sign_in(window, console_world, globex)
+        page = await window.new_page()
+        await page.goto("/console/production/imports")
+        assert await page.evaluate("new Intl.NumberFormat(document.body.dataset.locale).format(0.5)") == "0,5"

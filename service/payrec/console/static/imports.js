@@ -14,7 +14,7 @@ const at = (id) => document.getElementById(id);
 const form = at("upload");
 const texts = at("texts").dataset;
 const exponents = JSON.parse(form.dataset.exponents);
-const days = new Intl.DateTimeFormat(document.body.dataset.locale || "en", { dateStyle: "medium", timeZone: "UTC" });
+const days = new Intl.DateTimeFormat(document.body.dataset.locale || "en", { dateStyle: "medium", timeZone: "UTC", calendar: "gregory", numberingSystem: "latn" });
 
 let profile = {};
 let given = {};
