@@ -83,21 +83,23 @@ async def authorise(context: Context) -> Response:
     }
     # A page of ours goes on to the provider: a form may end at this site alone, and so may what it is redirected to.
     answer = _pages(context).bare(context.request, "hop.html", next=_asking(endpoint, asked))
-    return _with(answer, Cookies(config).sign_in(sessions.seal_sign_in(begun)))
+    cookies, sealed = Cookies(config), sessions.seal_sign_in(begun)
+    gone = sessions.crowded_out(cookies.sign_ins_of(context.request.scope), by=sealed)
+    return _with(answer, cookies.sign_in(begun.state, sealed, crowded_out=gone))
 
 
 @router.get(CONSOLE + "/callback")
 async def callback(context: Context) -> Response:
     """Come back from the identity provider."""
     query, config = context.request.query_params, context.factory.context.config
-    cookies = Cookies(config)
-    begun = context.factory.console_sessions.open_sign_in(cookies.sign_in_of(context.request.scope))
-    if begun is None or not hmac.compare_digest(begun.state.encode(), query.get("state", "").encode()):
+    cookies, state = Cookies(config), query.get("state", "")
+    begun = context.factory.console_sessions.open_sign_in(cookies.sign_in_of(context.request.scope, state))
+    if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode()):
         raise CrossSiteRequestError("the sign-in was not begun here, or took too long")
     if not await context.factory.identity_provider.has_answered(query.get("iss")):
         raise CrossSiteRequestError("the answer is not that of the identity provider")
     if "code" not in query:
-        return _with(redirect(sign_in_url(begun.next)), cookies.sign_in(""))
+        return _with(redirect(sign_in_url(begun.next)), cookies.sign_in(begun.state, ""))
     # The browser has come from another site: only a page of ours goes on with the strict cookie that it gets here.
     hop = _pages(context).bare(context.request, "hop.html", next=begun.next)
     try:
@@ -107,7 +109,7 @@ async def callback(context: Context) -> Response:
         answer = await _signed_in(context, granted, hop)
     except PayrecError as error:
         answer = await _sign_in_page(context, begun.next, error=error)
-    return _with(answer, cookies.sign_in(""))
+    return _with(answer, cookies.sign_in(begun.state, ""))
 
 
 @router.post(CONSOLE + "/sign-out")

@@ -27,6 +27,13 @@ SESSION_RENEWALS_KEPT: Final = 1_000
 SIGN_IN_LIFETIME: Final = timedelta(minutes=10)
 """How long a sign-in at the identity provider may take."""
 
+SIGN_INS_BYTES_MAX: Final = 2_400
+"""Bytes that sign-ins under way may take together in a browser, which is one with the longest address, or several with
+usual ones: the oldest go first, so that a request's headers stay below HEADER_BYTES_MAX."""
+
+SIGN_IN_NAME_LENGTH: Final = 16
+"""Characters of a sign-in's state that its cookie is named by."""
+
 NEXT_LENGTH_MAX: Final = 2_000
 """Characters of the address that is gone to after sign-in."""
 

@@ -6,14 +6,14 @@ with whatever it is made to send, so such a request has to prove that a page of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
 from payrec.config import Config
-from payrec.constants.console import COOKIES_MAX
+from payrec.constants.console import COOKIES_MAX, SIGN_IN_NAME_LENGTH
 from payrec.domain.principal import ENVIRONMENTS
 from payrec.errors import CrossSiteRequestError, NotFoundError
 from payrec.factory import Factory
@@ -56,9 +56,15 @@ class Cookies:
         """Return the mark of the sessions that are over in this browser, empty where none is known."""
         return _sent(scope).get(self._prefix + _ENDED, "")
 
-    def sign_in_of(self, scope: Scope) -> str:
-        """Return the sign-in that is under way, empty where there is none."""
-        return _sent(scope).get(self._prefix + _SIGN_IN, "")
+    def sign_in_of(self, scope: Scope, state: str) -> str:
+        """Return the sign-in of a state that is under way, empty where there is none."""
+        sent = _sent(scope)
+        # A release before this one had one name for all.
+        return sent.get(self._sign_in_name(state)) or sent.get(self._prefix + _SIGN_IN, "")
+
+    def sign_ins_of(self, scope: Scope) -> dict[str, str]:
+        """Return all sign-ins that are under way, by the names of their cookies: each tab may have one."""
+        return {name: text for name, text in _sent(scope).items() if name.startswith(f"{self._prefix}{_SIGN_IN}_")}
 
     def session(self, pieces: list[str]) -> list[Header]:
         """Return the headers that make the browser carry a session, and nothing of an earlier one."""
@@ -73,13 +79,17 @@ class Cookies:
         """
         return [self._set(self._prefix + _ENDED, mark, "Strict")] if mark else []
 
-    def sign_in(self, sealed: str) -> list[Header]:
-        """Return the header that makes the browser carry a sign-in.
+    def sign_in(self, state: str, sealed: str, *, crowded_out: Iterable[str] = ()) -> list[Header]:
+        """Return the headers that make the browser carry a sign-in, whose state is one of ours, and others no more.
 
         It comes back from the provider's site, and a strict cookie would not come with it.
         """
-        name = self._prefix + _SIGN_IN
-        return [self._set(name, sealed, "Lax") if sealed else self._drop(name, "Lax")]
+        name = self._sign_in_name(state)
+        own = self._set(name, sealed, "Lax") if sealed else self._drop(name, "Lax")
+        return [own, *(self._drop(other, "Lax") for other in crowded_out)]
+
+    def _sign_in_name(self, state: str) -> str:
+        return f"{self._prefix}{_SIGN_IN}_{state[:SIGN_IN_NAME_LENGTH]}"
 
     def _session_name(self, number: int) -> str:
         return self._prefix + _SESSION + (f"_{number}" if number else "")

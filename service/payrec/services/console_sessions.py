@@ -10,7 +10,7 @@ import json
 import math
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -24,6 +24,7 @@ from payrec.constants.console import (
     SESSION_RENEWALS_KEPT,
     SESSION_RENEWED_BEFORE,
     SIGN_IN_LIFETIME,
+    SIGN_INS_BYTES_MAX,
 )
 from payrec.domain.caller import Clock
 from payrec.domain.principal import ENVIRONMENTS, PRODUCTION, Environment
@@ -229,6 +230,17 @@ class ConsoleSessions:
         expires_at = datetime.fromtimestamp(found["e"], UTC)
         made = SignIn(state=found["s"], verifier=found["v"], next=found["n"], expires_at=expires_at)
         return made if expires_at > self._clock.now() else None
+
+    def crowded_out(self, carried: Mapping[str, str], *, by: str) -> list[str]:
+        """Return the names of those of a browser's sign-ins that are over, or have no room beside one that begins."""
+        opened = [(name, self.open_sign_in(text)) for name, text in carried.items()]
+        begun = [(sign_in.expires_at, name) for name, sign_in in opened if sign_in is not None]
+        kept, size = set(), len(by)
+        for _, name in sorted(begun, reverse=True):
+            size += len(carried[name])
+            if size <= SIGN_INS_BYTES_MAX:
+                kept.add(name)
+        return [name for name in carried if name not in kept]
 
     async def _renewed(self, refresh_token: str) -> _Renewal | None:
         """Use a refresh token once, however many requests come with it: providers may take each only once.

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
@@ -14,7 +15,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from payrec.constants.console import ID_TOKEN_LENGTH_MAX
+from payrec.constants.console import ID_TOKEN_LENGTH_MAX, NEXT_LENGTH_MAX, SIGN_INS_BYTES_MAX
 from payrec.embedded.postgres import EmbeddedDatabase
 from support.browser import opened
 from support.idp import FakeProvider, fake_provider, rsa_key, sign
@@ -77,11 +78,16 @@ async def begin(client: httpx2.AsyncClient, service: Service, next_path: str = "
     answer = await client.post("/console/authorise", data={"next": next_path}, headers={"Origin": service.base_url})
     assert answer.status_code == 200, answer.text
     cookie = answer.headers["set-cookie"]
-    assert cookie.startswith("payrec_sign_in=")
+    assert cookie.startswith("payrec_sign_in_")
     assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax")
     location = answer.text.partition("url=")[2].partition('"')[0].replace("&amp;", "&")
     assert urlsplit(location).path == "/authorise"
     return {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
+
+
+def sign_ins(client: httpx2.AsyncClient) -> list[str]:
+    """Return the names of the cookies of sign-ins that are under way."""
+    return [name for name in client.cookies if name.startswith("payrec_sign_in")]
 
 
 async def test_a_code_and_its_verifier_become_a_session(database: EmbeddedDatabase, provider: FakeProvider) -> None:
@@ -102,7 +108,7 @@ async def test_a_code_and_its_verifier_become_a_session(database: EmbeddedDataba
         digest = hashlib.sha256(form["code_verifier"][0].encode()).digest()
         assert base64.urlsafe_b64encode(digest).decode().rstrip("=") == asked["code_challenge"]
         assert (await client.get("/console/test/overview")).status_code == 200
-        assert "payrec_sign_in" not in client.cookies, "it serves once"
+        assert sign_ins(client) == [], "it serves once"
 
 
 async def test_a_session_is_prolonged_while_somebody_works(database: EmbeddedDatabase, provider: FakeProvider) -> None:
@@ -162,11 +168,45 @@ async def test_a_code_that_was_not_asked_for_here_is_no_session(
         if kind == "no cookie":
             client.cookies.clear()
         if kind == "cookie of another":
+            client.cookies.clear()
             await begin(client, service)
         answer = await client.get("/console/callback", params={"code": "c", "state": state})
         assert (answer.status_code, "cross_site_request" in answer.text) == (403, True)
         assert provider.requests["/token"] == 0
         assert "payrec_session" not in client.cookies
+
+
+async def test_sign_ins_in_two_tabs_do_not_take_each_other_s_place(
+    database: EmbeddedDatabase, provider: FakeProvider
+) -> None:
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service))
+        both = [await begin(client, service, f"/console/{name}/overview") for name in ("production", "test")]
+        for asked, name in zip(both, ("production", "test"), strict=True):
+            answer = await client.get("/console/callback", params={"code": "c", "state": asked["state"]})
+            assert answer.status_code == 200, answer.text
+            assert f'content="0; url=/console/{name}/overview"' in answer.text
+        assert sign_ins(client) == []
+
+
+async def test_of_many_sign_ins_the_oldest_give_way(database: EmbeddedDatabase, provider: FakeProvider) -> None:
+    """A browser sends all of them with each request, which may have so many bytes of headers."""
+    async with served(database, provider) as service, httpx2.AsyncClient(base_url=service.base_url) as client:
+        grant(provider, service, await enrolled(service))
+        client.cookies.set("payrec_sign_in_foreign", "x", domain="127.0.0.1", path="/")
+        begun = [await begin(client, service, f"/console/test/search?q={token_urlsafe(300)}") for _ in range(8)]
+        kept = [client.cookies[name] for name in sign_ins(client)]
+        assert 1 < len(kept) < len(begun)
+        assert sum(map(len, kept)) <= SIGN_INS_BYTES_MAX
+        statuses = []
+        for asked in begun:
+            answer = await client.get("/console/callback", params={"code": "c", "state": asked["state"]})
+            statuses.append(answer.status_code)
+        assert statuses == [403] * (len(begun) - len(kept)) + [200] * len(kept)
+        # One that alone takes all of it is begun all the same.
+        asked = await begin(client, service, f"/console/test/search?q={token_urlsafe(1480)}"[:NEXT_LENGTH_MAX])
+        assert sum(len(client.cookies[name]) for name in sign_ins(client)) <= SIGN_INS_BYTES_MAX
+        assert (await client.get("/console/callback", params={"code": "c", "state": asked["state"]})).status_code == 200
 
 
 async def test_a_provider_that_refuses_leads_back_to_the_sign_in(
