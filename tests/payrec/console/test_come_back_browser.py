@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.browser import ConsoleWorld, opened, sign_in
 from support.console_writes import amounts
 from support.review_queue import Queue, module_queue, opens, queue
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Browser, Page
 
 __all__ = ["module_queue", "queue"]
 
@@ -63,3 +64,17 @@ async def test_the_day_is_that_of_the_statements(page: Page) -> None:
     await page.wait_for_url("**cutOff=2026-02-28")
     assert await page.input_value("#cut-off") == "2026-02-28"
     assert await page.input_value("#lock-through") == "2026-02-28"
+
+
+async def test_a_script_that_does_not_come_is_told(browser: Browser, console_world: ConsoleWorld) -> None:
+    async with opened(browser, console_world.base_url) as window:
+        await sign_in(window, console_world)
+        page = await window.new_page()
+        await page.route("**/imports.js", lambda route: route.abort("connectionreset"))
+        await page.goto("/console/production/imports")
+        alert = page.get_by_role("alert").get_by_text("A part of this page did not load")
+        await alert.wait_for()
+        await page.unroute("**/imports.js")
+        await page.reload()
+        await page.evaluate("import(document.querySelector('script[src*=\"imports.js\"]').src)")
+        assert await alert.count() == 0

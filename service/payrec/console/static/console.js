@@ -146,6 +146,11 @@ function nameOf(code) {
   return code === 0x7f ? "\u2421" : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
+// What a script does that has not come, nothing else does: its buttons are there, and whoever presses them hears nothing.
+for (const { src } of document.querySelectorAll("script[type=module]")) {
+  import(src).catch(() => announce(text("scriptFailed"), { isAlert: true }));
+}
+
 for (const details of document.querySelectorAll("details.switch")) {
   details.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && details.open) {
