@@ -208,7 +208,7 @@ async def one(
 
 def _amount(typed: str, currency: str | None, decimal: str) -> str | None:
     """Return an amount as the lists take it; None where it is none, or none of the currency."""
-    found = read_decimal(typed, decimal=decimal)
+    found = read_decimal(typed, decimal=decimal, currency=currency)
     if found is None or currency not in MINOR_UNITS:
         return found
     try:

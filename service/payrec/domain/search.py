@@ -88,10 +88,13 @@ def sought(typed: str, *, decimal: str) -> Sought:
     return Sought(text=text, id=parse_uuid(text), amount=_amount(text, decimal))
 
 
-def read_decimal(typed: str, *, decimal: str) -> str | None:
-    """Return an amount that was typed as the interface takes it (``"1234.5"``), or None where it is no plain amount."""
+def read_decimal(typed: str, *, decimal: str, currency: str | None = None) -> str | None:
+    """Return an amount that was typed as the interface takes it (``"1234.5"``), or None where it is no plain amount.
+
+    It may come with the code of ``currency``, as amounts stand everywhere and are copied.
+    """
     found = _amount(typed.strip(), decimal)
-    if found is None or found.sign or found.currency is not None:
+    if found is None or found.sign or found.currency not in {None, currency}:
         return None
     return f"{found.whole}.{found.fraction}" if found.fraction else str(found.whole)
 

@@ -101,7 +101,13 @@ async def test_what_is_wrong_with_a_filter_is_told_beside_it(console_world: Cons
 
 
 @pytest.mark.parametrize(
-    ("typed", "decimal", "wanted"), [("1.234,50", ",", "1234.50"), ("1,234.50", ".", "1234.50"), ("1.234", ",", "1234")]
+    ("typed", "decimal", "wanted"),
+    [
+        ("1.234,50", ",", "1234.50"),
+        ("1,234.50", ".", "1234.50"),
+        ("1.234", ",", "1234"),
+        ("1,234.50\u00a0EUR", ".", "1234.50"),
+    ],
 )
 def test_amounts_are_read_as_the_locale_writes_them(typed: str, decimal: str, wanted: str) -> None:
     query = UnmatchedQuery.model_validate({"currency": "EUR", "amountMin": typed})

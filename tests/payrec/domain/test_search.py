@@ -168,6 +168,13 @@ def test_a_filter_takes_an_amount_as_it_is_typed() -> None:
     assert read_decimal("1.234", decimal=",") == "1234"
 
 
+@pytest.mark.parametrize("typed", ["1,234.50\u00a0EUR", " eur 1,234.50", "1,234.50 EUR\n"])
+def test_a_filter_takes_an_amount_with_the_currency_that_it_is_of(typed: str) -> None:
+    """So amounts stand in lists, and are copied."""
+    assert read_decimal(typed, decimal=".", currency="EUR") == "1234.50"
+    assert read_decimal(typed, decimal=".", currency="USD") is None
+
+
 @pytest.mark.parametrize("typed", ["-5", "5 EUR", "five"])
-def test_a_filter_takes_neither_sign_nor_currency(typed: str) -> None:
+def test_a_filter_takes_neither_sign_nor_another_currency(typed: str) -> None:
     assert read_decimal(typed, decimal=".") is None
