@@ -28,6 +28,7 @@ from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.beginnings import beginning, beginning_anew, bounded_on_workers
 from payrec.storage.integrity import translate, unavailable
 from payrec.storage.obstacles import obstacle
+from payrec.storage.tables_behind import told_if_behind
 
 
 class Connection(AsyncConnection[DictRow]):
@@ -179,6 +180,8 @@ class Database:
         ------
         RateLimitedError
             As many requests of the tenant are under way as may be (``share``).
+        UnavailableError
+            The database cannot do it now; or not before the tables have been migrated to this version.
         """
         # Each shared view has a name of its own, which nobody asks for again.
         make = beginning.__wrapped__ if isinstance(snapshot, str) else beginning
@@ -190,7 +193,7 @@ class Database:
             # Who has one waits for no other, which those who wait for this one may have.
             _SHARES.set(False)
         try:
-            async with self._transaction(self._pool, begin) as connection:
+            async with told_if_behind(self, scope), self._transaction(self._pool, begin) as connection:
                 if planned_once and connection.is_distributed:
                     # Citus makes no plan of a statement of several parts without knowing the values.
                     await connection.execute(_PLANNED_EACH_TIME, prepare=False)

@@ -74,6 +74,10 @@ _WORDS: Final[dict[str, type[psycopg.Error]]] = {
 }
 """What PostgreSQL's messages say, and the kind of error whose messages say it."""
 
+_PLANNED_BEFORE: Final = "RevalidateCachedQuery"
+"""Where PostgreSQL refuses a statement whose columns are others than when it was prepared: a migration has added one.
+"""
+
 
 def meant_by_worker(error: errors.InternalError_) -> psycopg.Error:
     """Return what a worker of Citus means that refuses to COPY, or that is lost, or has a schema that is on the move.
@@ -104,4 +108,7 @@ def unavailable(error: psycopg.Error) -> UnavailableError | None:
         return UnavailableError("others were changing the same")
     if isinstance(meant, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout):
         return UnavailableError("the database did not answer")
+    if isinstance(meant, errors.FeatureNotSupported) and meant.diag.source_function == _PLANNED_BEFORE:
+        # The connection forgets with ROLLBACK what it has prepared.
+        return UnavailableError("the environment has just been migrated")
     return None
