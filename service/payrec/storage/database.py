@@ -26,7 +26,7 @@ from payrec.errors import ProvisioningDeniedError, UnavailableError
 from payrec.shares import TenantShares
 from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
 from payrec.storage.beginnings import beginning, beginning_anew, bounded_on_workers
-from payrec.storage.integrity import translate, unavailable
+from payrec.storage.integrity import is_planned_before, translate, unavailable
 from payrec.storage.obstacles import obstacle
 from payrec.storage.tables_behind import told_if_behind
 
@@ -180,8 +180,6 @@ class Database:
         ------
         RateLimitedError
             As many requests of the tenant are under way as may be (``share``).
-        UnavailableError
-            The database cannot do it now; or not before the tables have been migrated to this version.
         """
         # Each shared view has a name of its own, which nobody asks for again.
         make = beginning.__wrapped__ if isinstance(snapshot, str) else beginning
@@ -284,6 +282,8 @@ class Database:
             try:
                 yield connection
             except psycopg.Error as error:
+                if is_planned_before(error):
+                    await connection.close()
                 if (typed := unavailable(error)) is None:
                     raise
                 raise typed from error

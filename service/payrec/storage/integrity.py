@@ -108,7 +108,14 @@ def unavailable(error: psycopg.Error) -> UnavailableError | None:
         return UnavailableError("others were changing the same")
     if isinstance(meant, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout):
         return UnavailableError("the database did not answer")
-    if isinstance(meant, errors.FeatureNotSupported) and meant.diag.source_function == _PLANNED_BEFORE:
-        # The connection forgets with ROLLBACK what it has prepared.
+    if is_planned_before(meant):
         return UnavailableError("the environment has just been migrated")
     return None
+
+
+def is_planned_before(error: psycopg.Error) -> bool:
+    """Tell whether a statement was prepared before its columns were others: with that connection it fails each time.
+
+    psycopg keeps what was prepared, but for the first ROLLBACK of a connection.
+    """
+    return isinstance(error, errors.FeatureNotSupported) and error.diag.source_function == _PLANNED_BEFORE
