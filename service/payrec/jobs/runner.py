@@ -159,6 +159,10 @@ class JobRunner:
                 # A wake-up that is given up would be lost, and the job with it.
                 self._logger.warning("worker.database_unavailable", kind=kind)
                 await asyncio.sleep(UNAVAILABLE_SECONDS)
+                # Where it is there for others, as before an environment is migrated, they go first.
+                with contextlib.suppress(UnavailableError):
+                    await self._wake(environment_id, kind)
+                    return
             else:
                 return
 

@@ -192,7 +192,34 @@ async def test_a_wake_up_waits_for_a_database_that_does_not_answer(
             raise UnavailableError("no connection")
         return await claim(*given, **more)
 
+    async def no_queue(*_given: Any) -> None:
+        raise UnavailableError("no connection")
+
     monkeypatch.setattr(JobRunner, "_claim", refusing)
+    monkeypatch.setattr(JobRunner, "_wake", no_queue)
+    await drain(world)
+    assert (await world.job(job_id))["status"] == "succeeded"
+
+
+async def test_a_wake_up_of_an_environment_that_is_not_there_for_long_lets_others_go_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await queued_run(world)
+    monkeypatch.setattr("payrec.jobs.runner.UNAVAILABLE_SECONDS", 0.01)
+    woken = list[tuple[UUID, str]]()
+
+    async def behind(*_given: Any, **_more: Any) -> Any:
+        raise UnavailableError("the environment has not been migrated to this version yet")
+
+    async def noted(_self: JobRunner, *wanted: Any) -> None:
+        woken.append(wanted)
+
+    with monkeypatch.context() as unmigrated:
+        unmigrated.setattr(JobRunner, "_claim", behind)
+        unmigrated.setattr(JobRunner, "_wake", noted)
+        await drain(world)
+    assert woken == [(world.scope.environment_id, "match")]
+    assert (await world.job(job_id))["status"] == "queued"
     await drain(world)
     assert (await world.job(job_id))["status"] == "succeeded"
 
