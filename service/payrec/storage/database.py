@@ -327,9 +327,11 @@ class Database:
                     await connection.execute(beginning_anew(begin), prepare=False)
             except BaseException as error:
                 is_dead = connection.closed
+                if is_standby := isinstance(error, psycopg.errors.FeatureNotSupported):
+                    # It takes no transaction that may write; a new connection finds who does, when names have moved.
+                    await connection.close()
                 await asyncio.shield(pool.putconn(connection))
-                if isinstance(error, psycopg.errors.FeatureNotSupported):
-                    # A server in recovery takes no transaction that may write.
+                if is_standby:
                     raise UnavailableError("the database is read-only") from error
                 if not isinstance(error, psycopg.OperationalError):
                     raise

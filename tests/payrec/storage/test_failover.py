@@ -1,0 +1,77 @@
+"""A database that fails over: who was led to a standby by a name that had not moved yet is not kept there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from payrec.embedded.postgres import EmbeddedDatabase
+from payrec.errors import UnavailableError
+from payrec.jobs.app import create_app
+from payrec.storage.database import Database
+from support.postgres import Outages, cloned, crashing
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.not_on_citus("it makes a standby of a server that it has started itself, and of none of the cluster's"),
+]
+
+CONNECTIONS = 2
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[tuple[EmbeddedDatabase, Outages]]:
+    """Start a server that stands by."""
+    with crashing() as (postgres, outages), cloned(postgres) as database:
+        await outages.stand_by()
+        try:
+            yield database, outages
+        finally:
+            await outages.take_over()
+
+
+@asynccontextmanager
+async def opened(addresses: EmbeddedDatabase) -> AsyncIterator[Database]:
+    database = Database(url=addresses.url, pool_size_max=CONNECTIONS)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def reached(database: Database) -> set[int]:
+    """Return the processes of the server that all connections lead to, each used once."""
+    async with database.control(readonly=True) as first, database.control(readonly=True) as second:
+        return {first.info.backend_pid, second.info.backend_pid}
+
+
+async def written(database: Database) -> None:
+    async with database.control() as connection:
+        await connection.execute("DELETE FROM known_pepper")
+
+
+async def test_a_connection_that_led_to_a_standby_is_not_used_again_to_write(
+    place: tuple[EmbeddedDatabase, Outages],
+) -> None:
+    addresses, outages = place
+    async with opened(addresses) as database:
+        before = await reached(database)
+        for _ in range(CONNECTIONS):
+            with pytest.raises(UnavailableError, match="read-only"):
+                await written(database)
+        assert not before & await reached(database)
+        await outages.take_over()
+        await written(database)
+
+
+async def test_the_queue_is_not_looked_for_at_a_standby(place: tuple[EmbeddedDatabase, Outages]) -> None:
+    addresses, outages = place
+    app = create_app(url=addresses.url)
+    with pytest.raises(UnavailableError, match=r"the job queue cannot be reached .*: the server is a standby"):
+        await app.open_async()
+    await outages.take_over()
+    async with app.open_async():
+        assert await app.job_manager.check_connection_async()
