@@ -55,6 +55,8 @@ class Forwarder:
         task = asyncio.create_task(self._pass_on(reader, writer))
         self._passing.add(task)
         task.add_done_callback(self._passing.discard)
+        # Also of one that is cancelled before its first step, or while it reaches for what stands behind.
+        task.add_done_callback(lambda _: writer.close())
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, port = self._target_host, self._target_port

@@ -24,7 +24,7 @@ from payrec.errors import UnavailableError
 from payrec.jobs.pauses import Pauses
 from payrec.jobs.periodic import ClockedApp
 from payrec.jobs.runner import JobRunner
-from payrec.storage.addresses import bounded
+from payrec.storage.addresses import RECONNECT_SECONDS_MAX, bounded
 from payrec.storage.database import JOBS_ROLE, Database
 from payrec.storage.migrations import JOBS_SCHEMA
 from payrec.storage.obstacles import obstacle
@@ -97,7 +97,9 @@ class _Connector(PsycopgConnector):
     """Listens again when the database comes back: procrastinate's own gives up, and the whole worker with it."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(conninfo=bounded(url), min_size=1, max_size=4, configure=_enter)
+        super().__init__(
+            conninfo=bounded(url), min_size=1, max_size=4, configure=_enter, reconnect_timeout=RECONNECT_SECONDS_MAX
+        )
         self._url = url
 
     async def open_async(self, pool: AsyncConnectionPool | None = None) -> None:

@@ -14,6 +14,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 POOL_TIMEOUT_SECONDS: Final = 10.0
 """How long a request waits for a connection before 503."""
 
+RECONNECT_SECONDS_MAX: Final = POOL_TIMEOUT_SECONDS
+"""For how long a pool tries to connect, each time after twice as long a pause, before who asks next begins anew. What
+tries for as long as a database is away begins its last pause long before that is back, and keeps all waiting."""
+
 CONNECT_SECONDS: Final = 5
 """How long a single connection may take to be made that only tells whether that can be."""
 

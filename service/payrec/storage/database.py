@@ -24,7 +24,7 @@ from pydantic_core import from_json
 from payrec.domain.scope import TenantScope
 from payrec.errors import ProvisioningDeniedError, UnavailableError
 from payrec.shares import TenantShares
-from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, bounded
+from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, RECONNECT_SECONDS_MAX, bounded
 from payrec.storage.beginnings import beginning, beginning_anew, bounded_on_workers
 from payrec.storage.integrity import is_planned_before, translate, unavailable
 from payrec.storage.obstacles import obstacle
@@ -389,6 +389,7 @@ def _pool(
         max_size=maximum,
         max_lifetime=CONNECTION_LIFETIME_SECONDS,
         max_idle=max_idle,
+        reconnect_timeout=RECONNECT_SECONDS_MAX,
         configure=_configure,
         open=False,
     )

@@ -1,16 +1,19 @@
-"""A database that fails over: who was led to a standby by a name that had not moved yet is not kept there."""
+"""A database that fails over, or is away for a while: who needs it finds it again soon after it can be reached."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.errors import UnavailableError
 from payrec.jobs.app import create_app
 from payrec.storage.database import Database
+from support.forwarder import forwarding
 from support.postgres import Outages, cloned, crashing
 
 pytestmark = [
@@ -19,6 +22,11 @@ pytestmark = [
 ]
 
 CONNECTIONS = 2
+
+AWAY_SECONDS = 4.0
+"""Whoever tries again after 1, 2, 4 … seconds, as a pool does by itself, is in its pause of four seconds then."""
+
+FOUND_SECONDS_MAX = 2.0
 
 
 @pytest.fixture
@@ -75,3 +83,32 @@ async def test_the_queue_is_not_looked_for_at_a_standby(place: tuple[EmbeddedDat
     await outages.take_over()
     async with app.open_async():
         assert await app.job_manager.check_connection_async()
+
+
+async def test_a_database_that_was_away_is_found_as_soon_as_it_is_asked_for(
+    database: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("payrec.storage.database.POOL_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("payrec.storage.database.RECONNECT_SECONDS_MAX", 0.2)
+    there = conninfo_to_dict(database.url)
+    now = asyncio.get_running_loop().time
+    async with forwarding(5432, host=str(there["host"])) as forwarder:
+        url = make_conninfo(database.url, host="127.0.0.1", port=forwarder.port)
+        async with opened(EmbeddedDatabase(url=url, admin_url="", superuser_url="")) as reopened:
+            await forwarder.close()
+            until = now() + AWAY_SECONDS
+            while now() < until:
+                with pytest.raises(UnavailableError):
+                    await reopened.ping()
+            await forwarder.open()
+            until = now() + FOUND_SECONDS_MAX
+            while not await answers(reopened):
+                assert now() < until
+
+
+async def answers(database: Database) -> bool:
+    try:
+        await database.ping()
+    except UnavailableError:
+        return False
+    return True
