@@ -79,6 +79,10 @@ _PLANNED_BEFORE: Final = "RevalidateCachedQuery"
 """
 
 
+_TIMES_OUT: Final = errors.IdleInTransactionSessionTimeout | errors.TransactionTimeout
+"""What ends a connection, as the other bounds of the server do, and counts as a state of its transaction."""
+
+
 def meant_by_worker(error: errors.InternalError_) -> psycopg.Error:
     """Return what a worker of Citus means that refuses to COPY, or that is lost, or has a schema that is on the move.
 
@@ -106,7 +110,7 @@ def unavailable(error: psycopg.Error) -> UnavailableError | None:
         return StorageFullError("the database's disk is full")
     if isinstance(meant, errors.DeadlockDetected | errors.LockNotAvailable):
         return UnavailableError("others were changing the same")
-    if isinstance(meant, psycopg.OperationalError | errors.IdleInTransactionSessionTimeout):
+    if isinstance(meant, psycopg.OperationalError | _TIMES_OUT):
         return UnavailableError("the database did not answer")
     if is_planned_before(meant):
         return UnavailableError("the environment has just been migrated")

@@ -66,6 +66,11 @@ def test_a_worker_whose_disk_is_full_is_a_full_disk_however_it_is_told() -> None
     assert type(unavailable(errors.DiskFull(words))) is StorageFullError
 
 
+@pytest.mark.parametrize("kind", [errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout])
+def test_a_transaction_that_the_server_s_bounds_end_may_be_tried_again(kind: type[psycopg.Error]) -> None:
+    assert type(unavailable(kind("terminating connection due to a timeout"))) is UnavailableError
+
+
 def test_what_else_goes_wrong_inside_stays_what_it_is() -> None:
     error = errors.InternalError_("cache lookup failed for relation 16410")
     assert meant_by_worker(error) is error
