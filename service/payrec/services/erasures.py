@@ -18,6 +18,7 @@ from payrec.domain.erasures import ERASED, ErasureSubject, Wanted, wanted
 from payrec.domain.progress import Progress
 from payrec.domain.scope import TenantScope
 from payrec.errors import (
+    ConfigurationError,
     ConflictError,
     FieldError,
     MatchRunInProgressError,
@@ -130,7 +131,7 @@ class ErasureService:
         ValidationFailedError
             It is in too many transactions.
         ConflictError
-            All that is found has to stay by a duty.
+            All that is found has to stay by a duty, or what is to be looked for cannot be read any more.
         UnavailableError
             A run is at work: it is tried again.
         LostLeaseError
@@ -248,7 +249,11 @@ class ErasureService:
         return base64.b64encode(self._box.seal(plain, owner=erasure_id.bytes)).decode()
 
     def _opened(self, erasure_id: UUID, sealed: str) -> list[Wanted]:
-        plain = self._box.open(base64.b64decode(sealed), owner=erasure_id.bytes)
+        try:
+            plain = self._box.open(base64.b64decode(sealed), owner=erasure_id.bytes)
+        except ConfigurationError:
+            # ENCRYPTION_KEY was changed while the job waited.
+            raise ConflictError("what was to be erased cannot be read any more: ask for the erasure again") from None
         return [Wanted(given, is_account=is_account) for given, is_account in json.loads(plain)]
 
     async def _user(self, last: AsyncExitStack, caller: Caller, given: ErasureCreate, outcome: Outcome) -> list[Wanted]:

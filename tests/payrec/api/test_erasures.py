@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, get_args
@@ -304,6 +305,22 @@ async def test_where_there_is_much_a_job_does_it(world: World, monkeypatch: pyte
     assert (await world.job(made["jobId"]))["params"] == {"erasureId": made["id"]}
     assert (await world.expected(ids["hers"]))["counterpartyName"] is None
     assert (await verified(world)).holds
+
+
+async def test_what_a_job_cannot_open_any_more_is_to_be_asked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a change of ENCRYPTION_KEY while the job waited."""
+    monkeypatch.setattr(erasures, "ERASURE_BYTES_AT_ONCE", -1)
+    with monkeypatch.context() as patch:
+        patch.setattr(erasures.ErasureService, "_sealed", lambda *_: b64encode(b"\1" * 61).decode())
+        made = (await erase(world, counterpartyName=NAME)).json()
+        problem = (await world.ended(made["jobId"]))["error"]
+    assert (problem["code"], problem["detail"]) == (
+        "invalid_state",
+        "what was to be erased cannot be read any more: ask for the erasure again",
+    )
+    assert (await world.tenant.get(f"{PATH}/{made['id']}")).json()["status"] == "failed"
 
 
 async def test_of_a_user_the_id_stays(world: World) -> None:
