@@ -104,6 +104,10 @@ async def test_a_database_that_was_away_is_found_as_soon_as_it_is_asked_for(
             until = now() + FOUND_SECONDS_MAX
             while not await answers(reopened):
                 assert now() < until
+            async with asyncio.timeout(10.0):
+                # What is still being connected is not broken off, as which it would be found unclosed.
+                while reopened.connections()["idle"] < CONNECTIONS:
+                    await answers(reopened)
 
 
 async def answers(database: Database) -> bool:
