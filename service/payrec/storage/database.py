@@ -373,8 +373,7 @@ class Database:
 async def shared_snapshot(connection: Connection) -> str:
     """Return the name of what the transaction sees, for another one that is to see the same."""
     cursor = await connection.execute(b"SELECT pg_export_snapshot() AS name", prepare=False)
-    row = await cursor.fetchone()
-    assert row is not None, "a function has a value"
+    [row] = await cursor.fetchall()
     return str(row["name"])
 
 
@@ -398,5 +397,4 @@ def _pool(
 async def _configure(connection: Connection) -> None:
     """Read JSON columns with pydantic's parser, which takes a third of the standard library's time."""
     set_json_loads(from_json, connection)
-    cursor = await connection.execute(_IS_DISTRIBUTED, prepare=False)
-    connection.is_distributed = await cursor.fetchone() is not None
+    connection.is_distributed = await (await connection.execute(_IS_DISTRIBUTED, prepare=False)).fetchone() is not None
