@@ -52,6 +52,10 @@ class Forwarder:
         await asyncio.gather(*self._passing, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._server is None:
+            # It came while this was being closed: nobody would end it.
+            writer.close()
+            return
         task = asyncio.create_task(self._pass_on(reader, writer))
         self._passing.add(task)
         task.add_done_callback(self._passing.discard)

@@ -23,10 +23,10 @@ pytestmark = [
 
 CONNECTIONS = 2
 
-AWAY_SECONDS = 4.0
-"""Whoever tries again after 1, 2, 4 … seconds, as a pool does by itself, is in its pause of four seconds then."""
+AWAY_SECONDS = 8.0
+"""Whoever tries again after 1, 2, 4, 8 … seconds, as a pool does by itself, is in its pause of eight seconds then."""
 
-FOUND_SECONDS_MAX = 2.0
+FOUND_SECONDS_MAX = 5.0
 
 
 @pytest.fixture
