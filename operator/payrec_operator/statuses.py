@@ -34,7 +34,9 @@ class StatusWriter:
             if changed.get("status") == body.get("status"):
                 return
             try:
-                await self._patch(metadata, body.get("status") or {}, changed["status"])
+                status = _changed(body.get("status") or {}, changed["status"])
+                patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
+                await self._patch("write the status of", metadata, patch, part="/status")
             except SecretConflictError:
                 found = await self.read(metadata["namespace"], metadata["name"], metadata["uid"])
                 if found is None:
@@ -48,24 +50,21 @@ class StatusWriter:
         metadata = body["metadata"]
         # kopf has an annotation for that, which it takes away again; any other value than before will do.
         annotations = {f"{STORAGE_PREFIX}/touch-dummy": metadata["resourceVersion"]}
-        await self._api.ask(
-            f"look at Tenant {metadata['name']} again",
-            "PATCH",
-            _path(metadata["namespace"], metadata["name"]),
-            {"metadata": {"annotations": annotations}},
-            content_type="application/merge-patch+json",
-        )
+        await self._patch("look again at", metadata, {"metadata": {"annotations": annotations}})
 
-    async def _patch(self, metadata: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
-        gone = dict.fromkeys(before.keys() - after.keys())
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": {**after, **gone}}
+    async def _patch(self, doing: str, metadata: dict[str, Any], patch: dict[str, Any], *, part: str = "") -> None:
         await self._api.ask(
-            f"write the status of Tenant {metadata['name']}",
+            f"{doing} Tenant {metadata['name']}",
             "PATCH",
-            _path(metadata["namespace"], metadata["name"]) + "/status",
+            _path(metadata["namespace"], metadata["name"]) + part,
             patch,
             content_type="application/merge-patch+json",
         )
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return what makes one of the other when it is merged into it (RFC 7396)."""
+    return {**after, **dict.fromkeys(before.keys() - after.keys())}
 
 
 def _path(namespace: str, name: str) -> str:

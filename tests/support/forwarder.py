@@ -59,7 +59,7 @@ class Forwarder:
         task = asyncio.create_task(self._pass_on(reader, writer))
         self._passing.add(task)
         task.add_done_callback(self._passing.discard)
-        # Also of one that is cancelled before its first step, or while it reaches for what stands behind.
+        # However it ends: also before its first step, or while it reaches for what stands behind.
         task.add_done_callback(lambda _: writer.close())
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +72,6 @@ class Forwarder:
                 else asyncio.open_connection(host, port)
             )
         except OSError:
-            writer.close()
             return
         ways = ((reader, behind_writer), (behind_reader, writer))
         both = [asyncio.create_task(self._pump(source, target)) for source, target in ways]
@@ -82,8 +81,7 @@ class Forwarder:
             for pump in both:
                 pump.cancel()
             await asyncio.gather(*both, return_exceptions=True)
-            for end in (writer, behind_writer):
-                end.close()
+            behind_writer.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -23,7 +23,7 @@ POLL_SECONDS: Final = 0.06
 """Before the first look at a run that a request waits for: the least that a run takes. Grows to POLL_SECONDS_MAX."""
 
 POLL_GROWTH: Final = 1.15
-"""By how much each pause is longer: an answer is that much of the run late, at most."""
+"""By how much each pause is longer. An answer is one pause late at most, which is a fifth of a run of a second."""
 
 POLL_SECONDS_MAX: Final = 0.25
 """The longest pause between two looks."""
