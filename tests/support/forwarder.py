@@ -78,10 +78,11 @@ class Forwarder:
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # Before it waits: it may be cancelled meanwhile, as by whoever closes all of them.
+            behind_writer.close()
             for pump in both:
                 pump.cancel()
             await asyncio.gather(*both, return_exceptions=True)
-            behind_writer.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
