@@ -191,7 +191,7 @@ class Database:
             # Who has one waits for no other, which those who wait for this one may have.
             _SHARES.set(False)
         try:
-            async with told_if_behind(self, scope), self._transaction(self._pool, begin) as connection:
+            async with told_if_behind(lambda: self._transaction(self._pool, begin)) as connection:
                 if planned_once and connection.is_distributed:
                     # Citus makes no plan of a statement of several parts without knowing the values.
                     await connection.execute(_PLANNED_EACH_TIME, prepare=False)
