@@ -33,7 +33,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tell failures at once, and take skips for failures where no skip is allowed."""
     tiers.register(config)
     failures.register(config)
+    _share_the_cores()
     _read_certificates_once()
+
+
+def _share_the_cores() -> None:
+    """Leave the cores to the processes that test at once, where there are several: small frames gain by one thread."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 def _read_certificates_once() -> None:

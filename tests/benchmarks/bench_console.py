@@ -11,7 +11,8 @@ proposes; the others are open on both sides. The real server answers in a proces
   fast as a wheel goes. A task that holds the page up for more than 50 ms is counted.
 
 With ``--keep`` the data stays in a directory, and the next call does without loading it. Processor time is printed
-beside the time: it says more where other programs are busy. Needed: ``apt-get install chromium``.
+beside the time: it says more where other programs are busy. Needed: ``apt-get install chromium-headless-shell``, or
+``chromium``, whichever is to be measured.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from bench_run import timed_run
 from payrec.config import Config
 from payrec.embedded.passwords import PasswordHasher
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
-from support.browser import ARGUMENTS
+from support.browser import ARGUMENTS, program
 from support.commands import environment, is_healthy, started
 from support.control_plane import wait_until
 from support.ports import free_port
@@ -295,8 +296,8 @@ def main() -> None:
     parser.add_argument("--decisions", type=int, default=30)
     parser.add_argument("--listed", type=int, default=10_000)
     parser.add_argument("--only", nargs="*", default=["views", "decisions", "lists"])
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    parser.add_argument("--browser", type=Path, default=chromium, required=chromium is None)
+    found = program()
+    parser.add_argument("--browser", type=Path, default=found, required=found is None)
     given = parser.parse_args()
     with kept_server(given.keep) as (postgres, place):
         is_loaded = place / f"loaded-{given.rows}"
