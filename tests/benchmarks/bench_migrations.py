@@ -37,7 +37,7 @@ from support.variables import variables
 ENVIRONMENTS: Final = get_args(Environment)
 """Those of each tenant."""
 
-BACK_TO, NEWEST = "0039", "0051"
+BACK_TO, NEWEST = "0039", "0052"
 """The revision that the environments are set back to, and the one that this program knows to take back."""
 
 UNDISTURBED_SECONDS = 10.0

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import psycopg
 
+from payrec.constants import KEYS_VERSION
 from support.events import TOLD
 from support.places import look
 
@@ -111,6 +112,14 @@ INVARIANTS: Final = (
             SELECT transaction_id FROM expected_open WHERE open_minor <= 0
             UNION ALL SELECT transaction_id FROM incoming_open WHERE open_minor <= 0
     """,
+    ),
+    Invariant(
+        name="keys_of_this_version",
+        says="Who writes an open row says which version of the code has made its keys.",
+        query=f"""
+            SELECT transaction_id FROM expected_open WHERE keys_version <> {KEYS_VERSION}
+            UNION ALL SELECT transaction_id FROM incoming_open WHERE keys_version <> {KEYS_VERSION}
+    """,  # noqa: S608 - our own number
     ),
     Invariant(
         name="status_of_the_allocation",

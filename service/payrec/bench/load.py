@@ -51,12 +51,12 @@ _EXPECTED: Final = (
 )  # fmt: skip
 _EXPECTED_OPEN: Final = (
     "transaction_id", "open_minor", "total_minor", *ExpectedKeys._fields, "tie_key", "due_day", "from_day", "to_day",
-    "direction", "currency",
+    "direction", "currency", "keys_version",
 )  # fmt: skip
 _INCOMING: Final = (*STORED_COLUMNS, *_COMMON)
 _INCOMING_OPEN: Final = (
     "transaction_id", "open_minor", "total_minor", "booking_day", "value_day", "direction", "pending", "currency",
-    *KEY_COLUMNS,
+    "keys_version", *KEY_COLUMNS,
 )  # fmt: skip
 _IGNORED: Final = (
     "side", "transaction_id", "amount_minor", "status", "reason_code", "version", "updated_at",

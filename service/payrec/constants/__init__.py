@@ -361,7 +361,8 @@ PARSE_SECONDS_PER_MIB: Final = 1.0
 # Matching ------------------------------------------------------------------------------------------------------
 
 KEYS_VERSION: Final = 1
-"""Of the keys of open rows: changes whenever a text could give another one, with a migration as 0051 is."""
+"""Of the keys of open rows: changes whenever a text could give another one, with a migration that makes the indexes of
+0051 anew."""
 
 MATCHING_ROWS_MAX: Final = 5_000_000
 """Rows of one side; a row's number and a pair of numbers must fit 32 and 64 bits, and the frames the memory."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
+from payrec.constants import KEYS_VERSION
 from payrec.domain.incoming_transactions import day_number
 from payrec.domain.matching.keys import expected_keys, is_proving, tie_key
 
@@ -39,6 +40,7 @@ def open_row(row: dict[str, Any]) -> dict[str, Any]:
         "direction": 1 if row["direction"] == "credit" else -1,
         "currency": row["currency"],
         "terms": _terms(row["terms"]),
+        "keys_version": KEYS_VERSION,
     }
 
 

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, Final, overload
 from uuid import UUID
 
+from payrec.constants import KEYS_VERSION
 from payrec.domain.identity import FINGERPRINT_BYTES, bank_key, content_key
 from payrec.domain.matching.digits import quoted_digits, series_digits
 from payrec.domain.matching.keys import account_key, name_key, reference_key, remittance_keys, text_name_keys
@@ -177,6 +178,7 @@ def open_row(entry: Entry, *, transaction_id: UUID, identity: bytes) -> dict[str
         "direction": 1 if entry.direction == "credit" else -1,
         "pending": entry.status != "booked",
         "currency": entry.currency,
+        "keys_version": KEYS_VERSION,
     }
 
 

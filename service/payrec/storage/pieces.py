@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from payrec.constants import KEYS_VERSION
 from payrec.domain.incoming_transactions import KEY_COLUMNS, STORED_COLUMNS, day_number
 from payrec.domain.pages import PageLine
 from payrec.storage.copy_text import Column, column_texts, copy_line, each, lines_of
@@ -27,7 +28,7 @@ TRANSACTION_COLUMNS: Final = (
 
 OPEN_COLUMNS: Final = (
     *("transaction_id", "open_minor", "total_minor", "booking_day", "value_day", "direction", "pending", "currency"),
-    *KEY_COLUMNS,
+    *("keys_version", *KEY_COLUMNS),
 )
 """Columns of ``incoming_open`` that a piece fills."""
 
@@ -96,7 +97,7 @@ class PieceWriter:
                 _mapped(stored[_AT["booking_on"]], _day),
                 _mapped(stored[_AT["value_on"]], _day),
                 _mapped(stored[_AT["direction"]], _SIGNS.__getitem__),
-                *(texts[_AT["pending"]], texts[_AT["currency"]], *keys_texts),
+                *(texts[_AT["pending"]], texts[_AT["currency"]], str(KEYS_VERSION), *keys_texts),
             ],
             count,
         )

@@ -86,7 +86,7 @@ _INSERT: Final = f"""
     )
     SELECT count(*) AS count FROM stored
 """  # noqa: S608 - columns of our own tables
-_BOOKED: Final = ", ".join(f'"{n}" = s."{n}"' for n in KEY_COLUMNS)
+_BOOKED: Final = ", ".join(f'"{n}" = s."{n}"' for n in ("keys_version", *KEY_COLUMNS))
 _STATED: Final = ", ".join(f'"{n}" = s."{n}"' for n in STORED_COLUMNS if n not in ("id", "identity", "external_id"))
 # All that the booking states, as if it had come first; what was announced is kept.
 _BOOKINGS: Final = f"""

@@ -112,8 +112,8 @@ class ExpectedOpen(TenantTable, table=True):
     """For each of the item's terms the amount, and then the last day on which it is enough."""
     reference_digits: int | None = Field(sa_column=column(int, nullable=True))
     """The digits of the reference as a number with a 1 before them."""
-    keys_version: int = Field(sa_column=column(int, small=True, default=str(KEYS_VERSION)))
-    """Which code has made the keys; nobody but the database says it of a new row."""
+    keys_version: int = Field(sa_column=column(int, small=True, default="0"))
+    """Which code has made the keys: who writes them says it, and who does not know to is one of an earlier version."""
 
 
 class CounterpartyName(TenantTable, table=True):

@@ -135,5 +135,5 @@ class IncomingOpen(TenantTable, table=True):
     """Of a line without a counterparty's name, the keys of what may be one in its text."""
     series_digits: list[int] | None = Field(sa_column=array(int, nullable=True))
     """Of a text that quotes several, the digits of each in full, as numbers with a 1 before them."""
-    keys_version: int = Field(sa_column=column(int, small=True, default=str(KEYS_VERSION)))
+    keys_version: int = Field(sa_column=column(int, small=True, default="0"))
     """As that of ``ExpectedOpen``."""

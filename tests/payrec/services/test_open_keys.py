@@ -20,7 +20,7 @@ from support.matching_world import World
 pytestmark = pytest.mark.anyio
 
 DIGEST: Final = {1: "f49caaa1062764b8"}
-"""Of what is made of TEXTS, by KEYS_VERSION. Another digest needs another version, and a migration as 0051 is."""
+"""Of what is made of TEXTS, by KEYS_VERSION. Another digest needs another version, and indexes of it."""
 TEXTS: Final = (
     "INV-2026-0041", "Rechnung 4711/12 v. 01.02.2026", "RENT-2026-06", "Miete Juni 2026", "Q1 2026", "KW 13",
     "RF18 5390 0754 7034", "210000000003139471430009017", "1,2345", "20261112", "Zahlung vom 2026-11-12", "NOTPROVIDED",
@@ -41,9 +41,12 @@ def world(accepting: World) -> World:
 
 
 async def age(world: World) -> None:
-    """Have all open rows as an earlier version would have left them, which has read references otherwise."""
-    await world.sql("UPDATE expected_open SET reference_key = 7, reference_digits = NULL, keys_version = 0")
-    await world.sql("UPDATE incoming_open SET reference_keys = '{7}', quoted_digits = NULL, keys_version = 0")
+    """Have all open rows as an earlier version has left them, or writes them while an upgrade is under way.
+
+    It has read references otherwise, and says of no row whose keys these are.
+    """
+    await world.sql("UPDATE expected_open SET reference_key = 7, reference_digits = NULL, keys_version = DEFAULT")
+    await world.sql("UPDATE incoming_open SET reference_keys = '{7}', quoted_digits = NULL, keys_version = DEFAULT")
 
 
 def test_keys_are_those_of_their_version() -> None:
