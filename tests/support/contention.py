@@ -7,30 +7,31 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from uuid import UUID
 
+from payrec.constants import KEYS_VERSION
 from payrec.domain.caller import IdSource
 from payrec.domain.scope import TenantScope
 from payrec.storage.database import Database
 from payrec.storage.loading import analyze_grown
 from payrec.storage.partitions import ensure_partitions
 
-_EXPECTED = """
+_EXPECTED = f"""
     WITH stated AS (
         INSERT INTO expected_transaction (id, amount_minor, created_at, updated_at, change_id, currency, direction)
         VALUES (%(id)s, %(amount)s, %(at)s, %(at)s, %(id)s, 'EUR', 'credit')
     )
-    INSERT INTO expected_open (transaction_id, open_minor, total_minor, tie_key, direction, currency)
-    VALUES (%(id)s, %(amount)s, %(amount)s, 0, 1, 'EUR')
-"""
-_INCOMING = """
+    INSERT INTO expected_open (transaction_id, open_minor, total_minor, tie_key, direction, currency, keys_version)
+    VALUES (%(id)s, %(amount)s, %(amount)s, 0, 1, 'EUR', {KEYS_VERSION})
+"""  # noqa: S608 - our own number
+_INCOMING = f"""
     WITH stated AS (
         INSERT INTO incoming_transaction (id, amount_minor, created_at, updated_at, change_id, currency, direction,
             booking_on, identity, fingerprint)
         VALUES (%(id)s, %(amount)s, %(at)s, %(at)s, %(id)s, 'EUR', 'credit', %(on)s, %(key)s, %(key)s)
     )
-    INSERT INTO incoming_open
-        (transaction_id, open_minor, total_minor, tie_key, direction, currency, booking_day, reference_keys)
-    VALUES (%(id)s, %(amount)s, %(amount)s, 0, 1, 'EUR', 20000, '{}')
-"""
+    INSERT INTO incoming_open (transaction_id, open_minor, total_minor, tie_key, direction, currency, booking_day,
+        reference_keys, keys_version)
+    VALUES (%(id)s, %(amount)s, %(amount)s, 0, 1, 'EUR', 20000, '{{}}', {KEYS_VERSION})
+"""  # noqa: S608 - our own number
 _MATCH = """
     INSERT INTO match (id, amount_minor, created_at, updated_at, score, status, kind, confidence, uniqueness, currency,
         created_by, levels)

@@ -32,7 +32,7 @@ UNKNOWN_POINT = 99
 """How a worker ends that commits where nobody has thought of."""
 
 END_SECONDS = 60.0
-_OPENERS = ("contextlib", "payrec.storage.database", "payrec.services.work")
+_OPENERS = ("contextlib", "payrec.storage.database", "payrec.storage.tables_behind", "payrec.services.work")
 _HELPERS = frozenset({"_Sync._store"})
 """Functions that open a transaction for another one, whose it is."""
 

@@ -20,6 +20,7 @@ import polars as pl
 
 from payrec.constants import (
     AMOUNT_MINOR_MAX,
+    KEYS_VERSION,
     METADATA_ENTRIES_MAX,
     METADATA_KEY_LENGTH_MAX,
     METADATA_VALUE_LENGTH_MAX,
@@ -199,6 +200,7 @@ def _expected_rows(row: tuple[Any, ...], made: UUID, stamp: Stamp, left_out: Cou
             *map(day_number, days),
             1 if amount > 0 else -1,
             currency,
+            KEYS_VERSION,
         ),
     )
 

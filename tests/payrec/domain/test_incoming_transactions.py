@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from payrec.constants import KEYS_VERSION
 from payrec.domain.identity import bank_key, content_key, fingerprint
 from payrec.domain.incoming_transactions import (
     KEY_COLUMNS,
@@ -232,6 +233,7 @@ def test_an_open_row_is_all_that_matching_reads(
         "direction": sign,
         "pending": pending,
         "currency": "EUR",
+        "keys_version": KEYS_VERSION,
     }
 
 

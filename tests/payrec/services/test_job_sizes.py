@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from payrec.constants import KEYS_VERSION
 from payrec.constants.jobs import JOB_BYTES_FIXED, MATCH_RUN_BYTES_PER_ROW
 from payrec.domain.scope import TenantScope
 from payrec.services import job_sizes
@@ -17,10 +18,10 @@ from support.service import Service, Tenant
 pytestmark = pytest.mark.anyio
 
 ITEMS = 20_000
-STORE = """
-    INSERT INTO expected_open (transaction_id, open_minor, total_minor, tie_key, direction, currency)
-    SELECT gen_random_uuid(), n, n, n, 1, 'EUR' FROM generate_series(1, %s) n
-"""
+STORE = f"""
+    INSERT INTO expected_open (transaction_id, open_minor, total_minor, tie_key, direction, currency, keys_version)
+    SELECT gen_random_uuid(), n, n, n, 1, 'EUR', {KEYS_VERSION} FROM generate_series(1, %s) n
+"""  # noqa: S608 - our own number
 
 
 @pytest.fixture

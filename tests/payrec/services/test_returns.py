@@ -12,6 +12,7 @@ import httpx2
 import psycopg
 import pytest
 
+from payrec.constants import KEYS_VERSION
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.errors import AlreadyMatchedError
 from payrec.services import returns
@@ -225,11 +226,11 @@ _MANY = """
         decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), 'E2E-' || n
     FROM generate_series(1, 8000) n
 """
-_MANY_OPEN = """
+_MANY_OPEN = f"""
     INSERT INTO incoming_open (transaction_id, open_minor, total_minor, tie_key, direction, currency, booking_day,
-        reference_keys, reversal)
-    SELECT id, 1, 1, 0, 1, 'EUR', 20000, '{}', amount_minor = 7 FROM incoming_transaction
-"""
+        reference_keys, reversal, keys_version)
+    SELECT id, 1, 1, 0, 1, 'EUR', 20000, '{{}}', amount_minor = 7, {KEYS_VERSION} FROM incoming_transaction
+"""  # noqa: S608 - our own number
 
 
 async def test_the_returns_of_a_run_are_found_through_indexes(world: World, addresses: EmbeddedDatabase) -> None:

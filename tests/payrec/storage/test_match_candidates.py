@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from sqlmodel import SQLModel
 
+from payrec.constants import KEYS_VERSION
 from payrec.storage import match_candidates
 from payrec.storage.database import Connection, Database
 from payrec.storage.match_candidates import MatchCandidateStore
@@ -28,14 +29,14 @@ MANY: Final = 20_000
 
 FILL: Final = f"""
     INSERT INTO expected_open (transaction_id, open_minor, total_minor, tie_key, due_day, direction, currency,
-        reference_key, name_key)
+        reference_key, name_key, keys_version)
     SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 1000 + n, 1000 + n, n, 20000 + n % 90, 1,
-        'EUR', 1000000 + n, 2000000 + n / 8
+        'EUR', 1000000 + n, 2000000 + n / 8, {KEYS_VERSION}
     FROM generate_series(1::bigint, {MANY}) n;
     INSERT INTO incoming_open (transaction_id, open_minor, total_minor, tie_key, booking_day, direction, currency,
-        reference_keys, name_key)
+        reference_keys, name_key, keys_version)
     SELECT transaction_id, open_minor, total_minor, tie_key, due_day, direction, currency, ARRAY[reference_key, 7],
-        name_key FROM expected_open;
+        name_key, keys_version FROM expected_open;
     ANALYZE expected_open, incoming_open
 """  # noqa: S608 - our own number
 
