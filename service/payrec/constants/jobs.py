@@ -23,6 +23,12 @@ JOB_RETRY_GROWTH: Final = 4
 JOB_RETRY_DELAY_MAX: Final = timedelta(minutes=5)
 """Longest wait between two attempts."""
 
+JOBS_QUEUED_MAX: Final = 1_000
+"""Jobs of a kind that wait in one tenant environment: their files are kept, and all tenants share the workers."""
+
+JOBS_QUEUED_RETRY_SECONDS: Final = 30
+"""After which time who was refused for that may ask again."""
+
 JOB_BYTES_FIXED: Final = 64 * 1024 * 1024
 """Memory that a job may take whatever its size: files and lists are streams."""
 

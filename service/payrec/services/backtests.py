@@ -35,6 +35,8 @@ class BacktestService:
         ValidationFailedError
         AsOfOutOfRangeError
             A day is not over yet, or was before history began.
+        RateLimitedError
+            As many backtests wait as may.
         """
         wanted = validated(BacktestCreate, given.params, pointer="/params")
         days = (wanted.to - wanted.from_).days + 1

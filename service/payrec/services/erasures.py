@@ -85,6 +85,8 @@ class ErasureService:
             The user is not disabled, or all that is found has to stay by a duty (``kept`` tells until when).
         MatchRunInProgressError
             A run may have read what is erased, and would write it again.
+        RateLimitedError
+            As many erasures wait as may.
         """
         subject, text = _subject(given)
         erasure_id, job_id = self._work.ids.new(), self._work.ids.new()

@@ -53,7 +53,7 @@ class ExportService:
         AsOfOutOfRangeError
             Nothing tells how the list was at that instant.
         RateLimitedError
-            As many bytes of exports are kept as may be.
+            As many bytes of exports are kept as may be, or as many exports wait.
         """
         wanted = validated(ExportCreate, given.params, pointer="/params")
         query = query_of(wanted, pointer="/params/filter")

@@ -27,7 +27,7 @@ from payrec.services.import_processing import ImportProcessor
 from payrec.services.import_rendering import COLLECTION, EXPECTED, INCOMING, MATCHES, SNAPSHOT, rendered_imports
 from payrec.services.jobs import end_cancelled
 from payrec.services.paging import Pager
-from payrec.services.queued_jobs import queued_job
+from payrec.services.queued_jobs import check_queue, queued_job
 from payrec.services.read_options import profile_of
 from payrec.services.snapshot_rendering import control_totals, rendered_snapshots
 from payrec.services.validation import identifier
@@ -85,6 +85,8 @@ class ImportService:
             A snapshot is of an instant that cannot be told.
         UnavailableError
             A worker reads it, if it was stored before.
+        RateLimitedError
+            As many files wait for a worker as may.
         NotFoundError, ConflictError
             As ``with_source``.
         ForbiddenError
@@ -274,6 +276,8 @@ class ImportService:
 
     async def _add_job(self, unit: Unit, caller: Caller, import_id: UUID, job_id: UUID, *, inline: bool) -> None:
         jobs = JobStore(unit.connection)
+        if not inline:
+            await check_queue(unit, "import")
         await jobs.add(queued_job(unit, job_id, "import", {"importId": str(import_id)}))
         if inline:
             # This request is the job's first worker; if it dies, the lease runs out and another takes over.

@@ -16,7 +16,7 @@ from payrec.problems import problem
 from payrec.services.auto_runs import repeat_if_asked
 from payrec.services.data_source_status import follow_import, follow_sync
 from payrec.services.paging import Pager
-from payrec.services.queued_jobs import queued_job
+from payrec.services.queued_jobs import check_queue, queued_job
 from payrec.services.validation import check_version, identifier
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.blobs import BlobStore
@@ -166,7 +166,14 @@ async def end_cancelled(work: Work, caller: Caller, scope: TenantScope, job: dic
 async def queue_job(
     unit: Unit, job_id: UUID, kind: str, params: dict[str, Any], *, environment_id: UUID | None = None
 ) -> JobPublic:
-    """Queue a job, wake a worker for it, and return it; of the caller's environment unless another is named."""
+    """Queue a job, wake a worker for it, and return it; of the caller's environment unless another is named.
+
+    Raises
+    ------
+    RateLimitedError
+        As many of its kind wait as may.
+    """
+    await check_queue(unit, kind)
     store = JobStore(unit.connection)
     row = queued_job(unit, job_id, kind, params)
     await store.add(row)

@@ -37,6 +37,8 @@ class WebhookRedeliveryService:
         ValidationFailedError, NotFoundError
         ConflictError
             The endpoint is disabled.
+        RateLimitedError
+            As many redeliveries wait as may.
         """
         check_permitted(caller, "redeliver")
         wanted = validated(RedeliverParams, given.params, pointer="/params")

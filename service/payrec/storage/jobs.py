@@ -47,6 +47,11 @@ _GIVE_BACK: Final = """
         handed_over = handed_over + %(handed_over)s, updated_at = %(now)s, version = version + 1
     WHERE id = %(id)s AND status = 'running' AND attempts = %(attempt)s AND cancel_requested_at IS NULL
 """
+_QUEUED: Final = """
+    SELECT count(*) AS count FROM (
+        SELECT FROM job WHERE kind = %(kind)s AND status = 'queued' LIMIT %(limit)s
+    ) q
+"""
 _TIME_LEFT: Final = """
     SELECT min(CASE status WHEN 'running' THEN lease_until ELSE next_attempt_at END) - clock_timestamp() AS left
     FROM job WHERE kind = %s AND status IN ('queued', 'running')
@@ -80,6 +85,11 @@ class JobStore:
     async def add(self, job: dict[str, Any]) -> None:
         """Add a job that is no match run."""
         await insert(self._connection, Job, job)
+
+    async def queued(self, kind: str, *, limit: int) -> int:
+        """Return how many jobs of the kind wait for a worker, up to ``limit``."""
+        row = await fetch_one(self._connection, _QUEUED, {"kind": kind, "limit": limit})
+        return 0 if row is None else int(row["count"])
 
     async def wake(self, environment_id: UUID, kind: str, *, delay: timedelta = timedelta()) -> None:
         """Tell the workers, when this transaction commits, that a job of the kind is waiting, or will be."""

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
+import httpx2
 import pytest
 
 from payrec.constants.jobs import JOB_ATTEMPTS_MAX
 from payrec.errors import PayrecError, UnprocessableError
 from payrec.jobs.runner import JobRunner
 from payrec.services.matching import STEPS, MatchingService
+from payrec.storage.jobs import JobStore
 from support.events import TOLD
 from support.matching_world import World, matching_world
 from support.service import Service, Tenant
@@ -193,3 +195,40 @@ async def queued(world: World) -> str:
         " VALUES (gen_random_uuid(), now(), now(), 'match', 'queued', 'user:test', 'test') RETURNING id"
     )
     return str(row["id"])
+
+
+async def test_no_more_jobs_of_a_kind_wait_than_may(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks again and again is told to wait; who asks for something else, or in another place, is not."""
+    hoarder, other = [await service.tenant(slug, environments=["production", "test"]) for slug in ("queuer", "patient")]
+
+    async def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    monkeypatch.setattr(JobStore, "next", nothing)
+    monkeypatch.setattr("payrec.services.queued_jobs.JOBS_QUEUED_MAX", 2)
+    monkeypatch.setattr("payrec.services.imports.INLINE_BYTES_MAX", 0)
+
+    async def upload(number: int) -> httpx2.Response:
+        line = {"amount": f"{number}.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-01"}
+        return await hoarder.post("/incoming-transactions/upload", [line])
+
+    async def export(_: int) -> httpx2.Response:
+        return await hoarder.post(
+            "/jobs", {"kind": "export", "params": {"resource": "jobs", "filter": {"sort": "-createdAt"}}}
+        )
+
+    for ask, path in ((upload, "/imports"), (export, "/jobs?kind=export")):
+        told = [await ask(number) for number in range(1, 4)]
+        assert [answer.status_code for answer in told] == [202, 202, 429]
+        assert (code(told[2]), told[2].headers["retry-after"]) == ("rate_limited", "30")
+        assert "2 jobs of the kind" in told[2].json()["detail"]
+        # What was refused is not there, and what is there already is told of as ever.
+        assert len((await hoarder.get(path)).json()["data"]) == 2
+    assert [(await upload(number)).status_code for number in (1, 3)] == [202, 429]
+    for tenant, environment in ((hoarder, "test"), (other, "production")):
+        answer = await tenant.post("/jobs", {"kind": "export", "params": {"resource": "jobs"}}, environment=environment)
+        assert answer.status_code == 202
+    assert (await hoarder.post("/jobs", {"kind": "match"})).status_code == 202
+    [waiting, _] = (await hoarder.get("/jobs", params={"kind": "import"})).json()["data"]
+    assert (await hoarder.post(f"/jobs/{waiting['id']}/cancel")).status_code == 200
+    assert (await upload(3)).status_code == 202
