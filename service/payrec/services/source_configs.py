@@ -12,8 +12,8 @@ from payrec.domain.addresses import Destinations, UrlRefusedError, check_host, l
 from payrec.domain.schedules import ScheduleError, next_after
 from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, UrlNotAllowedError, ValidationFailedError
-from payrec.models.data_sources import CONFIGS, PLACES, SECRETS, KeptConfig
-from payrec.services.source_secrets import SourceSecrets
+from payrec.models.data_sources import CONFIGS, PLACES, SECRETS, KeptConfig, PulledConfig
+from payrec.services.source_secrets import SecretRefError, SourceSecrets, servers
 from payrec.services.validation import validated
 
 _CREDENTIAL: Final = re.compile(
@@ -63,7 +63,7 @@ class SourceConfigs:
         if isinstance(config, KeptConfig) and (config.after_read == "move") != (config.move_to is not None):
             raise _wrong("/config/moveTo", "move_to_required", "is needed for `afterRead` `move`, and for nothing else")
         self._check_secret(scope, row, config, secret, has_secret=has_secret)
-        return config.model_dump(by_alias=True, exclude_none=True, mode="json")
+        return _stored(config)
 
     def _check_addresses(self, kind: str, config: Any) -> None:
         if kind == "sftp":
@@ -110,9 +110,9 @@ class SourceConfigs:
         if reference is not None:
             pointer = "/secretRef"
             try:
-                secret = self._secrets.mounted(scope.slug, reference)
-            except LookupError:
-                raise _wrong(pointer, "secret_unknown", "names no secret that is mounted for this tenant") from None
+                secret = self._secrets.mounted(scope.slug, reference, servers(kind, _stored(config)))
+            except SecretRefError as error:
+                raise _wrong(pointer, error.code, error.detail) from None
         if secret is None:
             return
         if frozenset(secret) not in SECRETS[kind]:
@@ -154,6 +154,10 @@ def first_sync(schedule: str | None, scope: TenantScope, now: Any) -> Any:
         return next_after(schedule, now, scope.timezone)
     except ScheduleError as error:
         raise _wrong("/schedule", error.code, error.detail) from None
+
+
+def _stored(config: PulledConfig) -> dict[str, Any]:
+    return config.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
 def _is_service_account(text: str) -> bool:

@@ -54,7 +54,7 @@ from payrec.services.data_source_status import follow_sync
 from payrec.services.imports import UploadedFile
 from payrec.services.source_files import SourceFiles
 from payrec.services.source_objects import NOT_GIVEN, Seen, Tally, has_tries, in_turn, is_wanted
-from payrec.services.source_secrets import SourceSecrets
+from payrec.services.source_secrets import SecretRefError, SourceSecrets
 from payrec.services.work import LostLeaseError, Work
 from payrec.storage.data_source_objects import DataSourceObjectStore, object_key
 from payrec.storage.data_sources import DataSourceStore
@@ -127,8 +127,8 @@ class SourceSyncer:
         """
         try:
             secret = self._secrets.of(source, slug=scope.slug)
-        except LookupError:
-            raise SourceError("secret_unknown", "the secret that `secretRef` names is not mounted") from None
+        except SecretRefError as error:
+            raise SourceError(error.code, f"`secretRef` {error.detail}") from None
         except ConfigurationError:
             raise SourceError("secret_lost", "the stored secret cannot be opened: give it again") from None
         return Place(config=source["config"], secret=secret, destinations=self._destinations)

@@ -131,6 +131,36 @@ async def test_a_bucket_is_pulled_with_a_mounted_secret(world: World) -> None:
     assert await brought(world) == [1]
 
 
+async def test_a_mounted_secret_is_shown_to_the_servers_that_its_hosts_name(world: World) -> None:
+    """Who may change a source of his tenant may not have the password of the bank told to a server of his own."""
+    directory = world.service.factory.context.config.source_secrets_dir
+    assert directory is not None
+    for slug in ("acme", "globex"):
+        mounted = directory / slug / "portal"
+        mounted.mkdir(parents=True, exist_ok=True)
+        (mounted / "bearerToken").write_text("hush")
+    hosts = directory / "acme" / "portal" / "hosts"
+    hosts.write_text("Files.Bank.example\nlocalhost\n")
+    async with file_server() as server:
+        server.files["day.csv"] = statement(1)
+        config = {"urls": [f"{server.url}/day.csv"]}
+        document = {"name": "portal", "kind": "http", "config": config, "secretRef": "portal"}
+        refused = await world.tenant.post(PATH, document)
+        assert fields(refused) == {("/secretRef", "secret_elsewhere")}
+        hosts.write_text("files.bank.example 127.0.0.1")
+        source = (await world.tenant.post(PATH, document)).json()
+        assert (await synced(world, source))["waiting"] == 1
+        both = {"config": {"urls": [*config["urls"], "https://files.thief.example/day.csv"]}}
+        moved = await world.tenant.request("PATCH", f"{PATH}/{source['id']}", json=both)
+        assert fields(moved) == {("/secretRef", "secret_elsewhere")}
+        server.requests.clear()
+        hosts.write_text("files.bank.example")
+        assert (await synced(world, source))["reason"] == "secret_elsewhere"
+        assert server.requests == []
+        # A secret that names no servers is its tenant's to use.
+        assert (await world.bystander.post(PATH, document)).status_code == 201
+
+
 async def test_an_address_is_pulled_and_its_content_tells_what_its_server_does_not(world: World) -> None:
     async with file_server() as server:
         server.files["day.csv"] = statement(1)
