@@ -16,7 +16,7 @@ from payrec.storage.rows import fetch_all
 from support.service import Service, Tenant
 from support.tenant_data import scope_of_tenant
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 CLEANED_AT_MOST = 3
 """How often tables are emptied when others have them."""
 

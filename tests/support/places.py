@@ -15,7 +15,7 @@ from psycopg import sql
 from payrec.domain.scope import TenantScope, role_name, schema_name
 from payrec.storage.ddl import statements_of
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
