@@ -1,8 +1,8 @@
 """Field 86 of MT940 and MT942: the structures that banks put into "information to the account owner".
 
 Sources: the German structure of DFÜ-Abkommen annex 3, chapter 8 (business transaction code, separator, two-digit
-fields; SEPA keywords within the text); the slash structure of the Dutch and Belgian banks (``/EREF/…/REMI/USTD//…``);
-field NS of the StarMoney dialect; otherwise free text.
+fields; SEPA keywords within the text), which Polish banks write without the code too; the slash structure of the Dutch
+and Belgian banks (``/EREF/…/REMI/USTD//…``); field NS of the StarMoney dialect; otherwise free text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from payrec.domain.statements import Entry, Money
 from payrec.formats import text
 from payrec.formats.base import RecordError
 from payrec.formats.mt940.labelled import read_labelled
-from payrec.formats.mt940.lines import amount_minor, bank_code
+from payrec.formats.mt940.lines import amount_minor, bank_code, read_amount_words
 from payrec.formats.mt940.slash import LINE_WIDTH, join_lines, read_slash
 from payrec.formats.return_fees import tell_fee_apart
 
@@ -30,6 +30,9 @@ END_TO_END_LENGTH_MAX: Final = 35
 """Characters of an id in SEPA (ISO 20022 Max35Text)."""
 
 _GERMAN: Final = re.compile(r"\s*([0-9]{3})([^\w\s/.,:;()'\"-])(?=[0-9]{2})")
+_CODELESS: Final = re.compile(r"\s*()([\^<>~?|])(?=(?:00|10|2[0-9]|3[0-3])(?![0-9]{2}))")
+"""The same without the code (``~00PRZELEW~20FV 1~32…``): only what could hardly be text."""
+_CODE: Final = re.compile(r"[0-9]{3}")
 _GERMAN_FIELDS: Final = frozenset(
     ["00", "10", *map(str, range(20, 40)), *map(str, range(60, 66)), *map(str, range(70, 74))]
 )
@@ -87,15 +90,31 @@ def _check_lengths(entry: Entry) -> None:
 
 
 def _read_86(entry: Entry, lines: Sequence[str]) -> None:
-    german = _GERMAN.match(lines[0])
-    if german is not None:
+    lines = _with_code(lines)
+    german = _GERMAN.match(lines[0]) or _CODELESS.match(lines[0])
+    if german is not None and (german[1] or _has_fields(lines, german[2])):
         _read_german(entry, german[1], german[2], _join_german(lines, german[2]))
-        return
-    if read_slash(entry, lines):
-        return
-    joined = join_lines(lines)
-    if not read_labelled(entry, joined):
-        entry.remittance = text.clean(joined)
+    elif not read_slash(entry, lines):
+        joined = join_lines(lines)
+        if not read_labelled(entry, joined):
+            entry.remittance = text.clean(joined)
+    if entry.remittance is not None:
+        read_amount_words(entry, entry.remittance)
+
+
+def _with_code(lines: Sequence[str]) -> Sequence[str]:
+    """Put a code that stands alone before the fields: some banks write a field 86 for each of the two."""
+    if len(lines) > 1 and _CODE.fullmatch(lines[0].strip()):
+        if _GERMAN.match(lines[1]):
+            return lines[1:]
+        if _CODELESS.match(lines[1]):
+            return [lines[0].strip() + lines[1].lstrip(), *lines[2:]]
+    return lines
+
+
+def _has_fields(lines: Sequence[str], separator: str) -> bool:
+    """Whether there is more than one field: one alone may be a text of people's."""
+    return sum(line.count(separator) for line in lines) > 1
 
 
 def _join_german(lines: Sequence[str], separator: str) -> str:
@@ -118,7 +137,8 @@ def _join_german(lines: Sequence[str], separator: str) -> str:
 
 
 def _read_german(entry: Entry, code: str, separator: str, content: str) -> None:
-    entry.bank_transaction_code = f"{entry.bank_transaction_code}+{code}" if entry.bank_transaction_code else code
+    if code:
+        entry.bank_transaction_code = f"{entry.bank_transaction_code}+{code}" if entry.bank_transaction_code else code
     fields = _german_fields(content, separator)
     get = fields.get
     if booking_text := _clean_repeated(get("00")):
@@ -145,8 +165,25 @@ def _read_german(entry: Entry, code: str, separator: str, content: str) -> None:
     if returned and _RETURN_CODE.fullmatch(returned.strip()):
         entry.return_reason = returned.strip()
     pieces = [value for key, value in fields.items() if key in _GERMAN_TEXT]
+    if not code:
+        pieces = _polish_texts(entry, pieces)
     if pieces:
         _read_keywords(entry, pieces)
+
+
+def _polish_texts(entry: Entry, pieces: list[str]) -> list[str]:
+    """Return the texts with the blanks between them; one that is the counterparty's account is none.
+
+    Fields without a code are lines as people wrote them, of which only a full one breaks within a word.
+    """
+    texts = []
+    for piece in pieces:
+        number = text.account(piece)
+        if number and is_iban(number):
+            entry.counterparty_account = entry.counterparty_account or number
+        else:
+            texts.append(piece if len(piece) >= FIELD_WIDTH else f"{piece} ")
+    return texts
 
 
 def _german_fields(content: str, separator: str) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Field 86 with Dutch labels: ``SEPA OVERBOEKING IBAN: … BIC: … NAAM: …`` (ABN AMRO), ``… REK: …/NAAM: …`` (Knab)."""
+"""Field 86 with labels: ``SEPA OVERBOEKING IBAN: … BIC: … NAAM: …`` (ABN AMRO), ``… REK: …/NAAM: …`` (Knab).
+
+And Polish ones: ``… Z RACH.: …; OD: …; TYT.: …; TNR: …`` (mBank).
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,11 @@ _METADATA: Final = {"INCASSANT": "creditorId", "ID DEBITEUR": "debtorId"}
 _IBAN: Final = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _ACCOUNT_AND_NAME: Final = re.compile(rf"(?<!\S)REK: ?({_IBAN.pattern})/NAAM: ?([^\n]*)\Z")
 
+_POLISH: Final = re.compile(
+    r";\s+(?:Z|NA) RACH\.:\s*([0-9 ]{26,40});\s+(?:OD|DLA):\s*([^;]*);\s+TYT\.:\s*(.*?)(?:;\s+TNR:\s*([0-9.]+)\s*)?\Z",
+    re.DOTALL,
+)
+
 
 def read_labelled(entry: Entry, joined: str) -> bool:
     """Fill the entry if joined lines have this structure, with an IBAN in its place, and return whether they have."""
@@ -28,10 +36,23 @@ def read_labelled(entry: Entry, joined: str) -> bool:
         return _read_labels(entry, joined)
     found = _ACCOUNT_AND_NAME.search(joined)
     if found is None:
-        return False
+        return _read_polish(entry, joined)
     entry.counterparty_account = text.account(found[1])
     entry.counterparty_name = text.clean(found[2])
     entry.remittance = text.clean(joined[: found.start()])
+    return True
+
+
+def _read_polish(entry: Entry, joined: str) -> bool:
+    found = _POLISH.search(joined)
+    if found is None:
+        return False
+    entry.counterparty_account = text.account(found[1])
+    entry.counterparty_name = text.clean(found[2])
+    entry.remittance = text.clean(found[3])
+    entry.bank_reference = entry.bank_reference or text.reference(found[4])
+    if kind := text.clean(joined[: found.start()]):
+        entry.metadata["bookingText"] = kind
     return True
 
 

@@ -25,7 +25,8 @@ _ENTRY: Final = re.compile(
 _BALANCE: Final = re.compile(r"\s*([CD])([0-9]{6})([A-Z]{3})?([0-9]*[.,]?[0-9]*)(.*)", re.DOTALL)
 _CONTROL_TOTAL: Final = re.compile(r"\s*([0-9]{1,7})([A-Z]{3})?([0-9]*[.,]?[0-9]*)\s*")
 _ACCOUNT_CURRENCY: Final = re.compile(r"(.*[0-9A-Z\"])/?([A-Z]{3})")
-_SUPPLEMENT_AMOUNT: Final = re.compile(r"/(OCMT|CHG[ST])/([A-Z]{3})([0-9.,]{1,18})")
+_AMOUNT_WORD: Final = re.compile(r"/(OCMT|CHG[ST])/([A-Z]{3})([0-9.,]{1,18})")
+_EXCHANGE_RATE: Final = re.compile(r"/EXCH/([0-9]{1,12}(?:[.,][0-9]{1,12})?)")
 _BIC: Final = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
 _CREATED: Final = re.compile(r"([0-9]{6})([01][0-9]|2[0-3])([0-5][0-9])([+-][0-9]{2})?([0-9]{2})?")
 
@@ -150,15 +151,29 @@ def _parse_supplement(lines: list[str], entry: Entry) -> None:
     if supplement is None:
         return
     entry.metadata["supplementaryDetails"] = supplement
-    for kind, currency, digits in _SUPPLEMENT_AMOUNT.findall(supplement):
+    read_amount_words(entry, supplement)
+
+
+def read_amount_words(entry: Entry, given: str) -> None:
+    """Take what was paid, what was kept of it and the rate from ``/OCMT/USD110,00/CHGS/EUR2,50/EXCH/1,1/``.
+
+    What is known already stays: banks repeat the supplementary details of field 61 in field 86.
+    """
+    if "/OCMT/" not in given and "/CHG" not in given:
+        return
+    is_charged = bool(entry.charges)
+    for kind, currency, digits in _AMOUNT_WORD.findall(given):
         try:
             minor = amount_minor(digits, currency)
         except RecordError:
-            continue  # It stays readable in the metadata; the entry itself is not in doubt.
+            continue  # It stays readable in the text; the entry itself is not in doubt.
         if kind == "OCMT":
-            entry.original = Money(minor, currency)
-        else:
+            entry.original = entry.original or Money(minor, currency)
+        elif minor and not is_charged:
             entry.charges.append(Money(minor, currency, "debit"))
+    rate = _EXCHANGE_RATE.search(given)
+    if rate is not None:
+        entry.exchange_rate = rate[1].replace(",", ".")
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 from payrec.domain.references import is_creditor_reference
 from payrec.domain.statements import Entry
 from payrec.formats import text
-from payrec.formats.mt940.lines import bank_code
+from payrec.formats.mt940.lines import bank_code, read_amount_words
 
 LINE_WIDTH: Final = 65
 """Characters of a full line of field 86: the text goes on in the next line without a blank."""
@@ -20,8 +20,10 @@ _FIRST_LINE_WIDTH: Final = LINE_WIDTH - len(":86:")
 _START: Final = re.compile(r"\s*/[A-Z0-9]{2,10}/")
 _KEYS: Final = re.compile(
     r"/(EREF|ORDP|BENM|CNTP|REMI|IBAN|BIC|NAME|MARF|CSID|TRTP|PREF|RTRN|ISDT|PURP|ULTD|ULTC|BBAN|CDTRREFTP|CDTRREF|ADDR|TRCD"
-    r")(?=/)"
+    r"|(?:OCMT|CHG[ST])(?=/[A-Z]{3}[0-9])|EXCH(?=/[0-9]))(?=/)"
 )
+_AMOUNT_WORDS: Final = frozenset({"OCMT", "CHGS", "CHGT", "EXCH"})
+_AMOUNT: Final = re.compile(r"/[A-Z]{0,3}[0-9.,]*")
 _PARTIES: Final = frozenset({"ORDP", "BENM", "ULTD", "ULTC"})
 _REFERENCES: Final = {"EREF": "end_to_end_id", "MARF": "mandate_id", "PREF": "payment_information_id"}
 _METADATA: Final = {"CSID": "creditorId", "TRTP": "bookingText", "ISDT": "interestDate", "TRCD": "bankCode"}
@@ -68,11 +70,18 @@ def read_slash(entry: Entry, lines: Sequence[str]) -> bool:
     if not _KEYS.search(joined):
         return False
     pieces = _KEYS.split(joined)
+    if _AMOUNT_WORDS.issuperset(pieces[1::2]):
+        return False
     values: dict[str, str] = {}
     party = ""
+    amount_words = []
+    loose = [pieces[0]]  # What no keyword owns.
     for key, raw in zip(pieces[1::2], pieces[2::2], strict=True):
         value = raw.strip().strip("/").strip()
-        if key in _PARTIES:
+        if key in _AMOUNT_WORDS:
+            amount_words.append(f"/{key}{raw}")
+            loose.append(_AMOUNT.sub("", raw, count=1).strip("/ "))
+        elif key in _PARTIES:
             party = key
             if value and not value.startswith("ID/"):  # "/ORDP/ACME/" names the party at once.
                 values.setdefault(f"{party}.NAME", value)
@@ -82,6 +91,10 @@ def read_slash(entry: Entry, lines: Sequence[str]) -> bool:
             values.setdefault(key, raw[1:] if key == "CNTP" else value)
     _apply_parties(entry, values)
     _apply_slash(entry, values)
+    if amount_words:
+        read_amount_words(entry, "".join(amount_words))
+    if "REMI" not in values:
+        entry.remittance = text.clean(" ".join(loose))
     return True
 
 

@@ -1,9 +1,10 @@
-"""Field 86 with Dutch labels."""
+"""Field 86 with Dutch and Polish labels."""
 
 from __future__ import annotations
 
 import pytest
 
+from payrec.domain.statements import Direction
 from support.mt940 import assert_fields, details
 
 
@@ -68,3 +69,27 @@ def test_a_dutch_account_with_its_name_behind_the_text() -> None:
 )
 def test_what_only_looks_like_dutch_labels_is_a_text(written: str) -> None:
     assert_fields(details(written), remittance=written, counterparty_name=None, counterparty_account=None)
+
+
+@pytest.mark.parametrize(("account", "party", "direction"), [("Z RACH.", "OD", "credit"), ("NA RACH.", "DLA", "debit")])
+def test_polish_labels(account: str, party: str, direction: Direction) -> None:
+    entry = details(
+        f"073 PRZELEW ZEWNETRZNY; {account}: ",
+        f"56114010810000267002001001; {party}: JAN NOWAK  ",
+        "UL. NIJAKA 1 31-234 KRAKOW; TYT.: FV 12/2026; zaplata   ; ",
+        "TNR: 179171073864111.010001",
+        direction=direction,
+    )
+    assert_fields(
+        entry,
+        counterparty_account="56114010810000267002001001",
+        counterparty_name="JAN NOWAK UL. NIJAKA 1 31-234 KRAKOW",
+        remittance="FV 12/2026; zaplata",
+        bank_reference="179171073864111.010001",
+        metadata={"bookingText": "073 PRZELEW ZEWNETRZNY"},
+    )
+
+
+def test_a_fee_with_a_polish_number_alone_is_free_text() -> None:
+    line = "824 OPLATA ZA PRZELEW ELIXIR; TNR: 145271016138274.040001"
+    assert_fields(details(line), remittance=line, bank_reference=None, counterparty_name=None)
