@@ -200,6 +200,9 @@ class Amounts:
             moved = min(moved, -moved, key=lambda other: (abs(minor - other) != kept, abs(minor - other)))
         elif self._rules.inverted:
             moved = -moved
+        elif moved < 0 < minor and minor - kept != moved and abs(minor + moved) == kept:
+            # The gross is without a sign: it goes the way of its net.
+            minor, entry.direction = -minor, "debit"
         if not minor:
             entry.net = _money(moved, entry.currency)
             entry.amount_minor, entry.direction = abs(moved), "credit" if moved >= 0 else "debit"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from operator import itemgetter
 from typing import Final
 
@@ -12,10 +13,10 @@ from payrec.formats.csv.cells import Amounts, RowRules
 from payrec.formats.csv.columns import Columns
 from payrec.formats.csv.labels import balance_label
 from payrec.formats.csv.lines import check_width
-from payrec.formats.csv.survey import are_besides, check_card_sign, check_sign
+from payrec.formats.csv.survey import are_besides, check_card_sign, check_kinds, check_sign
 from payrec.formats.csv.table import Table
 from payrec.formats.csv.values import bare, unwrap
-from payrec.formats.csv.words import CARD_HEADINGS, fold
+from payrec.formats.csv.words import CARD_HEADINGS, KIND_HEADINGS, OUTGOING_KINDS, PAYOUT_KINDS, fold
 
 _CORE: Final = (
     *("bookingDate", "valueDate", "amount", "currency", "account", "remittance"),
@@ -36,6 +37,17 @@ DETAILS: Final = (
 def _picker(columns: Columns, roles: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
     """Make the function that takes the cells of the roles; a role without column is the last cell, which is empty."""
     return itemgetter(*(columns[role][0] if role in columns else -1 for role in roles))
+
+
+def _kinds_of(table: Table) -> dict[int, set[str]]:
+    """Return the words for kinds of rows that take money from an account, by the columns that have some."""
+    found = {}
+    for index, name in enumerate(table.names or ()):
+        if fold(name) in KIND_HEADINGS:
+            words = {fold(row[index]) for row in table.data if index < len(row)} & (OUTGOING_KINDS | PAYOUT_KINDS)
+            if words:
+                found[index] = words
+    return found
 
 
 class Head:
@@ -70,6 +82,8 @@ class Head:
             return
         elif any(fold(name) in CARD_HEADINGS for name in table.names or ()):
             check_card_sign(self._signed(table.data))
+        else:
+            check_kinds(_kinds_of(table), chain(self._signed(table.data), self._nets(table.data)))
 
     def _falls(self, rows: Sequence[Sequence[str]]) -> bool:
         """Whether the last day of these rows is before the first one."""
@@ -108,6 +122,14 @@ class Head:
         for row in rows:
             with suppress(RecordError):
                 yield self._amounts.signed(read, *self._sides([*self._fit(list(row)), ""]))
+
+    def _nets(self, rows: Sequence[Sequence[str]]) -> Iterator[int]:
+        """Yield the nets that can be read, with their sign: it says the side of an amount that has none."""
+        read = self._amounts.sign_reader()
+        if "net" in self._rules.columns:
+            for row in rows:
+                with suppress(RecordError):
+                    yield read(bare(self._details([*self._fit(list(row)), ""])[-2]))
 
     def _fit(self, row: list[str]) -> list[str]:
         """Return the row with as many cells as the header; raises ``RecordError`` when it cannot be."""

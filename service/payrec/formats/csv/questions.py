@@ -7,7 +7,8 @@ file and not its content, are taken only from a record that can only be headings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from payrec.constants import (
@@ -21,7 +22,10 @@ from payrec.errors import Alternative, Question
 from payrec.formats.csv.columns import Columns, assign_columns, has_essentials, is_currency, is_date, known_heading
 from payrec.formats.csv.table import Table, is_data
 from payrec.formats.csv.values import bare, decimal_evidence, is_amount, split_amount, unwrap
+from payrec.formats.csv.words import PAYOUT_KINDS, fold
 from payrec.formats.text import clean
+
+_HEADING: Final = re.compile(r"[a-z][a-z ]*[0-9]?")
 
 _ROWS_LOOKED_AT: Final = 200
 """Records by which a column's content is told; more add nothing."""
@@ -68,6 +72,28 @@ CARD_SIGN: Final = Question(
     text="Is a positive amount money in or money out? The table is a card's, and many have purchases without a sign.",
     alternatives=SIGN.alternatives,
 )
+
+
+def kinds_question(kinds: Mapping[int, Collection[str]]) -> Question:
+    """Ask whether rows of some kinds are money out, though their amounts have no sign; the kinds are words of ours."""
+    answers = [(column, sorted(words)) for column, words in kinds.items()]
+    without_payouts = [(column, sorted(set(words) - PAYOUT_KINDS)) for column, words in answers]
+    answers += [answer for answer in without_payouts if answer[1] and answer not in answers]
+    return Question(
+        option="profile",
+        text="Which rows are money out? No amount has a sign, and there are fees, refunds or payouts.",
+        alternatives=(
+            *(
+                Alternative(
+                    value={"direction": {"column": column, "debit": words}},
+                    example=f"25.00 is money out where column {column} says {' or '.join(words)}",
+                )
+                for column, words in answers[: QUESTION_ALTERNATIVES_MAX - 1]
+            ),
+            Alternative(value={"sign": "as_is"}, example="25.00 is money in, whatever the row is"),
+        ),
+        others="any column, and the words in it that say money out",
+    )
 
 
 def currency_question(rows: Iterable[Sequence[str]], columns: Columns) -> Question:
@@ -194,11 +220,17 @@ def _columns_question(table: Table, columns: Columns) -> Question | None:
 
 
 def _heading_above(table: Table, first: int) -> int | None:
-    """Return the record above the first of the data if it can only be headings: texts without a digit."""
+    """Return the record above the first of the data if it can only be headings."""
     above = next((i for i in range(first - 1, -1, -1) if any(cell.strip() for cell in table.rows[i])), None)
     if above is None or len(table.rows[above]) < len(table.rows[first]) - 1:
         return None
-    return above if _is_plain(table.rows[above]) else None
+    return above if _may_be_headings(table.rows[above]) else None
+
+
+def _may_be_headings(row: Sequence[str]) -> bool:
+    """Whether no record of content is so: words, each once, with at most a number behind them (``reference2``)."""
+    cells = [fold(cell) for cell in row if cell.strip()]
+    return 1 < len(cells) == len(set(cells)) and all(map(_HEADING.fullmatch, cells))
 
 
 def _is_plain(row: Sequence[str]) -> bool:

@@ -18,8 +18,9 @@ from payrec.formats.text import clean
 _PENDING_STATUS: Final = (
     "pending|vorgemerkt|vormerkung|ausstehend|attente|pendiente|attesa|sospeso|pendente|reserver|gereserveerd|oczekuj"
     "|^(open$|offen$|openstaand|in bearbeitung|in behandeling|in afwachting|. venir|en cours|en proceso|in corso"
-    "|non contabilizzato|em processamento|reserved|authori[sz]ed|processing|in progress|uncleared|unposted|not posted"
-    "|scheduled|on hold|blokada|w toku|.ekaj.c|neza..tov|v.ntande|venter|afventer|f.gg.ben|z.rolt|laukiama|rezervuota)"
+    "|non contabilizzato|em processamento|reserved|authori[sz]ed|submitted|awaiting|processing|in progress|uncleared"
+    "|unposted|not posted|scheduled|on hold|blokada|w toku|.ekaj.c|neza..tov|v.ntande|venter|afventer|f.gg.ben|z.rolt"
+    "|laukiama|rezervuota)"
 )
 """What a status column says of a row that is not booked, as a pattern of a profile.
 
@@ -27,7 +28,8 @@ A point is a letter with or without its accent.
 """
 
 _NOT_DONE_STATUS: Final = (
-    "^(reverted|failed|declined|denied|rejected|cancell?ed|expir|void|abgelehnt|fehlgeschlagen|verweigert|storniert"
+    "^(reverted|failed|declined|denied|rejected|cancell?ed|expir|void|bounced|unsuccessful|incomplete|uncaptured"
+    "|requires.|customer.approval.denied|blocked|abgelehnt|fehlgeschlagen|verweigert|storniert"
     "|abgebrochen|abgelaufen|refus|annul|.chou|geweigerd|geannuleerd|mislukt|verlopen|afgewezen|rechazad|denegad"
     "|cancelad|fallid|caducad|rifiutat|fallit|scadut|recusad|odrzucon|anulowan|nieudan|slettet|afvist|avvist|raderad"
     "|avvisad|makulerad)"

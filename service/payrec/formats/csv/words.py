@@ -56,7 +56,7 @@ _ROLES: Final = {
     """,
     "amount": """
         amount account currency;settlement amount;settled amount;booked amount;total amount;montant total
-        net amount;amount;transaction amount;betrag;umsatz
+        amount;transaction amount;betrag;umsatz;betrag inkl mwst
         buchungsbetrag;bedrag;transactiebedrag;montant;montant operation;montant transaction;importe;importe operacion
         cantidad;importo;importo operazione;importancia;montante;valor;valor operacao;kwota;kwota operacji
         kwota transakcji;kwota rachunku;castka;objem;castka uctu;belob;belopp;osszeg;terheles jovairas osszege;suma
@@ -64,10 +64,14 @@ _ROLES: Final = {
         bruttobetrag;montant brut;brut;bruto;importe bruto;lordo;importo lordo
     """,
     "net": """
-        net;netto;nettobetrag;montant net;neto;importe neto;importo netto;netto bedrag
+        net amount;net;netto;nettobetrag;montant net;neto;importe neto;importo netto;netto bedrag
     """,
     "fee": """
         fee;fees;gebuhr;gebuhren;frais;commission;comision;commissione;tariffa;tarief;kosten;oplata;prowizja
+    """,
+    "tax": """
+        tax amount;tax;vat amount;vat;sales tax;steuerbetrag;steuer;mwst;mwst betrag;umsatzsteuer;ust;montant tva;tva
+        importe iva;importo iva;iva;btw bedrag;btw;podatek;kwota vat;dph;moms;momsbelob;momsbelopp;afa
     """,
     "debit": """
         debit amount;amount debit;debit;debits;withdrawal;withdrawals;withdrawal amount;paid out;money out;payments
@@ -204,10 +208,11 @@ _ROLES: Final = {
         id transakce;referencenummer;referens;verifikationsnummer;hivatkozas;tranzakcio azonosito;nuoroda
         dokumento numeris;check number;cheque number;cheque;check no;card number;id;transaktionscode
         invoice number;invoice no;rechnungsnummer;numero facture;factuurnummer;numero factura;numero fattura
-        numer faktury
+        numer faktury;merchant reference;order;order number;bestellnummer
     """,
     "status": """
-        status;state;info;buchungsstatus;umsatzstatus;statut;etat;estado;stato;stav;allapot;busena
+        status;transaction status;payment status;state;info;zahlungsstatus;transaktionsstatus
+        buchungsstatus;umsatzstatus;statut;etat;estado;stato;stav;allapot;busena
     """,
     "impact": """
         balance impact;auswirkung auf guthaben
@@ -261,7 +266,7 @@ PAYMENT_REFERENCES: Final = frozenset(
         """
         reference;ref;payment reference;referenz;referentie;kenmerk;referencia;riferimento;referencja;referens
         hivatkozas;nuoroda;customer reference;reference platby;invoice number;invoice no;rechnungsnummer;numero facture
-        factuurnummer;numero factura;numero fattura;numer faktury
+        factuurnummer;numero factura;numero fattura;numer faktury;merchant reference;order;order number;bestellnummer
         """
     )
 )
@@ -307,6 +312,28 @@ TOTAL_WORDS: Final = frozenset(
     )
 )
 """Too general to be trusted on a row that has a date: a fuel station is called Total."""
+
+KIND_HEADINGS: Final = frozenset(
+    [*ROLE_PHRASES["bankTransactionCode"], "detailed type", "event type", "record type", "reporting category", "kind"]
+)
+"""Headings of what a row is: a sale, a fee, a payout."""
+
+OUTGOING_KINDS: Final = frozenset(
+    _phrases(
+        """
+        refund;refunds;partial refund;full refund;payment refund;refunded;return;returns;chargeback;chargebacks
+        charge back;charged back;withdrawal;withdrawals;fee;fees;transaction fee;processing fee
+        payment fee;stripe fee;gocardless fee;commission;deduction;refund deduction;charge back deduction
+        dd return deduction;balance deduction;chargeback penalty;erstattung;ruckerstattung;ruckbuchung;ruckzahlung
+        gebuhr;gebuhren;terugbetaling;kosten;remboursement;frais;retrait;reembolso
+        devolucion;comision;retiro;rimborso;commissione;comissao;zwrot;prowizja;oplata
+        """
+    )
+)
+"""What a provider calls rows that take money from an account, whether it writes them with a sign or without."""
+
+PAYOUT_KINDS: Final = frozenset(_phrases("payout;payouts;auszahlung;uitbetaling;versement;wyplata"))
+"""The same of what goes to the bank; in a list of payouts it is money in."""
 
 CARD_HEADINGS: Final = frozenset(
     _phrases(
