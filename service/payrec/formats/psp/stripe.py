@@ -1,7 +1,8 @@
 """Stripe's itemised balance and payout reports (docs.stripe.com/reports): a balance transaction a row.
 
 ``gross`` is signed and in the account's currency, ``fee`` is what Stripe keeps, ``net`` is their difference. Columns
-vary with the report and the merchant's choice; metadata columns are ``payment_metadata[order_id]`` and the like.
+vary with the report and the merchant's choice; metadata columns are ``payment_metadata[order_id]`` and the like. The
+balance history of the dashboard has the same rows under other headings: ``id``, ``Amount``, ``order_id (metadata)``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from payrec.formats.csv.cells import kept_cells
 from payrec.formats.psp.rows import Headings, Ledger, identify, remit
 from payrec.formats.psp.tables import Report
 
-_METADATA: Final = re.compile(r"[a-z_]*metadata\[.+\]", re.IGNORECASE)
+_METADATA: Final = re.compile(r"[a-z_]*metadata\[.+\]|.+ \(metadata\)", re.IGNORECASE)
 
 
 class Stripe:
@@ -28,13 +29,16 @@ class Stripe:
         self._ledger = ledger
         self._default_currency = currency or ""
         self._core = headings.picker(
-            *("balance transaction id", "currency", "gross", "fee", "net"),
+            ("balance transaction id", "id"),
+            "currency",
+            ("gross", "amount"),
+            *("fee", "net"),
             ("created utc", "created"),
             ("available on utc", "available on"),
             ("reporting category", "type"),
             ("source id", "source"),
             ("payment intent id", "payment intent"),
-            ("automatic payout id", "payout id"),
+            ("automatic payout id", "payout id", "transfer"),
         )
         self._rest = headings.picker(
             *("description", "customer name", "charge id", "customer facing amount", "customer facing currency"),

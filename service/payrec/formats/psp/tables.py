@@ -17,6 +17,7 @@ from payrec.formats.csv.words import fold
 FORMATS: Final = ("stripe", "adyen", "paypal_stl", "paypal_trr")
 
 _STRIPE: Final = frozenset({"balance transaction id", "gross", "fee", "net"})
+_STRIPE_HISTORY: Final = frozenset({"id", "source", "amount", "fee", "net", "customer facing amount", "transfer"})
 _ADYEN: Final = frozenset({"psp reference", "net currency", "net credit nc"})
 _PAYPAL: Final = frozenset({"ch", "transaction event code"})
 """The first cell of PayPal's header is the type of its line (Settlement Report Specification)."""
@@ -24,7 +25,8 @@ _PAYPAL_STATUS: Final = "transactional status"
 """Only the transaction report has it; what is in a settlement report is settled."""
 
 _MAY_BE: Final = re.compile(
-    r"balance[\W_]+transaction[\W_]+id|psp[\W_]+reference|transaction[\W_]+event[\W_]+code", re.IGNORECASE
+    r"balance[\W_]+transaction[\W_]+id|customer[\W_]+facing[\W_]+amount|psp[\W_]+reference|transaction[\W_]+event[\W_]+code",
+    re.IGNORECASE,
 )
 """What every one of the headers has: most files are told apart without being split."""
 
@@ -72,7 +74,7 @@ def _format_of(row: Sequence[str]) -> str | None:
     if len(row) < len(_ADYEN):
         return None
     words = {fold(cell) for cell in row[:CSV_COLUMNS_MAX]}
-    if words >= _STRIPE:
+    if words >= _STRIPE or words >= _STRIPE_HISTORY:
         return "stripe"
     if words >= _ADYEN:
         return "adyen"
