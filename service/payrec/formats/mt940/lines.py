@@ -22,6 +22,8 @@ _ENTRY: Final = re.compile(
     r"\s*([0-9]{6})([0-9]{4}|[ ]{4})?[ ]*(R[CD]|E[CD]|[CD])?([A-Z])?[ ]*([0-9.,]+)?(.*)", re.DOTALL
 )
 """Field 61: value date, entry date, mark, funds letter (third letter of the currency), amount, and the rest."""
+_GROUP: Final = re.compile(r"['’ ][ ]*[0-9]")
+"""What goes on after the digits of an amount that were not all of them: ``1 234,56``."""
 _BALANCE: Final = re.compile(r"\s*([CD])([0-9]{6})([A-Z]{3})?([0-9]*[.,]?[0-9]*)(.*)", re.DOTALL)
 _CONTROL_TOTAL: Final = re.compile(r"\s*([0-9]{1,7})([A-Z]{3})?([0-9]*[.,]?[0-9]*)\s*")
 _ACCOUNT_CURRENCY: Final = re.compile(r"(.*[0-9A-Z\"])/?([A-Z]{3})")
@@ -107,6 +109,8 @@ def parse_entry(lines: list[str], currency: str | None, entry: Entry) -> bool:
         raise RecordError("missing_direction", "no debit or credit mark")
     if digits is None:
         raise RecordError("invalid_amount", "no amount after the mark")
+    if digits.isdigit() and _GROUP.match(rest):
+        raise RecordError("invalid_amount", "the amount has something between its digits")
     if currency is None:
         raise RecordError("missing_currency", "the statement names no currency")
     entry.direction, entry.reversal, entry.status = _MARKS[mark]
@@ -196,6 +200,8 @@ def parse_balance(field: str, kind: BalanceType, inherited_currency: str | None)
     currency = own_currency or inherited_currency
     if currency is None:
         return ParsedBalance(None, None, "the balance has no currency")
+    if digits.isdigit() and _GROUP.match(rest):
+        return ParsedBalance(own_currency, None, "the balance has something between its digits")
     flaw = "the balance has something after its amount" if rest.strip() else None
     on = None
     try:

@@ -49,6 +49,9 @@ def test_amounts_as_banks_write_them(digits: str, minor: int) -> None:
         ("260102 1,NTRFNONREF", "missing_direction"),
         ("2601020102CNTRFNONREF", "invalid_amount"),
         ("2601020102C1.234,56NTRFNONREF", "invalid_amount"),
+        ("2601020102C1 234,56NTRFNONREF", "invalid_amount"),
+        ("2601020102C1'234,56NTRFNONREF", "invalid_amount"),
+        ("2601020102C1  234NTRFNONREF", "invalid_amount"),
         ("2601020102C,NTRFNONREF", "invalid_amount"),
         ("2601020102C1,234NTRFNONREF", "amount_precision"),
         ("2601020102C99999999999999,NTRF", "invalid_amount"),
@@ -190,3 +193,10 @@ def test_an_iban_in_the_supplementary_details_is_the_counterparty_s_account() ->
     for supplement, account in (("NL91ABNA0417164300", "NL91ABNA0417164300"), ("P004500018", None)):
         (entry,) = read(statement(f":61:260102C1,N541EREF\n{supplement}", details, CLOSING)).entries[0]
         assert (entry.counterparty_name, entry.counterparty_account) == ("COMPANY B V", account)
+
+
+@pytest.mark.parametrize("amount", ["1 234,56", "1'234,56", "1’234,56"])
+def test_a_balance_with_something_between_its_digits_is_none(amount: str) -> None:
+    parsed = parse_balance(f"C260101EUR{amount}", "closing", None)
+    assert (parsed.balance, parsed.currency) == (None, "EUR")
+    assert parsed.flaw is not None
