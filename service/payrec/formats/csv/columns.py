@@ -144,7 +144,7 @@ _ORDER: Final = (
 )
 """Roles in the order in which they take their columns: what is told by its cells goes first."""
 
-_LESS_FEE: Final = ("amount", "fee", "net")
+_LESS_FEE: Final = ("amount", "fee", "net", "tax")
 
 _WIDE_MARK_RANK: Final = ROLE_PHRASES["mark"]["transaction type"]
 """From here on a heading such as ``Type`` is a mark only if every cell below is one."""
@@ -222,8 +222,9 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
         # "Direct debit" is the kind of a transaction then, no mark: a returned one is money in.
         del columns["mark"]
         columns.setdefault("bankTransactionCode", [wide_mark])
-    if columns.pop("tax", None) is not None and "net" in columns and not _is_less_fee(columns, below):
+    if "tax" in columns and "net" in columns and not _is_less_fee(columns, below):
         del columns["net"]  # It is net of the tax, which the payer has paid as well.
+    columns.pop("tax", None)
     _settle(columns, forms)
     if "remittance" in columns:
         columns["remittance"] = _continued(columns["remittance"], header, below, taken)
@@ -231,12 +232,16 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
 
 
 def _is_less_fee(columns: Columns, below: Sequence[Sequence[str]]) -> bool:
-    """Whether the net is the amount less the fee in most rows, by their digits: the decimal sign is not known yet."""
+    """Whether the net is the amount less the fee in most rows with a tax, which may be that of the fee.
+
+    Digits are compared, as the decimal sign is not known yet.
+    """
     if not columns.keys() >= {"amount", "fee"}:
         return False
     digits = [["".join(filter(str.isdigit, cell)) for cell in below[columns[role][0]]] for role in _LESS_FEE]
-    sums = [tuple(map(int, row)) for row in zip(*digits, strict=False) if all(row)]
-    return sum(abs(gross - net) == fee for gross, fee, net in sums) * 2 > len(sums)
+    taxed = [row for cells in zip(*digits, strict=False) if (row := [int(cell or "0") for cell in cells])[-1]]
+    good = [abs(gross - net) in ({fee, fee + tax} if fee else {0}) for gross, fee, net, tax in taxed]
+    return sum(good) * 2 >= len(good)
 
 
 def _unnamed_mark(columns: Columns, header: Sequence[str], below: Sequence[Sequence[str]]) -> int | None:

@@ -70,6 +70,14 @@ Date,Description,Total,Tax,Fee,Net,Currency
     assert (sale.net.amount_minor, [charge.amount_minor for charge in sale.charges]) == (1170, [20])
 
 
+@pytest.mark.parametrize("row", ["100.00,2.00,0.40,97.60", "100.00,-2.00,-0.40,97.60", "100.00,2.00,,97.60"])
+def test_a_net_of_the_fee_and_its_tax_is_one_too(row: str) -> None:
+    row = f"2026-01-02,Sale,{row},EUR\n"
+    [entry] = entries(f"Date,Description,Amount,Fee,VAT,Net,Currency\n{row}")
+    assert entry.net is not None
+    assert (entry.amount_minor, entry.net.amount_minor) == (10_000, 9_760)
+
+
 def test_a_net_amount_is_none_of_gross() -> None:
     [entry] = entries("Date,Description,Amount,Fee,Net Amount,Currency\n2026-01-02,Sale,100.00,2.00,98.00,EUR\n")
     assert entry.net is not None
