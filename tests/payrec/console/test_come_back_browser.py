@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,3 +79,23 @@ async def test_a_script_that_does_not_come_is_told(browser: Browser, console_wor
         await page.reload()
         await page.evaluate("import(document.querySelector('script[src*=\"imports.js\"]').src)")
         assert await alert.count() == 0
+
+
+async def test_a_page_whose_scripts_do_not_come_at_all_says_so(
+    browser: Browser, console_world: ConsoleWorld, axe: Callable[[Page], Awaitable[None]]
+) -> None:
+    async with opened(browser, console_world.base_url) as window:
+        await sign_in(window, console_world)
+        page = await window.new_page()
+        await page.route("**/console.js", lambda route: route.abort("connectionreset"))
+        await page.goto("/console/production/imports")
+        told = page.get_by_role("alert").get_by_text("This page is not ready")
+        # Who has a slow line is not told at once.
+        assert await told.count() == 0
+        await page.emulate_media(reduced_motion="reduce")
+        await page.evaluate("document.getAnimations().forEach((one) => one.finish())")
+        await told.wait_for()
+        await axe(page)
+        await page.unroute("**/console.js")
+        await page.reload()
+        await page.locator("#not-ready").wait_for(state="detached")

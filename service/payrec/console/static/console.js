@@ -162,3 +162,6 @@ for (const details of document.querySelectorAll("details.switch")) {
     if (!details.contains(event.relatedTarget)) details.open = false;
   });
 }
+
+// All of this has run: until then a page says, after a while, that its buttons do nothing.
+document.getElementById("not-ready")?.remove();
