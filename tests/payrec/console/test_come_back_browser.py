@@ -99,3 +99,13 @@ async def test_a_page_whose_scripts_do_not_come_at_all_says_so(
         await page.unroute("**/console.js")
         await page.reload()
         await page.locator("#not-ready").wait_for(state="detached")
+
+
+async def test_a_page_that_the_browser_has_kept_is_loaded_anew(page: Page, console_world: ConsoleWorld) -> None:
+    """It would show what was open before, and be of somebody who has left."""
+    await page.goto("/console/production/imports")
+    await page.locator("#not-ready").wait_for(state="detached")
+    await sign_in(page.context, console_world, console_world.globex)
+    async with page.expect_navigation():
+        await page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    await page.get_by_text("Globex", exact=True).wait_for()

@@ -163,5 +163,8 @@ for (const details of document.querySelectorAll("details.switch")) {
   });
 }
 
+// What the browser has kept whole is as it was when it was left: what was open then, and who was signed in.
+window.addEventListener("pageshow", ({ persisted }) => { if (persisted) location.reload(); });
+
 // All of this has run: until then a page says, after a while, that its buttons do nothing.
 document.getElementById("not-ready")?.remove();
