@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from payrec.console.rendering import Pages, local, page_url, redirect, sign_in_url, takes_gzip
 from payrec.errors import CrossSiteRequestError, IdentityProviderUnavailableError, NotFoundError, PayrecError
-from payrec.gate.console import CONSOLE, Cookies, check_same_site
+from payrec.gate.console import CONSOLE, LINK_OF, Cookies, check_same_site, check_same_user
 from payrec.handlers.bodies import form_or_json
 from payrec.handlers.context import Context, RequestContext
 from payrec.models.tokens import TokenRequest
@@ -116,10 +116,15 @@ async def callback(context: Context) -> Response:
 async def sign_out(context: Context) -> Response:
     """End the session in this browser, and the one at the identity provider where it has begun there.
 
-    Otherwise the next one at this screen would press the button of the sign-in, and be in without a password.
+    Otherwise the next one at this screen would press the button of the sign-in, and be in without a password. What a
+    page of somebody else asks for ends nobody's.
     """
     _check_origin(context)
     session, sessions = _session(context, also_over=True), context.factory.console_sessions
+    # The form of a refused page says nobody, and sends nothing, as that of a release before this one.
+    form = await form_or_json(context.request) if await context.request.body() else {}
+    if session is not None:
+        check_same_user(form.get(LINK_OF), session)
     location = await _end_session_url(context, session)
     # A page of ours goes on to the provider, as at the sign-in.
     answer = (

@@ -14,7 +14,7 @@
      +-- ForbiddenError               403 insufficient_permission
      |    +-- UserDisabledError, TenantSuspendedError, TenantMismatchError,
      |        EnvironmentMismatchError, EnvironmentSuspendedError, JwtRequiredError,
-     |        SecondApproverRequiredError, CrossSiteRequestError
+     |        SecondApproverRequiredError, CrossSiteRequestError, AnotherUserError
      +-- NotFoundError                404 not_found
      +-- MethodNotAllowedError        405 method_not_allowed (Allow)
      +-- ConflictError                409 invalid_state
@@ -46,6 +46,7 @@ The codes and the statuses are the interface's: nothing here may be renamed. An 
 from __future__ import annotations
 
 from payrec.errors.access import (
+    AnotherUserError,
     CrossSiteRequestError,
     EnvironmentMismatchError,
     EnvironmentSuspendedError,
@@ -129,6 +130,7 @@ __all__ = [
     "Alternative",
     "AmountExceedsOpenError",
     "AmountOutOfRangeError",
+    "AnotherUserError",
     "AsOfOutOfRangeError",
     "BadRequestError",
     "ConfigurationError",

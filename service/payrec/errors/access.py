@@ -70,6 +70,14 @@ class CrossSiteRequestError(ForbiddenError):
     remedy = "Open the page again and repeat there; a program uses the REST interface with its own token or key."
 
 
+class AnotherUserError(ForbiddenError):
+    """A link or a form of a page of the console whose user is not the one who is signed in."""
+
+    code = "another_user"
+    title = "The page is of another user"
+    remedy = "Load the page again to go on as who is signed in, or sign in again as whom it was made for."
+
+
 class UserDisabledError(ForbiddenError):
     """The user was disabled."""
 

@@ -15,10 +15,11 @@ from starlette.types import Scope
 from payrec.config import Config
 from payrec.constants.console import COOKIES_MAX, SIGN_IN_NAME_LENGTH
 from payrec.domain.principal import ENVIRONMENTS
-from payrec.errors import CrossSiteRequestError, NotFoundError
+from payrec.errors import AnotherUserError, CrossSiteRequestError, NotFoundError
 from payrec.factory import Factory
 from payrec.gate.routes import Access, Route
 from payrec.gate.streams import Watch
+from payrec.services.console_sessions import ConsoleSession
 
 CONSOLE: Final = "/console"
 """Where the console is; nothing else may begin so."""
@@ -28,6 +29,9 @@ PROOF: Final = "x-payrec-console"
 
 PAGE_OF: Final = "x-payrec-user"
 """Header with the user whose page a script is of: somebody else may have signed in since, in another tab."""
+
+LINK_OF: Final = "pageOf"
+"""The same of a link that takes something away, as a parameter, and of a form, as a field: neither sends a header."""
 
 _SESSION: Final = "payrec_session"
 _SIGN_IN: Final = "payrec_sign_in"
@@ -129,36 +133,43 @@ class ConsoleDoor:
         if environment not in ENVIRONMENTS:
             return scope
         state["is_entered"] = True
-        sent = await self._credentials(scope, environment, headers.get(PAGE_OF), watch)
+        entered = await self._with_credentials(scope, environment, headers.get(PAGE_OF), watch)
         if not rest.startswith("rest/"):
-            return {**scope, "headers": sent}
+            return entered
         state["is_page"], state["is_rest"] = False, True
         check_same_site(scope["method"], headers, self._config)
         target = "/" + rest.removeprefix("rest/")
-        return {**scope, "headers": sent, "path": target, "raw_path": target.encode()}
+        return {**entered, "path": target, "raw_path": target.encode()}
 
-    async def _credentials(self, scope: Scope, environment: str, page_of: str | None, watch: Watch) -> list[Header]:
-        """Return the headers with the session's credentials instead of all that the client sent of the kind.
+    async def _with_credentials(self, scope: Scope, environment: str, page_of: str | None, watch: Watch) -> Scope:
+        """Return the request with the session's credentials instead of all that the client sent of the kind.
 
-        What a page of one user sends is done by no other, and in no other tenant: there is no session for it.
+        What a page of one user sends is done by no other, and in no other tenant: there is no session for it. Who has
+        pressed a link is told so.
+
+        Raises
+        ------
+        AnotherUserError
         """
         kept: list[Header] = [(name, value) for name, value in scope["headers"] if name not in _REPLACED]
         sessions = self._factory.console_sessions
         session = sessions.open(self._cookies.session_of(scope), ended=self._cookies.ended_of(scope))
         if session is None or page_of not in {None, str(session.user_id)}:
-            return kept
+            return {**scope, "headers": kept}
+        link_of, query = _link_of(scope)
+        check_same_user(link_of, session)
         # Who is refused here has to get on, or out.
         scope["state"]["elsewhere"] = tuple(name for name in session.environments if name != environment)
         prolonged = await sessions.prolonged(session)
         if prolonged is not None:
             session = prolonged
             watch.add(self._cookies.session(sessions.seal(session)))
-        return [
-            *kept,
+        kept += [
             (b"authorization", f"Bearer {session.access_token}".encode()),
             (b"x-tenant-id", str(session.tenant_id).encode()),
             (b"x-environment", environment.encode()),
         ]
+        return {**scope, "headers": kept, "query_string": query}
 
 
 def check_passable(route: Route, state: Mapping[str, Any]) -> None:
@@ -173,6 +184,17 @@ def check_passable(route: Route, state: Mapping[str, Any]) -> None:
     is_elsewhere = state.get("is_rest", False) and (not route.in_schema or route.access is Access.PUBLIC)
     if is_elsewhere or (route.access is Access.SESSION and "is_entered" not in state):
         raise NotFoundError("there is nothing at this path")
+
+
+def check_same_user(page_of: str | None, session: ConsoleSession) -> None:
+    """Make sure that the page of a link or a form is one of whom the session is; None where it does not say whose.
+
+    Raises
+    ------
+    AnotherUserError
+    """
+    if page_of is not None and page_of != str(session.user_id):
+        raise AnotherUserError
 
 
 def check_same_site(method: str, headers: Mapping[str, str], config: Config, *, by_script: bool = True) -> None:
@@ -198,6 +220,14 @@ def check_same_site(method: str, headers: Mapping[str, str], config: Config, *, 
             raise CrossSiteRequestError
     elif method not in _SAFE:
         raise CrossSiteRequestError("neither Sec-Fetch-Site nor Origin says where the request comes from")
+
+
+def _link_of(scope: Scope) -> tuple[str | None, bytes]:
+    """Return whose page a link is of, and the query without that, of which nothing behind the gate knows."""
+    mark = f"{LINK_OF}=".encode()
+    parts = scope["query_string"].split(b"&")
+    found = [part.removeprefix(mark).decode("latin-1") for part in parts if part.startswith(mark)]
+    return (found[0] if found else None), b"&".join(part for part in parts if not part.startswith(mark))
 
 
 def _sent(scope: Scope) -> dict[str, str]:

@@ -107,7 +107,7 @@ async def test_the_file_is_the_one_that_came(console_world: ConsoleWorld, held: 
     assert "%E2%80%AE" not in answer.headers["content-disposition"]
     assert answer.headers["content-disposition"].count('"') == 2
     for name in ("file", "findings"):
-        assert f'href="{held["acme"].paths[name]}"' in shown.text
+        assert f'href="{held["acme"].paths[name]}?pageOf=' in shown.text
 
 
 async def test_the_findings_are_those_of_the_interface_and_no_formulas(
@@ -140,8 +140,8 @@ async def test_a_statement_and_its_lines_are_those_of_the_interface(
         assert found[name] == ("", str(told[f"{name}Minor"]))
     assert found["bookBalance"] == ("", ""), "unknown is not nothing"
     assert [(row[4], row[6], row[7]) for row in lines] == [("open", "2026-03-02", "100"), ("open", "2026-03-10", "150")]
-    assert f'href="{ours.paths["statement"]}"' in shown.text
-    assert f'href="{ours.paths["lines"].replace("&", "&amp;")}"' in part.text
+    assert f'href="{ours.paths["statement"]}&amp;pageOf=' in shown.text
+    assert f'href="{ours.paths["lines"].replace("&", "&amp;")}&amp;pageOf=' in part.text
 
 
 async def test_lines_are_all_of_them_in_order_however_many_are_read_at_once(
@@ -178,6 +178,26 @@ async def test_nobody_else_takes_anything_away(console_world: ConsoleWorld, held
     async with console_world.client(await console_world.person("platform-admin")) as client:
         answer = await client.get(path)
         assert (answer.status_code, "insufficient_permission" in answer.text) == (403, True)
+
+
+@pytest.mark.parametrize("name", ["findings", "file", "statement", "lines"])
+async def test_a_link_of_a_page_is_followed_by_whose_page_it_is(
+    console_world: ConsoleWorld, held: dict[str, Held], name: str
+) -> None:
+    """Somebody else may have signed in since, of this tenant or of another one."""
+    viewer = await console_world.person("viewer")
+    path = held["acme"].paths[name]
+    link = f"{path}{'&' if '?' in path else '?'}pageOf={viewer.user_id}"
+    async with console_world.client(viewer) as client:
+        assert (await taken(client, link)).headers["content-disposition"]
+    for other in (console_world.acme, console_world.globex):
+        async with console_world.client(other) as client:
+            answer = await client.get(link)
+            assert (answer.status_code, "another_user" in answer.text) == (403, True)
+            assert "content-disposition" not in answer.headers
+    async with httpx2.AsyncClient(base_url=console_world.base_url) as nobody:
+        answer = await nobody.get(link)
+        assert (answer.status_code, str(viewer.user_id) in answer.headers["location"]) == (303, True)
 
 
 async def test_the_way_to_the_interface_goes_on_asking_for_the_header(

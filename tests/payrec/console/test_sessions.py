@@ -343,6 +343,20 @@ async def test_signing_out_takes_the_cookies_away(console_world: ConsoleWorld) -
         assert (await client.get(PAGE)).status_code == 303
 
 
+async def test_a_page_signs_nobody_out_but_whom_it_was_made_for(console_world: ConsoleWorld) -> None:
+    viewer = await console_world.person("viewer")
+    headers = {"Origin": console_world.base_url}
+    async with console_world.client(viewer) as client:
+        assert f'name="pageOf" value="{viewer.user_id}"' in (await client.get(PAGE)).text
+        for tenant in (console_world.acme, console_world.globex):
+            async with console_world.client(tenant) as other:
+                answer = await other.post("/console/sign-out", data={"pageOf": str(viewer.user_id)}, headers=headers)
+                assert (answer.status_code, "another_user" in answer.text) == (403, True)
+                assert (await other.get(PAGE)).status_code == 200
+        answer = await client.post("/console/sign-out", data={"pageOf": str(viewer.user_id)}, headers=headers)
+        assert (answer.status_code, (await client.get(PAGE)).status_code) == (303, 303)
+
+
 async def test_a_user_who_is_disabled_is_out_at_once(console_world: ConsoleWorld) -> None:
     viewer = await console_world.person("viewer", "operator")
     async with console_world.client(viewer) as client:

@@ -54,3 +54,14 @@ async def test_a_file_comes_to_the_tenant_whose_page_it_is(page: Page, console_w
     await page.wait_for_url("**/imports/*-*")
     assert await count(console_world.globex, "/imports") == 0
     assert await count(console_world.acme, "/imports") == 1
+
+
+async def test_the_page_of_the_one_before_signs_the_next_one_not_out(page: Page, console_world: ConsoleWorld) -> None:
+    await page.goto("/console/production/imports")
+    await sign_in(page.context, console_world, console_world.globex)
+    await page.get_by_role("button", name="Sign out").click()
+    await page.get_by_text("somebody else has signed in in this browser").wait_for()
+    await page.get_by_role("link", name="To the overview").click()
+    await page.get_by_text("Globex", exact=True).wait_for()
+    await page.get_by_role("button", name="Sign out").click()
+    await page.wait_for_url("**/console/sign-in")
