@@ -95,7 +95,9 @@ async def callback(context: Context) -> Response:
     cookies, state = Cookies(config), query.get("state", "")
     begun = context.factory.console_sessions.open_sign_in(cookies.sign_in_of(context.request.scope, state))
     if begun is None or not hmac.compare_digest(begun.state.encode(), state.encode()):
-        raise CrossSiteRequestError("the sign-in was not begun here, or took too long")
+        # Most of these are slow, or have gone back: the next one begins where they are told so.
+        error = CrossSiteRequestError("the sign-in was not begun here, or took too long")
+        return await _sign_in_page(context, CONSOLE, error=error)
     if not await context.factory.identity_provider.has_answered(query.get("iss")):
         raise CrossSiteRequestError("the answer is not that of the identity provider")
     if "code" not in query:
@@ -107,8 +109,8 @@ async def callback(context: Context) -> Response:
             query["code"], verifier=begun.verifier, redirect_uri=_redirect_uri(context)
         )
         answer = await _signed_in(context, granted, hop)
-    except PayrecError as error:
-        answer = await _sign_in_page(context, begun.next, error=error)
+    except PayrecError as refused:
+        answer = await _sign_in_page(context, begun.next, error=refused)
     return _with(answer, cookies.sign_in(begun.state, ""))
 
 
