@@ -76,6 +76,15 @@ export function tellSignedIn(user) {
 // Who signs in by another way than the link of the dialog comes to a page as well, and has a session there.
 if (document.body.dataset.user) tellSignedIn(document.body.dataset.user);
 
+let isGivenUp = false;
+
+/** Ask who leaves the page, until what is returned is called: nobody would hear what became of what is under way. */
+export function keepPage() {
+  const stay = (event) => { if (!isGivenUp) event.preventDefault(); };
+  window.addEventListener("beforeunload", stay);
+  return () => window.removeEventListener("beforeunload", stay);
+}
+
 let waiting = null;
 
 /** Ask to sign in again, and return when the same user has; the page stays as it is. */
@@ -93,6 +102,7 @@ export function sessionIsBack() {
       if (data.signedIn === document.body.dataset.user) end(resolve);
       else if (data.signedIn) {
         announce(text("somebodyElse"), { isAlert: true });
+        isGivenUp = true;
         location.reload();
       }
     };

@@ -1,6 +1,6 @@
 // The way from a page to the REST interface: the session's cookie goes along, and the server makes a request of it that
 // is like every other client's. One user action has one Idempotency-Key, so whatever is tried again is done once.
-import { announce, sessionIsBack, text } from "./console.js";
+import { announce, keepPage, sessionIsBack, text } from "./console.js";
 
 const ANSWER_MS = 30_000;
 const ATTEMPTS_MAX = 6;
@@ -75,6 +75,7 @@ export async function change(path, body, { version } = {}) {
   const idempotencyKey = unanswered.get(action) ?? newIdempotencyKey();
   unanswered.set(action, idempotencyKey);
   const headers = version ? { "If-Match": `"${version}"` } : {};
+  const letGo = keepPage();
   try {
     const answer = await rest("POST", path, { body, idempotencyKey, headers });
     unanswered.delete(action);
@@ -82,6 +83,8 @@ export async function change(path, body, { version } = {}) {
   } catch (problem) {
     if (isRefusal(problem)) unanswered.delete(action);
     throw problem;
+  } finally {
+    letGo();
   }
 }
 
@@ -91,21 +94,15 @@ export async function change(path, body, { version } = {}) {
  * neither. Sending the same ones again is safe. `told` hears how many are done.
  */
 export async function changeEach(actions, told = () => {}) {
-  const stay = (event) => event.preventDefault();
-  window.addEventListener("beforeunload", stay);
   const found = actions.map(() => ({}));
-  try {
-    for (const [index, { path, body, version }] of actions.entries()) {
-      told(index);
-      try {
-        found[index] = { answer: await change(path, body, { version }) };
-      } catch (problem) {
-        found[index] = { problem };
-        if (!isRefusal(problem)) break;
-      }
+  for (const [index, { path, body, version }] of actions.entries()) {
+    told(index);
+    try {
+      found[index] = { answer: await change(path, body, { version }) };
+    } catch (problem) {
+      found[index] = { problem };
+      if (!isRefusal(problem)) break;
     }
-  } finally {
-    window.removeEventListener("beforeunload", stay);
   }
   return found;
 }

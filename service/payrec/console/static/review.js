@@ -344,7 +344,10 @@ if (!location.search && stored) {
   // Remembered again by the page that it leads to, unless there is none: an environment may have been made anew.
   sessionStorage.removeItem(placeKey);
   location.replace(page.dataset.place + stored);
-} else if (showing) {
-  remember(showing);
-  shown();
-} else if (page.dataset.wasAsked) decisions.changed();
+} else {
+  if (showing) {
+    remember(showing);
+    shown();
+  } else if (page.dataset.wasAsked) decisions.changed();
+  decisions.tellOfBefore();
+}

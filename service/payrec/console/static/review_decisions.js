@@ -2,7 +2,7 @@
 import { announce, money } from "./console.js";
 import { decidedOf, isLate } from "./decided.js";
 import { reasons, Selection, summary } from "./review_selection.js";
-import { countDown, minorOf, put, say, typedOf } from "./review_texts.js";
+import { counted, countDown, minorOf, put, say, typedOf } from "./review_texts.js";
 import { change, rest } from "./rest.js";
 
 const UNDONE_MAX = 50;
@@ -113,7 +113,9 @@ export class Decisions {
     if (given === null) return;
     await this.#once(async () => {
       performance.mark("decision");
+      this.#begun(this.selection.ids);
       const found = await this.selection.decide(verb, given, document.body.dataset.user);
+      this.#begun([]);
       for (const { id, status } of found.mine) this.#did(id, KINDS[status]);
       const told = summary(found);
       const which = reasons(found);
@@ -130,6 +132,27 @@ export class Decisions {
       if (gone.length !== found.mine.length || which || found.untold.length) this.#outcome(told, ...(which ? [which] : []));
       // What was pressed is not there any more.
       if (!this.selection.size && document.activeElement === document.body) document.getElementById("queue-scroll").focus();
+    });
+    this.changed();
+  }
+
+  /** Tell what became of what was being decided when this window was loaded anew, or left. */
+  async tellOfBefore() {
+    const begun = JSON.parse(sessionStorage.getItem(`${this.#view.placeKey}-begun`) ?? "[]");
+    if (!begun.length) return;
+    await this.#once(async () => {
+      const found = { mine: [], others: [], changed: [], failed: [], untold: [] };
+      for (const id of begun) {
+        const decided = { id, ...(await decidedOf(id)) };
+        if (decided.status === this.#view.page.dataset.status) continue;
+        const isMine = decided.by === `user:${document.body.dataset.user}` && decided.status in KINDS;
+        (isMine ? found.mine : found.others).push(decided);
+      }
+      for (const { id, status } of found.mine) this.#did(id, KINDS[status]);
+      const left = begun.length - found.mine.length - found.others.length;
+      const told = [counted("interrupted", begun.length), summary(found), ...(left ? [counted("undecided", left)] : [])];
+      this.#outcome(told.join(" "));
+      announce(told.join(" "));
     });
     this.changed();
   }
@@ -230,7 +253,9 @@ export class Decisions {
   async #decide(id, send, told, otherwise = (problem) => this.#refused(id, problem)) {
     await this.#once(async () => {
       performance.mark("decision");
+      this.#begun([id]);
       const { body } = await send();
+      this.#begun([]);
       const isPending = body.status === "pending_approval";
       this.#did(body.id, KINDS[body.status]);
       await this.#view.leave(id, say(isPending ? "pending" : told));
@@ -281,6 +306,7 @@ export class Decisions {
       // What became of it may get no answer either.
       await Promise.resolve(otherwise(problem)).catch(() => this.#failed(problem));
     } finally {
+      this.#begun([]);
       this.#busy = false;
       this.#view.page.removeAttribute("aria-busy");
       this.#view.ends();
@@ -293,6 +319,13 @@ export class Decisions {
 
   #keep(made) {
     sessionStorage.setItem(`${this.#view.placeKey}-made`, JSON.stringify(made.slice(-UNDONE_MAX)));
+  }
+
+  /** Note in this window what is being decided. */
+  #begun(ids) {
+    const key = `${this.#view.placeKey}-begun`;
+    if (ids.length) sessionStorage.setItem(key, JSON.stringify(ids));
+    else sessionStorage.removeItem(key);
   }
 
   #did(id, kind) {

@@ -13,8 +13,8 @@ export class Selection {
     return this.#selected.size;
   }
 
-  has(id) {
-    return this.#selected.has(id);
+  get ids() {
+    return [...this.#selected.keys()];
   }
 
   /** Return how many are selected, with their totals by currency. */
