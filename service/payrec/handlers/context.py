@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
@@ -97,7 +98,7 @@ def query_of(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:
 def _read(model: type[Q], pairs: Sequence[tuple[str, str]]) -> Q:
     given = dict(pairs)
     if len(given) != len(pairs):
-        twice = min(name for name, _ in pairs if sum(n == name for n, _ in pairs) > 1)
+        twice = min(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         detail = "is given twice"
         raise ValidationFailedError.of(FieldError(pointer=twice[:100], code="given_twice", detail=detail))
     return validated(model, given)
@@ -105,12 +106,15 @@ def _read(model: type[Q], pairs: Sequence[tuple[str, str]]) -> Q:
 
 def _check_cursor(request: Request, model: type[ListQuery], wrong: frozenset[str]) -> None:
     """Tell that a cursor is not ours before what is wrong with the other parameters, which are left out for this."""
-    given = {name: value for name, value in request.query_params.items() if name not in wrong}
+    known = {field.alias for field in model.model_fields.values()} - wrong
+    given = {name: value for name, value in request.query_params.items() if name in known}
     if "cursor" in wrong:
         raise InvalidCursorError
     if "cursor" in given:
         state = request.scope["state"]
-        state["factory"].pager.check(request.url.path, validated(model, given), state["caller"].scope)
+        # A parameter that is given twice has kept the others from being looked at: what is wrong with them has time.
+        with contextlib.suppress(ValidationFailedError):
+            state["factory"].pager.check(request.url.path, validated(model, given), state["caller"].scope)
 
 
 def query_parameters(model: type[BaseModel]) -> dict[str, Any]:

@@ -106,4 +106,4 @@ def link_header(path: str, query: ListQuery, cursor: str) -> str:
     """Return the ``Link`` header (RFC 8288) to the next page."""
     given = query.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
     parameters = {**given, "cursor": cursor}
-    return f'<{path}?{urlencode(parameters, doseq=True)}>; rel="next"'
+    return f'<{path}?{urlencode(parameters)}>; rel="next"'
