@@ -11,7 +11,9 @@ from payrec.domain.matching.rules import (
     REFUND_DAYS_MAX,
     AmountLevel,
     Confidence,
+    DateLevel,
     EndToEndLevel,
+    LineLevel,
     MatchingRules,
     MatchKind,
     NameLevel,
@@ -85,9 +87,12 @@ def test_a_part_is_given_back_by_a_reference_of_the_counterparty() -> None:
 
 
 @pytest.mark.parametrize("day", [20_600, 20_600 + REFUND_DAYS_MAX])
-@pytest.mark.parametrize("amount", [4_000, 10_000])
+@pytest.mark.parametrize("amount", [4_000, 9_999, 10_000])
 def test_the_first_and_the_last_day(day: int, amount: int) -> None:
-    assert run([], [PAID, replace(BACK, day=day, amount=amount)], AUTO_HIGH).pairs.keys() == {("paid", "back")}
+    back = replace(BACK, day=day, amount=amount)
+    assert run([], [PAID, back], AUTO_HIGH).pairs.keys() == {("paid", "back")}
+    turned = [replace(PAID, direction=-1), replace(back, direction=1)]
+    assert run([], turned, AUTO_HIGH).pairs.keys() == {("back", "paid")}
 
 
 @pytest.mark.parametrize("pending", ["paid", "back"])
@@ -108,6 +113,24 @@ def test_what_it_rests_on_is_said() -> None:
     lines = [replace(line, text=None, end_to_end_id="E2E-20001") for line in (PAID, BACK)]
     levels = dict(only(run([], lines, AUTO_HIGH)).levels)
     assert (levels["reference"], levels["end_to_end"]) == (0, EndToEndLevel.EQUAL.value)
+    lines = [replace(line, end_to_end_id=f"E2E-{line.id}-20001") for line in (PAID, BACK)]
+    levels = dict(only(run([], lines, AUTO_HIGH)).levels)
+    assert (levels["reference"], levels["end_to_end"]) == (reference, 0), "ids of their own are not the same"
+
+
+@pytest.mark.parametrize(
+    ("changes", "date", "line"),
+    [
+        ({"day": 20_603}, DateLevel.NEAR, LineLevel.BOOKED),
+        ({"day": 20_604}, DateLevel.CLOSE, LineLevel.BOOKED),
+        ({"day": 20_615, "pending": True}, DateLevel.WITHIN, LineLevel.PENDING),
+    ],
+)
+def test_the_days_between_and_what_the_lines_are_count(
+    changes: dict[str, Any], date: DateLevel, line: LineLevel
+) -> None:
+    levels = dict(only(run([], [PAID, replace(BACK, **changes)], AUTO_HIGH)).levels)
+    assert (levels["date"], levels["line"]) == (date.value, line.value)
 
 
 def test_what_a_third_line_quotes_as_well_proves_nothing() -> None:
@@ -121,10 +144,12 @@ def test_what_a_third_line_quotes_as_well_proves_nothing() -> None:
     strangers = [replace(line, iban=None, name=None) for line in (PAID, BACK)]
     assert run([], strangers, AUTO_HIGH).matches
     assert not run([], [*strangers, third], AUTO_HIGH).matches
-    # Even if it is matched: the number of a customer is on all that he pays.
-    paying = Item("e", amount=777, iban="DE1")
-    assert not run([], [PAID, replace(BACK, amount=4_000), third], AUTO_HIGH).pairs
-    assert set(run([paying], [PAID, replace(BACK, amount=4_000), third], AUTO_HIGH).pairs) == {("e", "third")}
+    # Even if it is matched, whether its account or its name says whose it is: a customer's number is on all he pays.
+    part = replace(BACK, amount=4_000)
+    assert not run([], [PAID, part, third], AUTO_HIGH).pairs
+    for its in (third, replace(third, iban=None, name="Alpha")):
+        paying = Item("e", amount=777, iban=its.iban, name=its.name)
+        assert set(run([paying], [PAID, part, its], AUTO_HIGH).pairs) == {("e", "third")}
     assert sure(run([], [PAID, BACK, replace(third, currency="USD")], AUTO_HIGH).matches[0])[0] is Confidence.EXACT
 
 
@@ -133,6 +158,46 @@ def test_equal_claims_are_ambiguous() -> None:
     assert sure(only(outcome)) == (Confidence.LOW, Uniqueness.AMBIGUOUS, False)
     crowd = [replace(line, id=f"{line.id}{at}", text=None) for line in (PAID, BACK) for at in range(KEY_ITEMS_MAX + 1)]
     assert not run([], crowd, AUTO_HIGH).matches
+
+
+def test_a_name_of_many_lines_says_of_none_who_it_is() -> None:
+    """As a bank's for its fees; what others are given back is found beside it."""
+
+    def given_back(many: int) -> set[str]:
+        names = [("Bank", 100 + at) for at in range(many // 2)] + [("Beta", 5_000)]
+        lines = [
+            Line(f"{name} {amount} {sign}", amount=amount, name=name, direction=sign)
+            for name, amount in names
+            for sign in (1, -1)
+        ]
+        return {one.partition(" ")[0] for one, _ in run([], lines, AUTO_HIGH).pairs}
+
+    assert given_back(KEY_ITEMS_MAX) == {"Bank", "Beta"}
+    assert given_back(KEY_ITEMS_MAX + 2) == {"Beta"}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_an_account_of_too_many_might_have_got_back_as_well_is_unbounded(sign: int) -> None:
+    def found(more: int) -> Uniqueness:
+        crowd = [Line(f"c{at}", iban="DE1", direction=sign) for at in range(more)]
+        beta = Line("beta", iban="DE1", name="Beta", direction=sign)
+        others = [Line("x", iban="DE1", direction=-sign), Line("back", name="Beta", direction=-sign, day=20_605)]
+        ends = ("beta", "back") if sign > 0 else ("back", "beta")
+        return run([], [*crowd, beta, *others], AUTO_HIGH).pairs[ends].status
+
+    assert found(KEY_ITEMS_MAX - 1) is Uniqueness.CONTESTED
+    assert found(KEY_ITEMS_MAX) is Uniqueness.UNBOUNDED
+
+
+def test_several_payments_of_one_reference_are_each_given_back_by_it() -> None:
+    """By as many as may quote one: how often two of them meet is not counted."""
+    pairs = [
+        (replace(PAID, id=f"paid{at}", amount=amount), replace(BACK, id=f"back{at}", amount=amount))
+        for at, amount in enumerate(range(10_000, 10_000 + KEY_ITEMS_MAX // 3))
+    ]
+    found = run([], [line for pair in pairs for line in pair], AUTO_HIGH).pairs
+    assert set(found) == {(paid.id, back.id) for paid, back in pairs}
+    assert {dict(match.levels)["reference"] for match in found.values()} == {ReferenceLevel.FULL.value}
 
 
 def test_a_date_that_many_quote_proves_nothing() -> None:
@@ -166,6 +231,19 @@ def test_what_was_paid_twice_is_given_back_once(day: int) -> None:
     # Which of the two is given back, the reference that both quote does not tell.
     assert sure(outcome.pairs["twice", "back"]) == (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
     assert not outcome.lines
+
+
+def test_what_gives_back_a_repetition_by_the_same_id_is_exact_and_waits() -> None:
+    """Whether it was paid twice a person says, whichever side it was."""
+    paid = replace(PAID, end_to_end_id="E2E-10000")
+    lines = [paid, replace(PAID, id="twice", day=20_603, end_to_end_id="E2E-77001")]
+    back = replace(BACK, text="Refund", day=20_640, end_to_end_id="E2E-77001")
+    found = run([Item("e", reference="ORDER-10001")], [*lines, back], AUTO_HIGH).pairs
+    assert sure(found["e", "paid"]) == (Confidence.EXACT, Uniqueness.UNIQUE, True)
+    assert sure(found["twice", "back"]) == (Confidence.EXACT, Uniqueness.UNIQUE, False)
+    turned = [replace(line, direction=-line.direction) for line in (*lines, back)]
+    found = run([Item("e", reference="ORDER-10001", direction=-1)], turned, AUTO_HIGH).pairs
+    assert sure(found["back", "twice"]) == (Confidence.EXACT, Uniqueness.UNIQUE, False)
 
 
 def test_own_money_is_no_refund() -> None:
