@@ -53,11 +53,14 @@ async def release(resource: TenantResource, world: World, *, now: datetime, atte
         )
     if resource.drops:
         message = "the keys are off; the schemas are set aside and dropped soon"
-        conditions = _conditions(Reason.DROPPING_SCHEMAS, message)
     else:
-        # Nobody is to read of dropping where nothing is dropped, so Ready alone tells.
         message = "the keys are off; the tenant and its data are kept, suspended, for a Tenant of this name and slug"
-        conditions = _conditions(Reason.DROPPING_SCHEMAS, message)[:1]
+    if resource.others:
+        message += f"; payrec is done, and the resource stays until others let it go: {', '.join(resource.others)}"
+    conditions = _conditions(Reason.DROPPING_SCHEMAS, message)
+    if not resource.drops:
+        # Nobody is to read of dropping where nothing is dropped, so Ready alone tells.
+        conditions = conditions[:1]
     return Outcome(
         status=_status(resource, conditions, now=now),
         result="released",

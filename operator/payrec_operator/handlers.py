@@ -132,9 +132,9 @@ async def release_tenant(body: kopf.Body, patch: kopf.Patch, memo: kopf.Memo, **
 
 @kopf.on.event(*TENANTS)
 async def hear_of_tenant(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:  # noqa: A002 - kopf's
-    """Note a Tenant that is gone, or is on its way."""
+    """Note a Tenant that is gone, or is on its way; one that only others hold any more is gone to us."""
     place = _place(body)
-    if type == "DELETED":
+    if type == "DELETED" or _is_left_to_others(body):
         _forget(memo, place[2])
     elif body["metadata"].get("deletionTimestamp"):
         _cancel(memo.leaving, place[2])
@@ -171,6 +171,12 @@ def _hand_over(memo: kopf.Memo, body: Mapping[str, Any], patch: kopf.Patch, outc
     _come_back(memo, _place(body), replace(outcome, retry_after=None))
 
 
+def _is_left_to_others(body: Mapping[str, Any]) -> bool:
+    """Tell whether a Tenant is being deleted, and what keeps it there is not ours."""
+    metadata = body["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and FINALIZER not in (metadata.get("finalizers") or ())
+
+
 def _place(body: Mapping[str, Any]) -> tuple[str, str, str]:
     metadata = body["metadata"]
     return metadata["namespace"], metadata["name"], metadata["uid"]
@@ -204,7 +210,7 @@ async def _look_later(memo: kopf.Memo, place: tuple[str, str, str], seconds: flo
 
 
 async def _see_off(memo: kopf.Memo, place: tuple[str, str, str]) -> None:
-    """Have kopf look again at a Tenant that is being deleted, until it is gone.
+    """Have kopf look again at a Tenant that is being deleted, until we have let it go.
 
     kopf tries for a minute to send what came of an event, and then waits for the next one. A Tenant that is being
     deleted has no timer, so it would stay for ever; nor does every watch tell of its end.
@@ -214,11 +220,10 @@ async def _see_off(memo: kopf.Memo, place: tuple[str, str, str]) -> None:
         await asyncio.sleep(NUDGE_SECONDS)
         try:
             body = await operator.statuses.read(*place)
-            if body is None:
+            if body is None or _is_left_to_others(body):
                 _forget(memo, place[2])
                 return
-            if FINALIZER in body["metadata"].get("finalizers", ()):
-                await operator.statuses.nudge(body)
+            await operator.statuses.nudge(body)
         except OperatorError as error:
             operator.runner.note(error, place)
 
@@ -240,14 +245,26 @@ async def _look_aside(memo: kopf.Memo, trigger: Trigger, place: tuple[str, str, 
     except OperatorError as error:
         operator.runner.note(error, place)
     else:
-        if body is not None and not body["metadata"].get("deletionTimestamp"):
+        if body is not None:
             await _look(memo, trigger, body)
 
 
 async def _look(memo: kopf.Memo, trigger: Trigger, body: Mapping[str, Any]) -> None:
-    """Make a pass of which the status is written by ourselves."""
+    """Make a pass of which the status is written by ourselves.
+
+    kopf puts the finalizer on a Tenant before it has anything done. Where it could not yet, this comes first: what was
+    made for a Tenant without one would stay, its keys at work, when the Tenant is deleted.
+    """
     operator: Operator = memo.operator
-    outcome = await operator.runner.run(trigger, body)
+    obstacle: OperatorError | None = None
+    try:
+        held = await operator.statuses.hold(body)
+        if held is None:
+            return
+        body = held
+    except OperatorError as error:
+        obstacle = error
+    outcome = await operator.runner.run(trigger, body, obstacle)
     if outcome is None:
         return
     place = _place(body)

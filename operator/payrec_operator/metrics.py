@@ -33,6 +33,7 @@ READY_REASONS: Final = (
     Reason.MIGRATIONS_PENDING,
     Reason.CREDENTIALS_NOT_READY,
     Reason.DATABASE_UNAVAILABLE,
+    Reason.PENDING,
     Reason.PROGRESSING,
     Reason.DELETING,
     Reason.INTERNAL_ERROR,

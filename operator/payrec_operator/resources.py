@@ -22,6 +22,7 @@ from payrec.domain.tenant_resources import ResourceOwner, WantedTenant, WantedUs
 from payrec_operator.constants import (
     API_KEYS_MAX,
     ENVIRONMENTS_MAX,
+    FINALIZER,
     INVALID_SPEC_PROBLEMS_MAX,
     REQUEST_LENGTH_MAX,
     ROTATION_INTERVAL_MIN,
@@ -199,6 +200,8 @@ class TenantResource:
     generation: int
     annotations: Mapping[str, str]
     deleting: bool
+    others: tuple[str, ...]
+    """Finalizers of others, which keep it there when we have let it go."""
     raw_spec: Mapping[str, Any]
     status: Mapping[str, Any]
 
@@ -211,6 +214,7 @@ class TenantResource:
             generation=int(metadata.get("generation") or 0),
             annotations=dict(metadata.get("annotations") or {}),
             deleting=bool(metadata.get("deletionTimestamp")),
+            others=tuple(name for name in metadata.get("finalizers") or () if name != FINALIZER),
             raw_spec=_mapping(body.get("spec")),
             status=_mapping(body.get("status")),
         )

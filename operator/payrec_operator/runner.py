@@ -73,8 +73,11 @@ class Runner:
         self._running: dict[object, float] = {}
         self._logger = structlog.get_logger("payrec_operator")
 
-    async def run(self, trigger: Trigger, body: Mapping[str, Any]) -> Outcome | None:
-        """Make a pass over a Tenant, as ``body`` shows it once its turn has come; None where there is no need."""
+    async def run(self, trigger: Trigger, body: Mapping[str, Any], obstacle: Exception | None = None) -> Outcome | None:
+        """Make a pass over a Tenant, as ``body`` shows it once its turn has come; None where there is no need.
+
+        ``obstacle`` is why nothing may be done for it, which is told and tried again as what fails in a pass.
+        """
         uid = str(body["metadata"]["uid"])
         memory = self._memories.setdefault(uid, _Memory())
         async with memory.lock, self._turns:
@@ -88,7 +91,7 @@ class Runner:
             self._running[mark] = begun
             self._metrics.active.inc()
             try:
-                outcome = await self._pass(resource, memory.failures)
+                outcome = await self._pass(resource, memory.failures, obstacle)
             finally:
                 del self._running[mark]
                 self._metrics.active.dec()
@@ -135,8 +138,11 @@ class Runner:
             return False
         return self._clock.monotonic() - memory.ended_at < self._fresh_seconds
 
-    async def _pass(self, resource: TenantResource, failures: int) -> Outcome:
+    async def _pass(self, resource: TenantResource, failures: int, obstacle: Exception | None) -> Outcome:
         now, jitter = self._clock.now(), self.chance()
+        if obstacle is not None:
+            problem = Problem(reason=Reason.PROGRESSING, message=str(obstacle), transient=True)
+            return stopped(resource, problem, now=now, attempt=failures, jitter=jitter, errors=[obstacle])
         try:
             async with asyncio.timeout(PASS_SECONDS_MAX):
                 return await reconcile(resource, self._world, now=now, attempt=failures, jitter=jitter)

@@ -1,17 +1,17 @@
-"""Tenants as the API server has them now, and their status, for what is not one of kopf's handlers for them."""
+"""Tenants as the API server has them now, with finalizer and status, for what is not one of kopf's handlers."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from payrec_operator.api_server import ApiServer
-from payrec_operator.constants import STORAGE_PREFIX
+from payrec_operator.constants import FINALIZER, STORAGE_PREFIX
 from payrec_operator.errors import SecretConflictError
 
 WRITES_MAX: Final = 3
-"""Tries at writing a status that others change at the same moment; the next pass writes it otherwise."""
+"""Tries at writing what others change at the same moment; the next pass writes it otherwise."""
 
 
 class StatusWriter:
@@ -24,6 +24,26 @@ class StatusWriter:
         """Return the Tenant of this UID, or None where it is gone."""
         found = await self._api.find(f"read Tenant {name}", _path(namespace, name))
         return found if found is not None and found["metadata"]["uid"] == uid else None
+
+    async def hold(self, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the Tenant with our finalizer, which is put there where kopf has not done so yet.
+
+        None where nothing is to be made any more: it is gone, or going. And where others change it at each moment.
+        """
+        found: Mapping[str, Any] | None = body
+        for _ in range(WRITES_MAX):
+            if found is None or found["metadata"].get("deletionTimestamp"):
+                return None
+            metadata = found["metadata"]
+            others = metadata.get("finalizers") or ()
+            if FINALIZER in others:
+                return found
+            patch = {"resourceVersion": metadata["resourceVersion"], "finalizers": [*others, FINALIZER]}
+            try:
+                return await self._patch("put the finalizer on", metadata, {"metadata": patch})
+            except SecretConflictError:
+                found = await self.read(metadata["namespace"], metadata["name"], metadata["uid"])
+        return None
 
     async def write(self, body: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
         """Apply a change to a Tenant's status, on what the API server has; nothing is sent where it changes nothing."""
@@ -52,8 +72,10 @@ class StatusWriter:
         annotations = {f"{STORAGE_PREFIX}/touch-dummy": metadata["resourceVersion"]}
         await self._patch("look again at", metadata, {"metadata": {"annotations": annotations}})
 
-    async def _patch(self, doing: str, metadata: dict[str, Any], patch: dict[str, Any], *, part: str = "") -> None:
-        await self._api.ask(
+    async def _patch(
+        self, doing: str, metadata: Mapping[str, Any], patch: dict[str, Any], *, part: str = ""
+    ) -> dict[str, Any]:
+        return await self._api.ask(
             f"{doing} Tenant {metadata['name']}",
             "PATCH",
             _path(metadata["namespace"], metadata["name"]) + part,

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from payrec_operator.constants import DELETION_TRIES_MAX
+from payrec_operator.constants import DELETION_TRIES_MAX, FINALIZER
 from payrec_operator.handlers import RELEASE_SECONDS_MAX
 from payrec_operator.outcome import retry_delay
 from support.operator_secrets import Place
@@ -90,6 +90,22 @@ def test_paused_waits_and_abandon_goes(world: OperatorWorld) -> None:
     assert not world.registry.is_alive(text), "what could be closed is closed"
     assert "keys" not in outcome.events[0].message
     assert sorted(world.registry.schemas) == ["acme_production", "acme_test"], "giving up drops nothing"
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Delete"])
+def test_who_keeps_a_resource_that_we_have_let_go_is_named(world: OperatorWorld, policy: str) -> None:
+    place, _ = gone(world, policy)
+    alone = world.create(make_spec("globex", deletionPolicy=policy), namespace="other")
+    world.passes(alone)
+    world.delete(alone)
+    world.objects[place]["metadata"]["finalizers"] = ["example.com/backup", FINALIZER]
+    world.objects[alone]["metadata"]["finalizers"] = [FINALIZER]
+    for resource, told in ((place, "stays until others let it go: example.com/backup"), (alone, "")):
+        outcome = world.passes(resource)
+        assert outcome.release
+        assert outcome.status is not None
+        messages = {c["message"] for c in outcome.status.conditions if c["type"] in {"Ready", "Deleting"}}
+        assert {m.partition("and the resource ")[2] for m in messages} == {told}
 
 
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])

@@ -129,6 +129,9 @@ class _Refusing:
         self.nudges = nudges
         self.written = 0
 
+    async def hold(self, body: Any) -> Any:
+        return body
+
     async def write(self, *_: Any) -> None:
         self.written += 1
         raise SecretsUnavailableError
