@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from payrec.constants.events import WEBHOOK_ATTEMPTS_AT_ONCE
+from payrec.constants.events import WEBHOOK_ATTEMPTS_AT_ONCE, WEBHOOK_PAUSE_MAX
 from payrec.domain.webhooks import Answer, Health, delay_after
 
 
@@ -149,14 +149,20 @@ class EndpointQueue:
         self._ready.append(message.resource_id)
 
     def sent(self, message: Message, answer: Answer, *, now: datetime, ended_at: float, chance: float) -> None:
-        """Take the answer to a message, and with it what becomes of those behind it."""
+        """Take the answer to a message, and with it what becomes of those behind it.
+
+        What could not be sent at all is not given up: it waits for the endpoint to have a secret again.
+        """
         self.sending -= 1
-        message.attempts += 1
+        message.attempts += answer.was_sent
         self.health = self.health.after(answer, now=now)
         self.room = min(self.room + 1, WEBHOOK_ATTEMPTS_AT_ONCE) if answer.is_success else max(self.room // 2, 1)
-        status, delay = "succeeded", None
+        status = "succeeded"
+        delay: timedelta | None = None
         if not answer.is_success:
-            delay = None if answer.is_gone else delay_after(message.attempts, answer.retry_after, chance=chance)
+            delay = WEBHOOK_PAUSE_MAX
+            if answer.was_sent:
+                delay = None if answer.is_gone else delay_after(message.attempts, answer.retry_after, chance=chance)
             status = "failed" if delay is None else "pending"
         self.outcomes.append(Outcome(message=message, status=status, answer=answer, ended_at=ended_at, delay=delay))
         chain = self._chains[message.resource_id]

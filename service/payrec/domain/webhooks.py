@@ -45,6 +45,9 @@ DELAYS: Final = (
 JITTER: Final = 0.1
 """The largest part of a delay that is added to it by chance, so that what failed together is not tried together."""
 
+SECRET_LOST: Final = "secret_lost"  # noqa: S105 - the name of an error
+"""Why nothing is sent: ENCRYPTION_KEY is another one than the secret was stored under."""
+
 GONE: Final = 410
 """Status by which a receiver says that it wants no more."""
 
@@ -70,6 +73,11 @@ class Answer:
     def is_gone(self) -> bool:
         """Whether the receiver wants no more messages."""
         return self.status == GONE
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether it was tried at all; what was not is no attempt of the message."""
+        return self.error != SECRET_LOST
 
     @property
     def outcome(self) -> str:

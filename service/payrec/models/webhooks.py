@@ -104,7 +104,9 @@ class WebhookDeliveryPublic(Public):
     duration_ms: int | None
     response_status: int | None
     response_excerpt: str | None
-    error: str | None = Field(description="Why the last attempt failed.")
+    error: str | None = Field(
+        description="Why the last attempt failed. `secret_lost`: nothing is sent until the webhook has a new secret."
+    )
 
 
 class WebhookDeliveryQuery(ListQuery):

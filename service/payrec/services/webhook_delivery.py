@@ -39,7 +39,7 @@ from payrec.domain.events import told
 from payrec.domain.principal import Principal
 from payrec.domain.scope import TenantScope
 from payrec.domain.webhooks import Answer, Chance, Health
-from payrec.errors import UnavailableError
+from payrec.errors import ConfigurationError, UnavailableError
 from payrec.metrics import Metrics
 from payrec.services.webhook_secrets import WebhookSecrets
 from payrec.services.webhook_sender import WebhookSender
@@ -103,6 +103,7 @@ class _Endpoint:
     """More of the feed is known to be there."""
     is_ending: bool = False
     """Nothing further is sent: the endpoint was changed, is to be disabled, or has had its turn."""
+    is_mute: bool = False
     disabled_for: str | None = None
     broken: Exception | None = None
     """What went wrong on our side in an attempt."""
@@ -239,7 +240,7 @@ class WebhookDeliverer:
 
     def _start(self, endpoint: _Endpoint) -> None:
         """Begin attempts, as many as there is room for."""
-        keys = self._secrets.keys_of(endpoint.row, now=self._clock.now()) if endpoint.queue.waiting else []
+        keys = self._keys(endpoint) if endpoint.queue.waiting else []
         while not endpoint.is_ending and self._is_leased(endpoint):
             message = endpoint.queue.next(now=self._clock.now())
             if message is None:
@@ -247,6 +248,16 @@ class WebhookDeliverer:
             task = asyncio.create_task(self._attempt(endpoint, message, keys))
             endpoint.attempts.add(task)
             task.add_done_callback(endpoint.attempts.discard)
+
+    def _keys(self, endpoint: _Endpoint) -> list[bytes]:
+        """Return what signs now: nothing after a change of ENCRYPTION_KEY, which is told once in a lease."""
+        try:
+            return self._secrets.keys_of(endpoint.row, now=self._clock.now())
+        except ConfigurationError as error:
+            if not endpoint.is_mute:
+                self._logger.warning("webhook.secret_lost", error=error.detail, remedy="rotate-secret")
+            endpoint.is_mute = True
+            return []
 
     def _is_leased(self, endpoint: _Endpoint) -> bool:
         return self._clock.monotonic() - endpoint.renewed_at < WEBHOOK_LEASE_TRUSTED_SECONDS
@@ -258,17 +269,12 @@ class WebhookDeliverer:
                 if endpoint.is_ending or not self._is_leased(endpoint):
                     queue.put_back(message)
                     return
-                if message.attempts == 0:
+                if message.attempts == 0 and keys:
                     lag = (self._clock.now() - message.occurred_at).total_seconds()
                     self._metrics.delivery_lag.observe(max(lag, 0.0))
+                url, tenant_id, event_id = endpoint.row["url"], endpoint.scope.tenant_id, message.event_id
                 body = body_of(endpoint.scope, message)
-                answer = await self._sender.send(
-                    endpoint.row["url"],
-                    tenant_id=endpoint.scope.tenant_id,
-                    message_id=message.event_id,
-                    body=body,
-                    keys=keys,
-                )
+                answer = await self._sender.send(url, tenant_id=tenant_id, message_id=event_id, body=body, keys=keys)
             self._take(endpoint, message, answer)
         except Exception as error:  # noqa: BLE001 - raised where it ends the lease, so that the message is not lost
             endpoint.broken = error
@@ -282,9 +288,9 @@ class WebhookDeliverer:
         self._metrics.deliveries.labels(outcome=answer.outcome).inc()
         if answer.is_success:
             return
-        self._logger.info(
-            "webhook.attempt_failed", event_id=str(message.event_id), attempt=message.attempts, outcome=answer.outcome
-        )
+        if answer.was_sent:
+            event_id, attempt = str(message.event_id), message.attempts
+            self._logger.info("webhook.attempt_failed", event_id=event_id, attempt=attempt, outcome=answer.outcome)
         if answer.is_gone:
             endpoint.disabled_for = "gone"
         elif queue.health.is_given_up(now=now):

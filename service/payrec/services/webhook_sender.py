@@ -33,7 +33,7 @@ from payrec.constants.events import (
 )
 from payrec.domain.addresses import Destinations, UrlRefusedError, connected_address
 from payrec.domain.caller import Clock
-from payrec.domain.webhooks import Answer, excerpt_of, retry_after_of, signatures
+from payrec.domain.webhooks import SECRET_LOST, Answer, excerpt_of, retry_after_of, signatures
 from payrec.shares import TenantShares
 
 _LINE_BYTES_MAX: Final = 8 * 1024
@@ -118,7 +118,12 @@ class WebhookSender:
         await self._stack.aclose()
 
     async def send(self, url: str, *, tenant_id: UUID, message_id: UUID, body: bytes, keys: Sequence[bytes]) -> Answer:
-        """Send a message of a tenant, signed with all keys; whatever goes wrong is in the answer."""
+        """Send a message of a tenant, signed with all keys; whatever goes wrong is in the answer.
+
+        Without a key nothing is sent: no receiver could tell whose it is.
+        """
+        if not keys:
+            return Answer(error=SECRET_LOST)
         _TENANT_ID.set(tenant_id)
         began = self._clock.monotonic()
         timestamp = int(self._clock.now().timestamp())
