@@ -26,7 +26,7 @@ from payrec.errors import ProvisioningDeniedError, UnavailableError
 from payrec.shares import TenantShares
 from payrec.storage.addresses import POOL_TIMEOUT_SECONDS, RECONNECT_SECONDS_MAX, bounded
 from payrec.storage.beginnings import beginning, beginning_anew, bounded_on_workers
-from payrec.storage.integrity import is_planned_before, translate, unavailable
+from payrec.storage.integrity import is_spent, translate, unavailable
 from payrec.storage.obstacles import obstacle
 from payrec.storage.tables_behind import told_if_behind
 
@@ -282,7 +282,7 @@ class Database:
             try:
                 yield connection
             except psycopg.Error as error:
-                if is_planned_before(error):
+                if is_spent(error):
                     await connection.close()
                 if (typed := unavailable(error)) is None:
                     raise

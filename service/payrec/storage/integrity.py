@@ -117,6 +117,15 @@ def unavailable(error: psycopg.Error) -> UnavailableError | None:
     return None
 
 
+def is_spent(error: psycopg.Error) -> bool:
+    """Tell whether a connection would fail at the same each time.
+
+    Its server only reads, as a standby does, or it has prepared what has changed since. A new one finds who writes,
+    when names have moved.
+    """
+    return isinstance(error, errors.ReadOnlySqlTransaction) or is_planned_before(error)
+
+
 def is_planned_before(error: psycopg.Error) -> bool:
     """Tell whether a statement was prepared before its columns were others: with that connection it fails each time.
 

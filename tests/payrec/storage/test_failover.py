@@ -42,7 +42,7 @@ async def place() -> AsyncIterator[tuple[EmbeddedDatabase, Outages]]:
 
 @asynccontextmanager
 async def opened(addresses: EmbeddedDatabase) -> AsyncIterator[Database]:
-    database = Database(url=addresses.url, pool_size_max=CONNECTIONS)
+    database = Database(url=addresses.url, admin_url=addresses.admin_url or None, pool_size_max=CONNECTIONS)
     await database.open()
     try:
         yield database
@@ -73,6 +73,28 @@ async def test_a_connection_that_led_to_a_standby_is_not_used_again_to_write(
         assert not before & await reached(database)
         await outages.take_over()
         await written(database)
+
+
+async def administered(database: Database, statement: bytes) -> int:
+    """Do something as the administrator, and return the process of the server that did it."""
+    async with database.provisioning() as connection:
+        await connection.execute(statement)
+        return connection.info.backend_pid
+
+
+async def test_no_tenant_is_made_by_a_connection_that_led_to_a_standby(
+    place: tuple[EmbeddedDatabase, Outages],
+) -> None:
+    addresses, outages = place
+    async with opened(addresses) as database:
+        before = await administered(database, b"SELECT")
+        assert await administered(database, b"SELECT") == before, "what it can do there it goes on doing"
+        with pytest.raises(UnavailableError, match="read-only"):
+            await administered(database, b"CREATE ROLE made_after_a_failover")
+        assert await administered(database, b"SELECT") != before
+        await outages.take_over()
+        await administered(database, b"CREATE ROLE made_after_a_failover")
+        await administered(database, b"DROP ROLE made_after_a_failover")
 
 
 async def test_the_queue_is_not_looked_for_at_a_standby(place: tuple[EmbeddedDatabase, Outages]) -> None:
