@@ -101,6 +101,8 @@ class _Connector(PsycopgConnector):
             conninfo=bounded(url), min_size=1, max_size=4, configure=_enter, reconnect_timeout=RECONNECT_SECONDS_MAX
         )
         self._url = url
+        self._is_deaf = False
+        self._logger = structlog.get_logger("payrec.worker")
 
     async def open_async(self, pool: AsyncConnectionPool | None = None) -> None:
         """Open the pool, or say why that cannot be: procrastinate's own waits for half a minute and has no reason.
@@ -118,7 +120,6 @@ class _Connector(PsycopgConnector):
             raise UnavailableError(f"{_NO_QUEUE}: it does not answer") from None
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
-        logger = structlog.get_logger("payrec.worker")
         wanted = list(channels)
         pauses, now = Pauses(), asyncio.get_running_loop().time
         while True:
@@ -127,8 +128,16 @@ class _Connector(PsycopgConnector):
                 await super().listen_notify(on_notification=on_notification, channels=wanted)
             except ConnectorException:
                 # Whoever polls finds meanwhile what would have been told.
-                logger.warning("worker.not_listening")
+                if not self._is_deaf:
+                    self._logger.warning("worker.not_listening")
+                self._is_deaf = True
             await asyncio.sleep(pauses.after(now() - began))
+
+    async def _loop_notify(self, *given: Any, **more: Any) -> None:
+        if self._is_deaf:
+            self._logger.info("worker.listening_again")
+        self._is_deaf = False
+        await super()._loop_notify(*given, **more)
 
 
 class _WakeUps(JobManager):

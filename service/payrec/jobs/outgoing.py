@@ -32,6 +32,7 @@ from payrec.constants.jobs import DATABASE_AWAY_SECONDS_MAX
 from payrec.domain.scope import TenantScope
 from payrec.errors import UnavailableError
 from payrec.factory import Factory
+from payrec.jobs.troubles import Troubles
 from payrec.services.webhook_delivery import Bell
 from payrec.storage.control_outbox import ControlOutboxStore
 from payrec.storage.tenants import TenantStore, scope_of
@@ -85,6 +86,7 @@ class Outgoing:
         self._is_away = False
         self._is_distributed = False
         self._logger = structlog.get_logger("payrec.outgoing")
+        self._troubles = Troubles("outgoing", monotonic=self._clock.monotonic, logger=self._logger)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -131,12 +133,12 @@ class Outgoing:
                     crowded_max=WEBHOOK_WAITING_SEEN,
                 )
                 scopes = await self._scopes(TenantStore(connection), unsealed, due)
-        except UnavailableError:
-            if not self._is_away:
-                self._logger.warning("outgoing.database_unavailable")
+        except UnavailableError as error:
+            self._troubles.meet(error.detail)
             self._is_away = True
             return False
         self._is_away = False
+        self._troubles.pass_by()
         for waiting in unsealed:
             self._begin_sealing(waiting, scopes.get(waiting.environment_id))
         has_begun = self._give_places(due, scopes)
@@ -250,6 +252,6 @@ class Outgoing:
             self._left_alone[key] = self._clock.monotonic() + EVENT_FAILURE_PAUSE_SECONDS
             if isinstance(error, UnavailableError):
                 self._left_alone[key] = self._clock.monotonic() + 1.0
-                self._logger.warning("outgoing.database_unavailable")
+                self._troubles.meet(error.detail)
             else:
                 self._logger.exception("outgoing.failed", about=str(key))
