@@ -17,6 +17,9 @@ from payrec.storage.provisioning import login_of
 FAILED_NAMED_MAX: Final = 5
 """Environments that are named in the line that says which failed."""
 
+NO_WAY_IN: Final = "InsufficientPrivilege"
+"""Why an environment fails into which a role of ours may not come; trying again does not help."""
+
 
 def run(_arguments: argparse.Namespace) -> int:
     """Migrate and report what is where."""
@@ -35,9 +38,14 @@ async def _run(config: Config) -> int:
     if failed:
         named = ", ".join(f"{e.slug}/{e.environment} ({e.error})" for e in failed[:FAILED_NAMED_MAX])
         more = f" and {len(failed) - FAILED_NAMED_MAX} more" if len(failed) > FAILED_NAMED_MAX else ""
+        remedy = "payrec migrate tries again"
+        if any(e.error == NO_WAY_IN for e in failed):
+            remedy = (
+                "a role that DATABASE_URL or ADMIN_DATABASE_URL names may not enter them, as after a change of it:"
+                f" payrec tenants mend lets it in, and then {remedy}"
+            )
         raise PayrecError(
-            f"{len(failed)} of {len(report.environments)} tenant environments are as they were: {named}{more};"
-            " payrec migrate tries again"
+            f"{len(failed)} of {len(report.environments)} tenant environments are as they were: {named}{more}; {remedy}"
         )
     return 0
 

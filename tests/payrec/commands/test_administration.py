@@ -10,11 +10,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 
 import httpx2
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from payrec.cli import _parser, main
 from payrec.embedded.passwords import PasswordHasher
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
+from payrec.storage.provisioning import login_of
 from support.commands import environment
 from support.postgres import cloned
 from support.service import Service, make_config, running
@@ -303,3 +307,25 @@ def test_every_option_is_explained() -> None:
 
     assert len(options) > 40
     assert [option.option_strings for option in options if not option.help] == []
+
+
+async def test_a_migration_as_another_role_than_before_says_what_lets_it_in(
+    shared: EmbeddedDatabase, payrec: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("Stays", "Stays Too"):
+        await payrec("tenants", "create", "--name", name, "--environments", "test")
+    url = shared.url.replace(f"//{login_of(shared.url)}", "//second_login")
+    database = sql.Identifier(str(conninfo_to_dict(url)["dbname"]))
+    with psycopg.connect(shared.superuser_url, autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE second_login LOGIN NOINHERIT")
+        try:
+            superuser.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO second_login").format(database))
+            monkeypatch.setenv("DATABASE_URL", url)
+            refusal = await payrec("migrate", fails=1)
+            assert "stays/test (InsufficientPrivilege)" in refusal
+            assert "payrec tenants mend lets it in, and then payrec migrate tries again" in refusal
+            await payrec("tenants", "mend")
+            assert "failed" not in await payrec("migrate")
+        finally:
+            superuser.execute("DROP OWNED BY second_login")
+            superuser.execute("DROP ROLE second_login")
