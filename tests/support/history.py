@@ -132,6 +132,12 @@ class Month:
         fields = {"remittance": f"INV-{quoted:04}", "endToEndId": f"E-{self.world.received}"}
         self.payments.append(await self.world.receive(amount, counterpartyName="Bolt GmbH", **fields))
 
+    async def thank(self) -> None:
+        """Pay what the payer and the amount have to tell."""
+        amount = self.chance.choice(("10.00", "20.00", "30.00"))
+        name = self.chance.choice(("Bolt GmbH", "Nut AG"))
+        self.payments.append(await self.world.receive(amount, counterpartyName=name, remittance="thank you"))
+
     async def run(self) -> None:
         automatic = self.chance.random() < 0.4
         await self.world.set(autoAccept=automatic)

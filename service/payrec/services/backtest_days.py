@@ -26,8 +26,9 @@ from payrec.errors import FieldError, ValidationFailedError
 from payrec.services.backtests import span_of
 from payrec.services.calibration import calibration_of
 from payrec.services.closed_items import closed_frame
-from payrec.services.match_columns import stated_frame
+from payrec.services.match_columns import Rows, stated_frame
 from payrec.services.other_numbers import less_quoting, unnamed
+from payrec.services.settled_rivals import beside_settled
 from payrec.storage.aliases import AliasStore
 from payrec.storage.allocations import Side
 from payrec.storage.backtests import BacktestStore
@@ -89,7 +90,8 @@ async def decided(database: Database, scope: TenantScope, day: date, rules: Matc
     left = {row["transaction_id"] for row in rows[Side.EXPECTED]}
     closed = [row for row in there if row["id"] not in left]
     taught = replace(rules, calibration=calibration_of(row), aliases=aliases)
-    proposals = await asyncio.to_thread(_proposed, rows, taught, rejected, rates, advices, closed)
+    read, proposals = await asyncio.to_thread(_proposed, rows, taught, rejected, rates, advices, closed)
+    proposals = await beside_settled(database, scope, read, proposals, as_of=before)
     items, lines = ([r["transaction_id"] for r in rows[side]] for side in (Side.EXPECTED, Side.INCOMING))
     return Day(
         arrived=frozenset(r["transaction_id"] for r in rows[Side.INCOMING] if r["arrived"]),
@@ -137,7 +139,7 @@ def _proposed(
     rates: Sequence[dict[str, Any]],
     advices: Sequence[dict[str, Any]],
     closed: Sequence[dict[str, Any]],
-) -> Proposals:
+) -> tuple[Rows, Proposals]:
     places = {side: {row["transaction_id"]: at for at, row in enumerate(of_side)} for side, of_side in rows.items()}
     pairs = []
     for pair in rejected:
@@ -148,9 +150,10 @@ def _proposed(
         if sum(place is not None for place in ends.values()) == 2:
             pairs.append(ends)
     texts = {key: row["name"] for of_side in rows.values() for row in of_side if (key := name_key(row["name"]))}
+    read = _read(rows)
     proposals = propose(
-        stated_frame(rows[Side.EXPECTED], EXPECTED_SCHEMA),
-        stated_frame(rows[Side.INCOMING], INCOMING_SCHEMA),
+        read.expected,
+        read.incoming,
         rules,
         rejected=pl.DataFrame(pairs, schema=dict(REJECTED_SCHEMA)),
         names=pl.DataFrame([*texts.items()], schema=dict(NAMES_SCHEMA), orient="row"),
@@ -158,7 +161,20 @@ def _proposed(
         advices=pl.DataFrame(list(advices), schema=dict(ADVICES_SCHEMA)),
         known=Known(closed=closed_frame(closed)),
     )
-    return less_quoting(proposals, _texts(proposals, rows))
+    return read, less_quoting(proposals, _texts(proposals, rows))
+
+
+def _read(rows: dict[Side, list[dict[str, Any]]]) -> Rows:
+    expected, incoming = (
+        pl.Series([row["transaction_id"].bytes for row in rows[side]], dtype=pl.Binary)
+        for side in (Side.EXPECTED, Side.INCOMING)
+    )
+    return Rows(
+        expected=stated_frame(rows[Side.EXPECTED], EXPECTED_SCHEMA),
+        incoming=stated_frame(rows[Side.INCOMING], INCOMING_SCHEMA),
+        expected_ids=expected,
+        incoming_ids=incoming,
+    )
 
 
 def _texts(proposals: Proposals, rows: dict[Side, list[dict[str, Any]]]) -> dict[Side, list[tuple[int, str]]]:

@@ -30,14 +30,20 @@ _UUID_PARTS: Final = ((0, 8), (8, 4), (12, 4), (16, 4), (20, 12))
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a run looks at: the engine's columns, and the ids that its ordinals stand for."""
+class Rows:
+    """Both sides in the engine's columns, and the ids that its ordinals stand for."""
 
     expected: pl.DataFrame
     incoming: pl.DataFrame
     expected_ids: pl.Series
     """16 bytes each."""
     incoming_ids: pl.Series
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Rows):
+    """What a run looks at."""
+
     expected_reasons: pl.Series
     """Why each row is open, as the last run has said."""
     incoming_reasons: pl.Series
@@ -141,12 +147,12 @@ def whole_snapshot(
     return replace(found, known=Known(names=in_order(here), closed=closed), kept_names=kept["key"])
 
 
-def ids_at(snapshot: Snapshot, places: pl.Series, end: str) -> pl.Series:
+def ids_at(rows: Rows, places: pl.Series, end: str) -> pl.Series:
     """Return the ids of the transactions at these places of a side, null where there is none.
 
     ``end`` is ``expected`` or ``incoming``, or one of them with ``contra_`` before.
     """
-    return values_at(getattr(snapshot, f"{end.removeprefix('contra_')}_ids"), places)
+    return values_at(getattr(rows, f"{end.removeprefix('contra_')}_ids"), places)
 
 
 def values_at(values: pl.Series, places: pl.Series) -> pl.Series:

@@ -7,6 +7,7 @@ run sees only the other one, and knows nothing more of it than the first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from payrec.domain.matching.partial import BLIND, of_settled
 from payrec.domain.matching.rules import GroupLevel
 from payrec.domain.matching.score import NEARLY
 from payrec.domain.scope import TenantScope
-from payrec.services.match_columns import Snapshot, ids_at, texts_of
+from payrec.services.match_columns import Rows, ids_at, texts_of
 from payrec.services.meanwhile import FEW, aside
 from payrec.storage.allocations import Side
 from payrec.storage.database import Database
@@ -35,26 +36,28 @@ _LIKE: Final = ["currency", "direction", "amount_minor"]
 """What rivals have in common, besides the counterparty."""
 
 
-async def beside_settled(database: Database, scope: TenantScope, snapshot: Snapshot, proposals: Proposals) -> Proposals:
-    """Return the proposals, of which none is accepted that owes it to what earlier runs have settled.
+async def beside_settled(
+    database: Database, scope: TenantScope, read: Rows, proposals: Proposals, *, as_of: datetime | None = None
+) -> Proposals:
+    """Return the proposals of what was ``read``, of which none is accepted that owes it to what earlier runs settled.
 
     Such a run has seen all its rows, and one more of their counterparty and amount, which it has settled since without
     a person; or it has left just this pair to a person because of one more, whatever that had in common with it. Of a
-    set that nobody named it is enough that a run has seen it, and has settled anything.
+    set that nobody named it is enough that a run has seen it, and has settled anything. With ``as_of``, by then.
     """
     if not proposals.counts.auto_accepted:
         return proposals
     few = proposals.matches.height <= FEW
     rivalled: dict[Side, pl.Series] = {}
     async with database.tenant(scope, readonly=True) as connection:
-        store = SettledRivalStore(connection)
+        store = SettledRivalStore(connection, as_of=as_of)
         newest = await store.newest()
         if newest is None:
             return proposals
-        seen = await aside(_seen, snapshot, proposals, newest, few=few)
+        seen = await aside(_seen, read, proposals, newest, few=few)
         if seen.is_empty():
             return proposals
-        wanted = await aside(_wanted, snapshot, proposals, seen, few=few)
+        wanted = await aside(_wanted, read, proposals, seen, few=few)
         for side in Side:
             rows = wanted.filter(pl.col("side") == side.value)
             settled = await store.like(side, _asked(rows)) if rows.height else []
@@ -62,7 +65,7 @@ async def beside_settled(database: Database, scope: TenantScope, snapshot: Snaps
         # Mostly that is all: what alternatives have become is asked of those only that would still be accepted.
         known = pl.concat(rivalled.values())
         others = seen.filter(~pl.col("proposal").is_in(known.implode()))
-        pairs = await aside(_pairs, snapshot, proposals, others, few=few)
+        pairs = await aside(_pairs, read, proposals, others, few=few)
         if pairs.height:
             told = await store.told(pairs.to_dict(as_series=False))
             rivalled = {
@@ -71,7 +74,7 @@ async def beside_settled(database: Database, scope: TenantScope, snapshot: Snaps
     return of_settled(proposals, seen["proposal"], items=rivalled[Side.EXPECTED], lines=rivalled[Side.INCOMING])
 
 
-def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFrame:
+def _seen(read: Rows, proposals: Proposals, newest: UUID) -> pl.DataFrame:
     """Return the pairs that would be accepted, and the sets that nobody named, if they are older than that match.
 
     Columns are ``proposal``, ``named``, ``near``, ``alone``, and the newest id of its rows as ``came``.
@@ -84,7 +87,7 @@ def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFram
     )
     legs = proposals.legs.join(accepted, on="proposal", how="semi")
     ends = (
-        legs.select("proposal", came=ids_at(snapshot, legs[name], name)).drop_nulls()
+        legs.select("proposal", came=ids_at(read, legs[name], name)).drop_nulls()
         for names in _ENDS.values()
         for name in names
     )
@@ -92,15 +95,15 @@ def _seen(snapshot: Snapshot, proposals: Proposals, newest: UUID) -> pl.DataFram
     return accepted.join(newer, on="proposal")
 
 
-def _pairs(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
+def _pairs(read: Rows, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
     """Return PAIR_COLUMNS of what was seen and is an item and a line."""
     legs = proposals.legs.join(seen.filter("alone"), on="proposal", how="semi").drop_nulls(["expected", "incoming"])
-    ids = {f"{end}_id": texts_of(ids_at(snapshot, legs[end], end)) for end in ("expected", "incoming")}
+    ids = {f"{end}_id": texts_of(ids_at(read, legs[end], end)) for end in ("expected", "incoming")}
     matches = proposals.matches.with_row_index("proposal")
     return legs.select("proposal", **ids).join(matches, on="proposal").select(PAIR_COLUMNS)
 
 
-def _wanted(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
+def _wanted(read: Rows, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each row of a pair and each amount that a rival of it would have.
 
     Columns are ``proposal``, ``side``, those of COLUMNS, and PARTY_KEYS. Whoever pays nearly may mean what has just his
@@ -109,7 +112,7 @@ def _wanted(snapshot: Snapshot, proposals: Proposals, seen: pl.DataFrame) -> pl.
     legs = proposals.legs.join(seen.filter("alone"), on="proposal")
     found = []
     for side, names in _ENDS.items():
-        frame = snapshot.expected if side is Side.EXPECTED else snapshot.incoming
+        frame = read.expected if side is Side.EXPECTED else read.incoming
         facts = frame.select("ordinal", "currency", "direction", *PARTY_KEYS, own_minor="amount_minor")
         for name in names:
             rows = legs.select("proposal", "named", "near", "came", ordinal=name).drop_nulls("ordinal")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from payrec.domain.matching.rules import FEATURES
 from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
+from payrec.storage.history_relations import at_instant
 from payrec.storage.rows import fetch_all, fetch_one
 
 COLUMNS: Final = ("currency", "direction", "amount_minor", "came")
@@ -19,7 +21,7 @@ _BY_RUN: Final = "(m.status = 'pending_approval' OR (m.status = 'accepted' AND s
 _NEWEST: Final = f"SELECT m.id FROM match m WHERE {_BY_RUN} ORDER BY m.id DESC LIMIT 1"  # noqa: S608 - our own text
 # Ids begin with the instant at which they were made: a match that is greater has seen both.
 _SETTLED: Final = """
-    WITH wanted AS MATERIALIZED (
+    wanted AS MATERIALIZED (
         SELECT * FROM unnest(
             %(currency)s::text[], %(direction)s::smallint[], %(amount_minor)s::bigint[], %(came)s::uuid[]
         ) w ({columns})
@@ -36,9 +38,10 @@ _SETTLED: Final = """
     WHERE l.match_id > w.came AND {by_run}
     GROUP BY 1, 2, 3, 4, 5
 """
+_TABLES: Final = {Side.EXPECTED: "expected_transaction", Side.INCOMING: "incoming_transaction"}
 _SETTLED_OF: Final = {
-    side: _SETTLED.format(columns=", ".join(COLUMNS), table=f"{name}_transaction", end=f"{name}_id", by_run=_BY_RUN)
-    for side, name in ((Side.EXPECTED, "expected"), (Side.INCOMING, "incoming"))
+    side: _SETTLED.format(columns=", ".join(COLUMNS), table=table, end=f"{side.name.lower()}_id", by_run=_BY_RUN)
+    for side, table in _TABLES.items()
 }
 
 _SAID: Final = ("reference", "end_to_end", "amount", "account", "name", "own_account")
@@ -49,7 +52,7 @@ PAIR_COLUMNS: Final = ("proposal", "expected_id", "incoming_id", *(f"{name}_leve
 
 # Ids begin with the instant at which they were made: what a run has accepted is greater than the run.
 _TOLD: Final = f"""
-    WITH wanted AS MATERIALIZED (
+    wanted AS MATERIALIZED (
         SELECT * FROM unnest(
             %(proposal)s::integer[], %(expected_id)s::uuid[], %(incoming_id)s::uuid[],
             {", ".join(f"%({name}_level)s::smallint[]" for name in _SAID)}
@@ -80,14 +83,19 @@ _TOLD: Final = f"""
 
 
 class SettledRivalStore:
-    """Reads the matches that runs have made without a person, in the transaction of ``connection``."""
+    """Reads the matches that runs have made without a person, in the transaction of ``connection``.
 
-    def __init__(self, connection: Connection) -> None:
+    With ``as_of`` those that there were at that instant, as they were then.
+    """
+
+    def __init__(self, connection: Connection, *, as_of: datetime | None = None) -> None:
         self._connection = connection
+        self._as_of = as_of
 
     async def newest(self) -> UUID | None:
         """Return the newest of these matches."""
-        row = await fetch_one(self._connection, _NEWEST)
+        begin = "" if self._as_of is None else at_instant("match", whole=True)
+        row = await fetch_one(self._connection, begin + _NEWEST, {"as_of": self._as_of})
         return None if row is None else row["id"]
 
     async def like(self, side: Side, wanted: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
@@ -96,7 +104,7 @@ class SettledRivalStore:
         Rows have the first three of them, ``counterparty_name`` and ``counterparty_account``, and ``match_id``, the
         newest of the matches, as text.
         """
-        return await fetch_all(self._connection, _SETTLED_OF[side], dict(wanted))
+        return await self._read(_SETTLED_OF[side], wanted, "match", _TABLES[side])
 
     async def told(self, wanted: Mapping[str, list[Any]]) -> dict[Side, list[int]]:
         """Return the proposals with a rival, on each side, that such matches have settled since a run told of it.
@@ -104,5 +112,10 @@ class SettledRivalStore:
         ``wanted`` has lists for PAIR_COLUMNS. A run told of what it kept as an alternative of just this pair, when it
         left that to a person for the same reasons as there are now.
         """
-        rows = await fetch_all(self._connection, _TOLD, dict(wanted))
+        rows = await self._read(_TOLD, wanted, "match")
         return {side: [row["proposal"] for row in rows if row["side"] == side.value] for side in Side}
+
+    async def _read(self, statement: str, wanted: Mapping[str, list[Any]], *tables: str) -> list[dict[str, Any]]:
+        """Return the rows of a statement without its WITH, which reads ``tables``."""
+        begin = "WITH " if self._as_of is None else f"{at_instant(*tables, whole=True)}, "
+        return await fetch_all(self._connection, begin + statement, {**wanted, "as_of": self._as_of})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from payrec.domain.scope import TenantScope
 from payrec.models.tenants import Settings
 from payrec.services.backtest_days import Day, decided
 from payrec.services.matching_rules import rules_of
@@ -34,9 +35,10 @@ async def world(service: Service, acme: Tenant, globex: Tenant) -> AsyncIterator
 
 async def age(world: World, days: int = 1) -> None:
     """Let all that has happened so far have happened so many days before."""
-    async with world.service.factory.context.database.tenant(world.scope) as connection:
-        for table, column in (("change", "at"), ("history_span", "begun_at")):
-            await connection.execute(aged(table, f"{days} days", column).encode())
+    for scope in (world.scope, world.bystander_scope):
+        async with world.service.factory.context.database.tenant(scope) as connection:
+            for table, column in (("change", "at"), ("history_span", "begun_at")):
+                await connection.execute(aged(table, f"{days} days", column).encode())
 
 
 def ago(days: int) -> date:
@@ -55,9 +57,9 @@ async def backtest(world: World, first: int, last: int, **params: Any) -> dict[s
     return result
 
 
-async def day(world: World, days: int, **matching: Any) -> Day:
+async def day(world: World, days: int, *, scope: TenantScope | None = None, **matching: Any) -> Day:
     rules = rules_of(Settings.model_validate({"matching": matching}))
-    return await decided(world.service.factory.context.database, world.scope, ago(days), rules)
+    return await decided(world.service.factory.context.database, scope or world.scope, ago(days), rules)
 
 
 def told(run: dict[str, Any]) -> dict[str, tuple[set[str], bool, float]]:
@@ -78,11 +80,11 @@ def same(of_day: Day) -> dict[str, tuple[set[str], bool, float]]:
 
 
 NAME = {"counterpartyName": "Bolt GmbH"}
+SURE = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
 
 
 async def test_a_day_is_decided_as_a_dry_run_would_have_on_it(world: World) -> None:
     """Whatever was decided, stated, learned and forgotten later."""
-    settings = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
     await world.expect("100.00", reference="INV-2026-001", **NAME)
     voided = await world.expect("55.00", reference="INV-2026-003")
     await world.receive("40.00", remittance="INV-2026-001 first part")
@@ -92,7 +94,7 @@ async def test_a_day_is_decided_as_a_dry_run_would_have_on_it(world: World) -> N
     await world.receive("60.00", remittance="INV-2026-001 rest")
     await world.receive("75.00", counterpartyName="BOLT")
     await world.receive("80.00", remittance="INV-2026-002")
-    live = told(await world.run(dryRun=True, settings={"matching": settings}))
+    live = told(await world.run(dryRun=True, settings={"matching": SURE}))
     assert len(live) == 4
     run = await world.run()
     assert run["counts"]["proposed"] == 3
@@ -106,10 +108,10 @@ async def test_a_day_is_decided_as_a_dry_run_would_have_on_it(world: World) -> N
     answer = await world.tenant.request("PATCH", f"/expected-transactions/{patched}", json={"dueDate": "2031-01-01"})
     assert answer.status_code == 200, answer.text
     await world.receive("55.00", remittance="INV-2026-003")
-    found = await day(world, 1, **settings)
+    found = await day(world, 1, **SURE)
     assert same(found) == live
     assert len(found.arrived) == 3
-    before = await day(world, 2, **settings)
+    before = await day(world, 2, **SURE)
     assert {line: auto for line, (_, auto, _) in same(before).items()} == {str(next(iter(before.arrived))): False}
 
 
@@ -117,12 +119,12 @@ async def test_a_day_is_decided_as_a_dry_run_would_have_on_it(world: World) -> N
 async def test_every_day_of_a_month_is_decided_as_on_it(world: World, seed: int) -> None:
     """A dry run on each day, before anybody decides, says what a backtest says of that day when all is over."""
     month = Month(world, random.Random(seed))  # noqa: S311 - a seed, no secret
-    settings = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
     live = []
     for _ in range(DAYS):
         for _ in range(8):
-            await month.chance.choices((month.expect, month.receive, month.announce, month.repeat), (5, 5, 1, 1))[0]()
-        live.append(told(await world.run(dryRun=True, settings={"matching": settings})))
+            arrives = (month.expect, month.receive, month.thank, month.announce, month.repeat)
+            await month.chance.choices(arrives, (5, 5, 3, 1, 1))[0]()
+        live.append(told(await world.run(dryRun=True, settings={"matching": SURE})))
         for _ in range(8):
             await month.chance.choice(
                 (month.run, month.accept, month.reject, month.reverse, month.patch, month.void, month.ignore,
@@ -130,12 +132,11 @@ async def test_every_day_of_a_month_is_decided_as_on_it(world: World, seed: int)
             )()  # fmt: skip
         await age(world)
     assert any(live)
-    assert [same(await day(world, DAYS - number, **settings)) for number in range(DAYS)] == live
+    assert [same(await day(world, DAYS - number, **SURE)) for number in range(DAYS)] == live
 
 
 async def test_what_was_paid_by_then_is_known_as_on_the_day(world: World) -> None:
-    settings = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
-    await world.set(**settings)
+    await world.set(**SURE)
     for number in (1, 2):
         await world.expect("75.00", reference=f"INV-2026-00{number}", **NAME)
         await age(world)
@@ -147,22 +148,71 @@ async def test_what_was_paid_by_then_is_known_as_on_the_day(world: World) -> Non
     await world.run()
     await age(world)
     assert [auto for _, auto, _ in live.values()] == [False]
-    assert same(await day(world, 1, **settings)) == live
-    assert [auto for _, auto, _ in same(await day(world, 2, **settings)).values()] == [True]
+    assert same(await day(world, 1, **SURE)) == live
+    assert [auto for _, auto, _ in same(await day(world, 2, **SURE)).values()] == [True]
 
 
 @pytest.mark.parametrize("field", ["remittance", "endToEndId"])
 async def test_who_names_another_number_was_left_to_a_person_on_the_day(world: World, field: str) -> None:
-    settings = {"autoAccept": True, "autoAcceptMinConfidence": "high"}
     await world.expect("75.00", reference="INV-2026-00141", **NAME)
     await world.expect("85.00", reference="INV-2026-00142", **NAME)
     await age(world)
     await world.receive("75.00", **{"remittance": "invoice 4", field: "INV-2026-00199", **NAME})
     await world.receive("85.00", remittance="thank you", **NAME)
-    live = told(await world.run(dryRun=True, settings={"matching": settings}))
+    live = told(await world.run(dryRun=True, settings={"matching": SURE}))
     await age(world)
     assert sorted(auto for _, auto, _ in live.values()) == [False, True]
-    assert same(await day(world, 1, **settings)) == live
+    assert same(await day(world, 1, **SURE)) == live
+
+
+SETTLED = {
+    "of the same counterparty": (NAME, NAME),
+    "among the alternatives": (NAME, {"counterpartyName": "Bolt Works Berlin"}),
+}
+
+
+@pytest.mark.parametrize("other", SETTLED)
+async def test_what_runs_had_settled_by_then_made_nobody_surer_on_the_day(world: World, other: str) -> None:
+    """Though somebody has taken it back since."""
+    await world.set(**SURE)
+    paid, left = ({"reference": f"INV-2026-004{n}", **of_whom} for n, of_whom in enumerate(SETTLED[other]))
+    await world.expect(**paid)
+    await world.expect(**left)
+    quoted = paid["reference"] if other == "of the same counterparty" else paid["reference"][:-1]
+    await world.receive(remittance=quoted, **NAME)
+    line = await world.receive(remittance="thank you", counterpartyName=left["counterpartyName"])
+    await world.run()
+    await age(world)
+    live = told(await world.run(dryRun=True))
+    assert {of: auto for of, (_, auto, _) in live.items()} == {line: False}
+    [match] = await world.matches(status="accepted")
+    await age(world)
+    answer = await world.tenant.post(f"/matches/{match['id']}/reverse", {"reason": "was for another one"})
+    assert answer.status_code == 200, answer.text
+    assert same(await day(world, 1, **SURE)) == live
+
+
+async def test_what_runs_settle_later_or_elsewhere_makes_nobody_less_sure(world: World) -> None:
+    """The other tenant has the same, of which a person has put away what a run has settled here."""
+    await world.expect(reference="INV-2026-0041", **NAME)
+    line = await world.receive(remittance="thank you", **NAME)
+    live = told(await world.run(dryRun=True, settings={"matching": SURE}))
+    await age(world)
+    await world.expect(reference="INV-2026-0042", **NAME)
+    await world.receive(remittance="INV-2026-0042", **NAME)
+    await world.set(autoAccept=True, autoAcceptMinConfidence="exact")
+    assert (await world.run())["counts"]["autoAccepted"] == 1
+    for path, verb in (("/expected-transactions", "void"), ("/incoming-transactions", "ignore")):
+        [one] = (await world.bystander.get(path, params={"q": "INV-2026-0042"})).json()["data"]
+        answer = await world.bystander.post(f"{path}/{one['id']}/{verb}", {"reason": "not ours"})
+        assert answer.status_code == 200, answer.text
+    await age(world)
+    assert same(await day(world, 2, **SURE)) == live
+    assert [auto for _, auto, _ in live.values()] == [True]
+    here = same(await day(world, 0, **SURE))
+    assert {of: auto for of, (_, auto, _) in here.items()} == {line: False}
+    elsewhere = same(await day(world, 0, scope=world.bystander_scope, **SURE))
+    assert [auto for _, auto, _ in elsewhere.values()] == [True]
 
 
 async def test_a_name_that_is_learned_later_was_not_known_before(world: World) -> None:
