@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from payrec.constants import AMOUNT_TEXT_LENGTH_MAX
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.references import is_iban
 from payrec.errors import UnreadableFileError
@@ -238,10 +239,14 @@ def _is_less_fee(columns: Columns, below: Sequence[Sequence[str]]) -> bool:
     """
     if not columns.keys() >= {"amount", "fee"}:
         return False
-    digits = [["".join(filter(str.isdigit, cell)) for cell in below[columns[role][0]]] for role in _LESS_FEE]
-    taxed = [row for cells in zip(*digits, strict=False) if (row := [int(cell or "0") for cell in cells])[-1]]
+    numbers = [[_digits(cell) for cell in below[columns[role][0]]] for role in _LESS_FEE]
+    taxed = [row for row in zip(*numbers, strict=False) if row[-1]]
     good = [abs(gross - net) in ({fee, fee + tax} if fee else {0}) for gross, fee, net, tax in taxed]
     return sum(good) * 2 >= len(good)
+
+
+def _digits(cell: str) -> int:
+    return int("".join(filter(str.isdecimal, cell[:AMOUNT_TEXT_LENGTH_MAX])) or "0")
 
 
 def _unnamed_mark(columns: Columns, header: Sequence[str], below: Sequence[Sequence[str]]) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from payrec.errors import UnreadableFileError
-from support.csv_files import entries, read, reason, signed, skipped
+from support.csv_files import entries, read, reason, rejected, signed, skipped
 
 SUMUP = """\
 Email,Date,Transaction ID,Transaction Type,Status,Description,Total,Net,Tax Amount,Fee,Payout,Payout Date
@@ -76,6 +76,14 @@ def test_a_net_of_the_fee_and_its_tax_is_one_too(row: str) -> None:
     [entry] = entries(f"Date,Description,Amount,Fee,VAT,Net,Currency\n{row}")
     assert entry.net is not None
     assert (entry.amount_minor, entry.net.amount_minor) == (10_000, 9_760)
+
+
+@pytest.mark.parametrize("garbled", ["9" * 5000, "²", "-"], ids=["long", "no digit", "none"])
+def test_a_garbled_cell_is_no_evidence_of_a_tax(garbled: str) -> None:
+    header, row = "Date,Description,Amount,Fee,VAT,Net,Currency\n", "2026-01-02,Sale,100.00,2.00,0.40,97.60,EUR\n"
+    text = f"{header}{row}{row}2026-01-02,Sale,{garbled},{garbled},{garbled},{garbled},EUR\n"
+    assert [entry.net.amount_minor for entry in entries(text) if entry.net] == [9_760, 9_760]
+    assert rejected(text) == [("invalid_amount", 4)]
 
 
 def test_a_net_amount_is_none_of_gross() -> None:
