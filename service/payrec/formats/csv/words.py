@@ -67,7 +67,8 @@ _ROLES: Final = {
         net amount;net;netto;nettobetrag;montant net;neto;importe neto;importo netto;netto bedrag
     """,
     "fee": """
-        fee;fees;gebuhr;gebuhren;frais;commission;comision;commissione;tariffa;tarief;kosten;oplata;prowizja
+        total fee;total fees;fee;fees;fee amount;processing fee;processing fees;transaction fee;transaction fees
+        gebuhr;gebuhren;frais;commission;comision;commissione;tariffa;tarief;kosten;oplata;prowizja
     """,
     "tax": """
         tax amount;tax;vat amount;vat;sales tax;steuerbetrag;steuer;mwst;mwst betrag;umsatzsteuer;ust;montant tva;tva

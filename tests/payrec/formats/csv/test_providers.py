@@ -78,6 +78,13 @@ def test_a_net_of_the_fee_and_its_tax_is_one_too(row: str) -> None:
     assert (entry.amount_minor, entry.net.amount_minor) == (10_000, 9_760)
 
 
+@pytest.mark.parametrize("heading", ["Processing fee", "transaction_fees", "Fee,Total fee", "Fee amount"])
+def test_a_fee_under_other_headings_is_a_charge(heading: str) -> None:
+    fee = "2.00,2.30" if "," in heading else "2.30"
+    [entry] = entries(f"Date,Description,Amount,{heading},Net,Currency\n2026-01-02,Sale,100.00,{fee},97.70,EUR\n")
+    assert [charge.amount_minor for charge in entry.charges] == [230]
+
+
 @pytest.mark.parametrize("garbled", ["9" * 5000, "²", "-"], ids=["long", "no digit", "none"])
 def test_a_garbled_cell_is_no_evidence_of_a_tax(garbled: str) -> None:
     header, row = "Date,Description,Amount,Fee,VAT,Net,Currency\n", "2026-01-02,Sale,100.00,2.00,0.40,97.60,EUR\n"
