@@ -209,6 +209,7 @@ async function listed(search, take) {
     for (const row of [...found.children]) if (rowOf(row.dataset.id)) row.remove();
     const isMore = found.children.length > 0;
     take(found, found.dataset.hasMore === "yes");
+    decisions.selection.listed();
     return isMore;
   } catch (problem) {
     announce(`${say("queue_failed")} ${problem.message}`, { isAlert: true });
@@ -219,7 +220,12 @@ async function listed(search, take) {
 async function go(step) {
   const row = showing && rowOf(showing);
   const target = row ? beside(row, step) : step > 0 ? first() : rows().at(-1);
-  if (target) return show(target.dataset.id);
+  if (target) {
+    const isShown = await show(target.dataset.id);
+    // Who decides hears what is next anyway, and nobody needs to see it twice.
+    if (isShown) document.getElementById("heard").textContent = target.querySelector("a").textContent.replace(/\s+/g, " ").trim();
+    return isShown;
+  }
   if (step > 0 ? await more() : await before()) return go(step);
   if (step > 0) announce(say("end"));
   return false;
@@ -238,6 +244,8 @@ async function leave(id, told) {
   const row = rowOf(id);
   const following = (beside(row, 1) ?? ((await more()) ? beside(row, 1) : null))?.dataset.id;
   row?.remove();
+  decisions.selection.leave([id]);
+  decisions.selection.listed();
   countDown(1);
   if (showing !== id) return announce(told);
   if (following && (await show(following))) {
@@ -272,7 +280,11 @@ const ACTIONS = {
   undo: () => decisions.undo(),
   "accept-selected": () => decisions.bulk("accept"),
   "reject-selected": () => decisions.bulk("reject"),
-  clear: () => decisions.selection.clear(),
+  clear: () => {
+    decisions.selection.clear();
+    // What was pressed is not there any more.
+    document.getElementById("queue-scroll").focus();
+  },
 };
 const KEYS = { j: "next", k: "previous", a: "accept", r: "reject", s: "split", u: "undo" };
 
@@ -300,7 +312,8 @@ document.addEventListener("click", (event) => {
 
 list.addEventListener("change", ({ target }) => decisions.selection.select(target.closest(".queue-row"), target.checked));
 document.getElementById("select-all")?.addEventListener("change", ({ target }) => {
-  for (const row of rows()) decisions.selection.select(row, target.checked);
+  const { checked } = target;
+  for (const row of rows()) decisions.selection.select(row, checked);
 });
 
 const keysOn = document.getElementById("keys-on");

@@ -39,8 +39,14 @@ export class Selection {
 
   clear() {
     this.#selected.clear();
-    for (const box of document.querySelectorAll("[data-select]:checked, #select-all:checked")) box.checked = false;
+    for (const box of document.querySelectorAll("[data-select]:checked")) box.checked = false;
     this.#tell();
+  }
+
+  /** Let the box of all say whether all that are listed now are selected: more may have come. */
+  listed() {
+    const all = document.getElementById("select-all");
+    if (all) all.checked = this.size > 0 && !document.querySelector("[data-select]:not(:checked)");
   }
 
   /** Take note of what somebody looks at: from now on it is decided as it is now. */
@@ -52,10 +58,7 @@ export class Selection {
 
   /** Take out what has left the queue. */
   leave(ids) {
-    for (const id of ids) this.#selected.delete(id);
-    const all = document.getElementById("select-all");
-    if (all) all.checked = false;
-    this.#tell();
+    if (ids.filter((id) => this.#selected.delete(id)).length) this.#tell();
   }
 
   /**
@@ -93,6 +96,7 @@ export class Selection {
   #tell() {
     document.getElementById("selection").hidden = !this.size;
     document.getElementById("selection-total").textContent = this.size ? this.told : "";
+    this.listed();
   }
 }
 
