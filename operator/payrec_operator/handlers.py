@@ -16,6 +16,7 @@ import kopf
 from payrec_operator.constants import FINALIZER
 from payrec_operator.errors import OperatorError
 from payrec_operator.outcome import Outcome
+from payrec_operator.patience import Patience
 from payrec_operator.resources import PREFIX
 from payrec_operator.runner import PASS_SECONDS_MAX, Trigger, seconds_until_next
 from payrec_operator.secrets import controlled_by, owner_name
@@ -43,6 +44,7 @@ async def open_operator(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: A
     configure(settings)
     operator = await start_or_exit()
     memo.operator = operator
+    settings.networking.error_backoffs = Patience(operator.runner.note_refusal)
     memo.tasks = [asyncio.create_task(drop_tombstones(operator), name="tombstones")]
     memo.due, memo.leaving = {}, {}
     # Its period is a setting, which nobody reads at import.

@@ -40,6 +40,9 @@ READY_REASONS: Final = (
 )
 """Reasons of the condition Ready after passes that are counted as errors."""
 
+API_SERVER_ERROR: Final = "ApiServerError"
+"""Counted where Tenants cannot be watched or read, or a status not be written, of which no condition can tell."""
+
 _TRUTHS: Final = {"True": 1.0, "False": 0.0}
 """Values of a condition; what is Unknown is -1."""
 
@@ -78,7 +81,7 @@ class OperatorMetrics(Collector):
         )
         self.errors = Counter(
             "payrec_operator_reconcile_errors_total",
-            "Passes after which something was wrong, by the reason of the condition Ready.",
+            "Passes after which something was wrong, by the reason of Ready; and what could not be read or told.",
             ["reason"],
             registry=registry,
         )
@@ -119,7 +122,7 @@ class OperatorMetrics(Collector):
         """Show what may be counted: what appears as 1 has not increased for Prometheus, and would raise no alert."""
         for trigger, result in product(TRIGGERS, RESULTS):
             self.reconciles.labels(trigger=trigger, result=result)
-        for reason in READY_REASONS:
+        for reason in (*READY_REASONS, API_SERVER_ERROR):
             self.errors.labels(reason=str(reason))
         for result in ROTATIONS:
             self.rotations.labels(result=result)

@@ -17,7 +17,7 @@ import structlog
 
 from payrec.domain.caller import Clock
 from payrec_operator.conditions import by_type
-from payrec_operator.metrics import OperatorMetrics, TenantFacts
+from payrec_operator.metrics import API_SERVER_ERROR, OperatorMetrics, TenantFacts
 from payrec_operator.outcome import Outcome, Status
 from payrec_operator.ports import World
 from payrec_operator.problems import Problem, problem_of
@@ -109,7 +109,12 @@ class Runner:
     def note(self, error: Exception, place: tuple[str, str, str]) -> None:
         """Note an error outside a pass, which the next timer makes good."""
         namespace, name, _ = place
+        self.note_refusal()
         self._logger.warning("reconcile.error", namespace=namespace, tenant=name, error=str(error))
+
+    def note_refusal(self) -> None:
+        """Note that the API server was away or has refused what no pass tells of."""
+        self._metrics.errors.labels(reason=API_SERVER_ERROR).inc()
 
     def forget(self, uid: str) -> None:
         """Forget a Tenant that is gone."""

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from payrec.errors import SlugTakenError
 from payrec_operator import runner as module
 from payrec_operator.constants import DELETION_TRIES_MAX
+from payrec_operator.errors import SecretForbiddenError
 from payrec_operator.metrics import RESULTS, TRIGGERS, OperatorMetrics
 from payrec_operator.outcome import Outcome
 from payrec_operator.reasons import Reason
@@ -294,6 +295,13 @@ async def test_a_pass_that_nothing_ends_shows_by_its_age(bench: Bench, monkeypat
         assert bench.runner.stuck_seconds == 300.0
         assert bench.metric("payrec_operator_active_reconciles 1.0")
     assert bench.runner.stuck_seconds == 0.0
+
+
+@pytest.mark.parametrize("count", [0.0, 2.0])
+def test_what_no_condition_can_tell_is_counted(bench: Bench, count: float) -> None:
+    for name in ("acme", "globex")[: int(count)]:
+        bench.runner.note(SecretForbiddenError("write the status: no right"), ("shop", name, f"uid-of-{name}"))
+    assert bench.metric(f'payrec_operator_reconcile_errors_total{{reason="ApiServerError"}} {count}')
 
 
 @pytest.mark.anyio

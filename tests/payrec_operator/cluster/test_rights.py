@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import psycopg
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase
 from payrec.storage.migrations import head
+from payrec_operator.constants import FINALIZER
+from payrec_operator.patience import TRIES
 from support.charts import CHART, rendered
 from support.control_plane import Api, ApiError, wait_until
-from support.operator_process import ACCOUNT, SYSTEM, Operators, Tenants, ask, install, key
+from support.operator_process import ACCOUNT, SYSTEM, Operators, Tenants, ask, install, key, message_of
+
+REFUSED_SECONDS_MAX = 120.0
+"""kopf gives up by itself after 54 s."""
 
 ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/payrec-system:payrec-operator"
 
@@ -99,6 +107,15 @@ def test_whoever_may_edit_a_namespace_may_edit_its_tenants_but_not_their_status(
     viewer.close()
 
 
+def _take(api: Api, resource: str, verb: str) -> None:
+    """Take a right from the operator."""
+    role = api.find(ROLE)
+    for rule in role["rules"]:
+        if rule["resources"] == [resource]:
+            rule["verbs"].remove(verb)
+    api.request("PUT", ROLE, role)
+
+
 @pytest.mark.usefixtures("whole")
 def test_without_the_right_to_write_secrets_it_says_so_and_makes_the_rest(
     api: Api, operators: Operators, tenants: Tenants
@@ -116,6 +133,44 @@ def test_without_the_right_to_write_secrets_it_says_so_and_makes_the_rest(
         # The key itself is tried again only after a minute, so what goes on at once is another.
         tenants.change("unwritten", apiKeys=[key("other")])
         assert ask(tenants.wait_secret("other-key")).status_code == 200
+
+
+@pytest.mark.usefixtures("whole")
+def test_nothing_is_made_for_a_tenant_that_may_not_be_held(api: Api, operators: Operators, tenants: Tenants) -> None:
+    _take(api, "tenants", "patch")
+    with operators.started():
+        tenants.create("unheld", apiKeys=[key()])
+        found = tenants.wait_for("unheld", "Pending")
+        assert "put the finalizer on Tenant unheld: the operator's account has no right to" in message_of(found)
+        assert tenants.secret("ledger-key") is None
+        tenants.delete("unheld")
+        tenants.wait_gone("unheld")
+        tenants.create("held", apiKeys=[key()])
+        tenants.wait_for("held", "Pending")
+        install(operators.plane)
+        found = tenants.wait_for("held", "Reconciled")
+        assert FINALIZER in found["metadata"]["finalizers"]
+        assert ask(tenants.wait_secret("ledger-key")).status_code == 200
+
+
+@pytest.mark.usefixtures("whole")
+def test_what_may_not_be_listed_is_waited_for_and_told(api: Api, operators: Operators, tenants: Tenants) -> None:
+    _take(api, "tenants", "list")
+    refusals = re.compile(r'reconcile_errors_total\{reason="ApiServerError"\} (\S+)')
+    with operators.started(wait=False) as running:
+        tenants.create("unlisted", apiKeys=[key()])
+
+        def given_up() -> bool:
+            assert running.process.poll() is None, running.rest()
+            with contextlib.suppress(httpx2.TransportError):
+                found = refusals.search(operators.metrics(running))
+                return found is not None and float(found[1]) > len(TRIES)
+            return False
+
+        wait_until("as many tries as kopf makes by itself", given_up, seconds=REFUSED_SECONDS_MAX)
+        install(operators.plane)
+        tenants.wait_for("unlisted", "Reconciled", seconds=REFUSED_SECONDS_MAX)
+        assert ask(tenants.wait_secret("ledger-key")).status_code == 200
 
 
 def test_an_operator_of_one_namespace_sees_no_other(api: Api, operators: Operators, tenants: Tenants) -> None:
