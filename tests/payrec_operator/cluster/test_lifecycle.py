@@ -7,9 +7,10 @@ import psycopg
 import pytest
 
 from payrec.embedded.postgres import EmbeddedDatabase
+from payrec_operator.constants import FINALIZER
 from support.commands import Running
 from support.control_plane import Api, wait_until
-from support.operator_process import Operators, Tenants, ask, key, reason_of
+from support.operator_process import Operators, Tenants, ask, key, message_of, reason_of
 
 pytestmark = pytest.mark.usefixtures("operator")
 
@@ -262,6 +263,32 @@ def test_metrics_tell_of_tenants_and_forget_those_that_are_gone(
     tenants.delete("measured")
     tenants.wait_gone("measured")
     wait_until("its end", lambda: where not in operators.metrics(operator))
+
+
+def test_a_tenant_that_somebody_else_keeps_is_let_go_and_not_told_of_any_more(
+    operators: Operators, operator: Running, tenants: Tenants
+) -> None:
+    for name in ("kept", "stays"):
+        tenants.create(name, apiKeys=[key(name)])
+        tenants.wait_for(name, "Reconciled")
+    held = tenants.wait_secret("kept-key")
+    tenants.api.merge(f"{tenants.path}/kept", {"metadata": {"finalizers": [FINALIZER, "example.com/backup"]}})
+    tenants.delete("kept")
+    found = tenants.wait_for("kept", "Deleting")
+    assert "stays until others let it go: example.com/backup" in message_of(found)
+
+    def finalizers() -> list[str]:
+        now = tenants.get("kept")
+        assert now is not None
+        return list(now["metadata"]["finalizers"])
+
+    wait_until("its end for us", lambda: finalizers() == ["example.com/backup"])
+    wait_until("its metrics to go", lambda: 'name="kept"' not in operators.metrics(operator))
+    assert "payrec_operator_finalizing 0.0" in operators.metrics(operator)
+    assert ask(held).status_code == 401
+    assert ask(tenants.wait_secret("stays-key")).status_code == 200
+    tenants.api.merge(f"{tenants.path}/kept", {"metadata": {"finalizers": None}})
+    tenants.wait_gone("kept")
 
 
 def test_probes_answer(operators: Operators, operator: Running) -> None:
