@@ -32,6 +32,16 @@ EXACT = (Confidence.EXACT, Uniqueness.UNIQUE, True)
 HINT = (Confidence.MEDIUM, Uniqueness.UNIQUE, False)
 
 
+_HELD = {
+    "quoted": (GroupLevel.BY_REFERENCES_LESS, MatchKind.MANY_TO_MANY, EXACT),
+    "silent": (GroupLevel.BY_CREDIT_NOTES, MatchKind.MANY_TO_MANY, HINT),
+    "key": (GroupLevel.BY_KEY_LESS, MatchKind.MANY_TO_MANY, EXACT),
+    "plain": (GroupLevel.BY_REFERENCES, MatchKind.ONE_TO_MANY, EXACT),
+    "whole": (GroupLevel.BY_KEY, MatchKind.ONE_TO_MANY, EXACT),
+}
+"""What each way to say it comes to."""
+
+
 def less(outcome: Outcome) -> list[Proposal]:
     return [match for match in outcome.matches if level(match).less_credits]
 
@@ -53,6 +63,13 @@ def test_a_supplier_is_paid_less_his_credit_note() -> None:
     match = only(run(turned, [line]))
     assert (match.kind, sure(match)) == (MatchKind.MANY_TO_MANY, EXACT)
     assert match.legs == (("two", "i", 1_500), ("one", "i", 8_000), ("one", "note", 2_000))
+
+
+def test_an_item_of_one_minor_unit_is_settled_as_any_other() -> None:
+    match = only(
+        run([ONE, replace(TWO, amount=1), NOTE], [replace(LINE, amount=8_001, text="INV-10001, INV-10002, CN-10001")])
+    )
+    assert match.legs == (("two", "i", 1), ("one", "i", 8_000), ("one", "note", 2_000))
 
 
 def test_all_of_a_group_id_less_its_credit_notes_proves() -> None:
@@ -165,9 +182,58 @@ def test_who_else_claims_the_credit_note_leaves_a_doubt() -> None:
     assert not less(run([ONE, NOTE], [ALONE, part]))
 
 
-def test_what_a_person_has_refused_is_not_proposed_again() -> None:
-    assert not less(run([ONE, NOTE], [LINE], rejected=[("one", "note")]))
-    assert not less(run([ONE, NOTE], [LINE], rejected=[("one", "i")]))
+@pytest.mark.parametrize("pair", [("one", "note"), ("note", "one"), ("one", "i")])
+def test_what_a_person_has_refused_is_not_proposed_again_and_takes_no_other_with_it(pair: tuple[str, str]) -> None:
+    theirs = [replace(row, id=f"their {row.id}", name="Beta", iban=None) for row in (ONE, NOTE)]
+    theirs = [replace(row, reference=f"{row.reference}7") for row in theirs]
+    other = replace(LINE, id="other", text="INV-100017 less CN-100017", name="Beta")
+    for line, its in ((LINE, other), (ALONE, replace(other, text="INV-100017"))):
+        found = less(run([ONE, NOTE, *theirs], [line, its], rejected=[pair]))
+        assert [match.legs for match in found] == [(("their one", "other", 8_000), ("their one", "their note", 2_000))]
+
+
+def test_what_a_person_has_refused_claims_nothing_any_more() -> None:
+    other = replace(NOTE, id="other", amount=1_500, reference="CN-10002")
+    out = Line("out", amount=3_500, direction=-1, text="CN-10001 CN-10002", name="Alpha")
+    found = {}
+    for rejected in ((), [("one", "note")]):
+        outcome = run([ONE, NOTE, other], [LINE, out], rejected=rejected)
+        [match] = outcome.groups
+        assert match.ends == (frozenset({"note", "other"}), frozenset({"out"}))
+        found[bool(rejected)] = sure(match)
+    assert found == {False: (Confidence.LOW, Uniqueness.AMBIGUOUS, False), True: EXACT}
+
+
+def _beside(at: int, how: str, currency: str, sign: int) -> tuple[list[Item], Line]:
+    """Return two items and a credit note of a counterparty of its own, and the line that pays them in full."""
+    name, key = f"Buyer {chr(65 + at)}", f"PO-9{at:04}"
+    said: dict[str, Any] = {"currency": currency, "name": name, "group": key if how in {"key", "whole"} else None}
+    items = [
+        Item(f"e{at}", amount=10_000, direction=sign, reference=f"INV-1{at:04}", **said),
+        Item(f"f{at}", amount=1_500, direction=sign, reference=f"INV-2{at:04}", **said),
+        Item(f"c{at}", amount=2_000, direction=-sign, reference=f"CN-3{at:04}", **said),
+    ]
+    text = {
+        "quoted": f"INV-1{at:04} INV-2{at:04} CN-3{at:04}",
+        "silent": f"INV-1{at:04} INV-2{at:04}",
+        "plain": f"INV-1{at:04} INV-2{at:04}",
+    }.get(how, key)
+    amount = 11_500 if how in {"plain", "whole"} else 9_500
+    return items, Line(f"i{at}", amount=amount, currency=currency, direction=sign, text=text, name=name)
+
+
+def test_each_is_found_beside_the_others_as_it_is_alone() -> None:
+    """In either direction and of two currencies, with groups of which no credit note is taken off."""
+    ways = [(how, money, sign) for how in _HELD for money in ("EUR", "USD") for sign in (1, -1)]
+    cases = [_beside(at, *way) for at, way in enumerate(ways)]
+    together = run([item for items, _ in cases for item in items], [line for _, line in cases])
+    by_line = {next(iter(match.ends[1] & {line.id for _, line in cases})): match for match in together.matches}
+    assert len(by_line) == len(cases)
+    for (how, *_), (items, line) in zip(ways, cases, strict=True):
+        match = only(run(items, [line]))
+        assert (level(match), match.kind, sure(match)) == _HELD[how]
+        assert (match.amount, len(match.legs)) == (11_500, 2 if how in {"plain", "whole"} else 3)
+        assert by_line[line.id] == match
 
 
 def test_what_a_rule_requires_is_not_guessed() -> None:

@@ -278,7 +278,8 @@ def test_a_deposit_pays_no_item_unless_the_items_carry_its_group_id() -> None:
     assert list(outcome.lines) == ["payout"]
 
 
-def test_what_a_payment_service_collected_pays_the_items_and_its_payout_is_a_transfer() -> None:
+@pytest.mark.parametrize("deposit", [DEPOSIT, replace(DEPOSIT, text=None, group="PO-2026-7")])
+def test_what_a_payment_service_collected_pays_the_items_and_its_payout_is_a_transfer(deposit: Line) -> None:
     amounts = {"a": 4_000, "b": 6_100}
     items = [Item(name, amount=amount, reference=f"INV-1000{name}") for name, amount in amounts.items()]
     charges = [
@@ -287,7 +288,7 @@ def test_what_a_payment_service_collected_pays_the_items_and_its_payout_is_a_tra
     ]
     back = Line("back", amount=100, direction=-1, text="INV-1000r", account="PSP-EUR", group="PO-2026-7")
     owed = Item("r", amount=100, direction=-1, reference="INV-1000r")
-    outcome = run([*items, owed], [*charges, back, PAYOUT, DEPOSIT], AUTO_HIGH)
+    outcome = run([*items, owed], [*charges, back, PAYOUT, deposit], AUTO_HIGH)
     assert set(outcome.pairs) == {("a", "charge-a"), ("b", "charge-b"), ("r", "back"), ("deposit", "payout")}
     assert {match.confidence for match in outcome.matches} == {Confidence.EXACT}
     assert {match.auto for match in outcome.matches} == {True}
@@ -376,5 +377,10 @@ def test_an_end_that_a_crowd_may_have_is_not_sure_though_an_id_names_it() -> Non
     for crowd in (OUT, IN):
         many = [replace(crowd, id=f"c{at}") for at in range(KEY_ITEMS_MAX)]
         match = only(run([], [*proof, *many], AUTO_HIGH))
+        assert match.legs == (("in", "out", 10_000),)
+        assert sure(match) == (Confidence.MEDIUM, Uniqueness.UNBOUNDED, False)
+        # The other end need not be one of which too many are told.
+        many.append(replace(crowd, id="last"))
+        match = only(run([], [*BY_ID, *many], AUTO_HIGH))
         assert match.legs == (("in", "out", 10_000),)
         assert sure(match) == (Confidence.MEDIUM, Uniqueness.UNBOUNDED, False)
