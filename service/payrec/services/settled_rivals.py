@@ -42,8 +42,9 @@ async def beside_settled(
     """Return the proposals of what was ``read``, of which none is accepted that owes it to what earlier runs settled.
 
     Such a run has seen all its rows, and one more of their counterparty and amount, which it has settled since without
-    a person; or it has left just this pair to a person because of one more, whatever that had in common with it. Of a
-    set that nobody named it is enough that a run has seen it, and has settled anything. With ``as_of``, by then.
+    a person; or it has left just this pair to a person because of one more, whatever that had in common with it. Of two
+    lines the other one may be of anybody. Of a set that nobody named, and of a refund, it is enough that a run has seen
+    it, and has settled anything. With ``as_of``, by then.
     """
     if not proposals.counts.auto_accepted:
         return proposals
@@ -106,21 +107,24 @@ def _pairs(read: Rows, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame
 def _wanted(read: Rows, proposals: Proposals, seen: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each row of a pair and each amount that a rival of it would have.
 
-    Columns are ``proposal``, ``side``, those of COLUMNS, and PARTY_KEYS. Whoever pays nearly may mean what has just his
-    amount; whoever names it does not mean another one of the same amount.
+    Columns are ``proposal``, ``side``, ``of_lines``, those of COLUMNS, and PARTY_KEYS. Whoever pays nearly may mean
+    what has just his amount; whoever names it does not mean another one of the same amount. But two lines name each
+    other: what was settled may have been named by either.
     """
     legs = proposals.legs.join(seen.filter("alone"), on="proposal")
+    legs = legs.with_columns(of_lines=pl.col("contra_incoming").is_not_null())
     found = []
     for side, names in _ENDS.items():
         frame = read.expected if side is Side.EXPECTED else read.incoming
         facts = frame.select("ordinal", "currency", "direction", *PARTY_KEYS, own_minor="amount_minor")
         for name in names:
-            rows = legs.select("proposal", "named", "near", "came", ordinal=name).drop_nulls("ordinal")
+            rows = legs.select("proposal", "named", "near", "came", "of_lines", ordinal=name).drop_nulls("ordinal")
             found.append(rows.join(facts, on="ordinal").with_columns(side=pl.lit(side.value, dtype=pl.Int16)))
     rows = pl.concat(found)
     amounts = rows.select("proposal", amount_minor="own_minor").unique()
     its_own = pl.col("amount_minor") == pl.col("own_minor")
-    return rows.join(amounts, on="proposal").filter((its_own & ~pl.col("named")) | (~its_own & pl.col("near")))
+    unnamed = ~pl.col("named") | pl.col("of_lines")
+    return rows.join(amounts, on="proposal").filter((its_own & unnamed) | (~its_own & pl.col("near")))
 
 
 def _asked(rows: pl.DataFrame) -> dict[str, list[Any]]:
@@ -130,7 +134,7 @@ def _asked(rows: pl.DataFrame) -> dict[str, list[Any]]:
 
 
 def _rivalled(rows: pl.DataFrame, settled: Sequence[Mapping[str, Any]]) -> pl.Series:
-    """Return the proposals of the rows of which one of their counterparty was settled, each once."""
+    """Return the proposals of the rows of which one of their counterparty was settled, or of anybody, each once."""
     keys: dict[str, list[Any]] = {
         "account_key": [account_key(row["counterparty_account"]) for row in settled],
         "name_key": [name_key(row["counterparty_name"]) for row in settled],
@@ -139,10 +143,11 @@ def _rivalled(rows: pl.DataFrame, settled: Sequence[Mapping[str, Any]]) -> pl.Se
     keys |= {name: [row[name] for row in settled] for name in _LIKE}
     types = {"account_key": pl.Int64, "name_key": pl.Int64, "match_id": pl.Binary}
     others = pl.DataFrame(keys, schema={**types, **{name: rows.schema[name] for name in _LIKE}})
+    joins = [(rows, [*_LIKE, key]) for key in PARTY_KEYS] + [(rows.filter("of_lines"), _LIKE)]
     found = [
-        rows.join(others.select(*_LIKE, key, "match_id"), on=[*_LIKE, key])
+        asked.join(others.select(*columns, "match_id"), on=columns)
         .filter(pl.col("match_id") > pl.col("came"))
         .get_column("proposal")
-        for key in PARTY_KEYS
+        for asked, columns in joins
     ]
     return pl.concat(found).unique()

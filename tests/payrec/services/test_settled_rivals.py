@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from payrec.models.tenants import Settings
 from payrec.services import match_increments
+from payrec.services.backtest_days import decided
+from payrec.services.matching_rules import rules_of
 from support.matching_world import World
 
 pytestmark = pytest.mark.anyio
@@ -192,6 +196,52 @@ async def test_what_was_settled_of_others_is_no_rival(world: World, other: str) 
     assert [match["status"] for match in await world.matches() if match["status"] != "superseded"] == ["accepted"] * 2
 
 
+OUT: Final = {"direction": "debit"}
+
+
+async def money_left_to_a_person(world: World, line: str, levels: set[str]) -> None:
+    """See to it that runs accept something, and leave the money to which this line belongs to a person each time."""
+    assert (await world.run())["counts"]["autoAccepted"] == 1
+    for _ in range(2):
+        assert (await world.run())["counts"]["autoAccepted"] == 0
+        match = await match_of(world, line)
+        assert (match["status"], match["confidence"]) == ("proposed", "medium")
+        assert {told["level"] for told in match["evidence"]} >= levels
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("of_whom", [{}, {"counterpartyName": "Ada Lovelace"}], ids=["nobody", "another name"])
+async def test_of_two_own_transfers_the_one_that_is_left_is_no_surer_than_before(
+    world: World, of_whom: dict[str, str]
+) -> None:
+    await world.receive(account="GIRO", endToEndId="E2E-2026-0041", **OUT, **of_whom)
+    await world.receive(account="SAVINGS", endToEndId="E2E-2026-0041", **of_whom)
+    await world.receive(account="GIRO", **OUT)
+    line = await world.receive(account="TAGESGELD", counterpartyAccount="GIRO")
+    await money_left_to_a_person(world, line, {"equal"})
+    assert (await match_of(world, line))["kind"] == "transfer"
+
+
+async def test_what_a_third_payment_quotes_proves_no_refund_when_that_one_is_settled(world: World) -> None:
+    await world.expect("20.00", **PAID)
+    await world.receive("20.00", remittance=f"ORDER-2026-31 {PAID['reference']}", **BOLT)
+    line = await world.receive("75.00", remittance="ORDER-2026-31", **BOLT)
+    await world.receive("75.00", remittance="ORDER-2026-31", bookingDate="2026-03-20", **OUT, **BOLT)
+    await money_left_to_a_person(world, line, {"full"})
+    assert (await match_of(world, line))["kind"] == "refund"
+
+
+async def test_a_transfer_that_no_run_has_seen_whole_has_no_rival(world: World) -> None:
+    await world.expect(**PAID)
+    await world.receive(**QUOTES, account="GIRO")
+    line = await world.receive(account="SAVINGS", counterpartyAccount="GIRO")
+    await world.run()
+    await world.receive(account="GIRO", **OUT)
+    await world.run()
+    match = await match_of(world, line)
+    assert (match["status"], match["kind"]) == ("accepted", "transfer")
+
+
 async def test_what_a_person_has_decided_makes_the_rest_surer(world: World) -> None:
     await world.expect(**PAID)
     await world.expect(**OPEN)
@@ -221,6 +271,15 @@ async def test_what_waits_for_a_second_person_is_not_decided_by_one(world: World
     assert (await match_of(world, line))["status"] == "proposed"
 
 
+async def nothing_is_accepted_of_what_is_left(world: World) -> None:
+    """See to it that neither the next run nor a day of a backtest which begins with this accepts anything."""
+    sure = Settings.model_validate({"matching": {"autoAccept": True, "autoAcceptMinConfidence": "high"}})
+    later = datetime.now(UTC).date() + timedelta(days=2)
+    day = await decided(world.service.factory.context.database, world.scope, later, rules_of(sure))
+    assert not any(decision.auto for decision in day.decisions.values())
+    assert (await world.run())["counts"]["autoAccepted"] == 0
+
+
 payers = st.sampled_from([BOLT, {"counterpartyName": "Bolt Works Berlin"}, {"counterpartyName": "Ada Lovelace"}, {}])
 amounts = st.sampled_from(["100.00", "200.00"])
 
@@ -240,4 +299,31 @@ async def test_a_run_over_what_a_run_has_left_accepts_nothing(
     for payer, amount, quoted in lines:
         await world.receive(amount, remittance=f"INV-2026-004{quoted}" if quoted < len(items) else "thanks", **payer)
     await world.run()
-    assert (await world.run())["counts"]["autoAccepted"] == 0
+    await nothing_is_accepted_of_what_is_left(world)
+
+
+own_accounts = st.sampled_from(["GIRO", "SAVINGS", "DEPOT"])
+moves = st.fixed_dictionaries(
+    {"account": own_accounts, "direction": st.sampled_from(["credit", "debit"])},
+    optional={
+        "counterpartyAccount": own_accounts,
+        "counterpartyName": st.sampled_from(["Bolt Works", "Ada Lovelace"]),
+        "endToEndId": st.sampled_from(["E2E-2026-0041", "E2E-2026-0042"]),
+        "remittance": st.sampled_from(["ORDER-2026-31", "INV-2026-0040", "INV-2026-0041"]),
+    },
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(items=st.lists(payers, max_size=2), lines=st.lists(moves, min_size=3, max_size=6))
+async def test_a_run_over_the_own_money_that_a_run_has_left_accepts_nothing(
+    world: World, items: list[dict[str, str]], lines: list[dict[str, str]]
+) -> None:
+    await world.clean()
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    for at, payer in enumerate(items):
+        await world.expect(reference=f"INV-2026-004{at}", **payer)
+    for line in lines:
+        await world.receive(**line)
+    await world.run()
+    await nothing_is_accepted_of_what_is_left(world)

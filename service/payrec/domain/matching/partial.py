@@ -39,11 +39,11 @@ def of_settled(proposals: Proposals, seen: pl.Series, *, items: pl.Series, lines
 
     The series have numbers of proposals: those with a rival among the ``items`` or the ``lines`` that were settled, and
     all whose rows such a run has ``seen``. Of these, no set that nobody named is the only one: any of what was settled
-    may be of it.
+    may be of it. Nor is a refund: any of that may have quoted the same.
     """
     place = pl.int_range(pl.len())
-    blind = pl.col("group_level").is_in(BLIND) & place.is_in(seen.implode())
-    proposals = _less_sure(proposals, blind, Uniqueness.UNBOUNDED)
+    of_anything = pl.col("group_level").is_in(BLIND) | (pl.col("kind") == MatchKind.REFUND.value)
+    proposals = _less_sure(proposals, of_anything & place.is_in(seen.implode()), Uniqueness.UNBOUNDED)
     # What was settled is a rival once, on whichever side: an item and its payment are mostly both.
     lines = lines.filter(~lines.is_in(items.implode()))
     proposals = _rivalled(_rivalled(proposals, items, "rivals_expected"), lines, "rivals_incoming")
