@@ -74,11 +74,11 @@ class Less:
 
 
 def notes_of(sides: Sides) -> pl.DataFrame:
-    """Return the items with the ``part`` and the ``salt`` of lines whose items they may be credit notes of."""
+    """Return the items with the ``salt`` of lines whose items they may be credit notes of."""
     sign = pl.col("direction")
-    parts = sides.incoming.select("part", "salt", "currency", "direction").unique()
+    salts = sides.incoming.select("salt", "currency", "direction").unique()
     own = sides.expected.select("currency", "direction", own="part").unique()
-    facing = own.join(parts.with_columns(direction=-sign), on=["currency", "direction"]).select("own", "part", "salt")
+    facing = own.join(salts.with_columns(direction=-sign), on=["currency", "direction"]).select("own", "salt")
     return sides.expected.select(*_NOTE, own="part").join(facing, on="own", maintain_order="left").drop("own")
 
 

@@ -72,6 +72,14 @@ def test_an_item_of_one_minor_unit_is_settled_as_any_other() -> None:
     assert match.legs == (("two", "i", 1), ("one", "i", 8_000), ("one", "note", 2_000))
 
 
+def test_a_credit_note_of_all_of_an_item_leaves_nothing_of_it_to_the_line() -> None:
+    notes = [replace(NOTE, amount=ONE.amount), replace(NOTE, id="more", amount=500, reference="CN-10002")]
+    line = replace(LINE, amount=1_000, text="INV-10001, INV-10002, CN-10001, CN-10002")
+    match = only(run([ONE, TWO, *notes], [line]))
+    assert sorted(match.legs) == [("one", "note", 10_000), ("two", "i", 1_000), ("two", "more", 500)]
+    assert (match.kind, sure(match)) == (MatchKind.MANY_TO_MANY, EXACT)
+
+
 def test_all_of_a_group_id_less_its_credit_notes_proves() -> None:
     items = [replace(row, group="PO-90001", name=f"Buyer {row.id}", iban=None) for row in (ONE, TWO, NOTE)]
     match = only(run(items, [Line("i", amount=9_500, text="payout PO-90001", name="PSP")]))
