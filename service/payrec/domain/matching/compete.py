@@ -89,9 +89,12 @@ def probability() -> pl.Expr:
 
 @cache
 def _just() -> pl.Expr:
-    """Tell of pairs whether counterparty and amount agree to the minor unit, and nothing else says so."""
+    """Tell of pairs whether counterparty and amount agree to the minor unit, and nothing else says so.
+
+    The counterparty also by a name that resembles it, or was taught to mean it: that is enough for a doubt.
+    """
     equal = pl.col("amount_level") == AmountLevel.EQUAL.value
-    return equal & pl.col("payer") & (pl.col("rank") < RANK_PROOF)
+    return equal & (pl.col("payer") | resembles()) & (pl.col("rank") < RANK_PROOF)
 
 
 def _class_columns(end: str) -> list[str]:
@@ -299,7 +302,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     # one amount open does not tell by the amount which one is paid.
     again = ~proof & pl.col("e").is_in(found.repeated.implode()) & ~_told_apart(found)
     # Who quotes what is somebody else's, and has such an item of his own, may have mistaken the number.
-    mistaken = contradicted() & (pl.col("text_rivals") > 0)
+    mistaken = contradicted() & ((pl.col("text_rivals") > 0) | (pl.col("just_rivals") > 0))
     # So may who quotes one of his items, which is near, and pays to the minor unit what another one of his asks for.
     nearly = pl.col("amount_level").is_in(NEARLY) & (pl.col("just_rivals") > 0)
     other = again | pl.col("elsewhere") | pl.col("shared")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import polars as pl
+import pytest
 
 from payrec.domain.matching.keys import name_key
 from payrec.domain.matching.names import NAMES_SCHEMA, normalised, resolved
@@ -106,3 +107,24 @@ def test_nor_whose_months_are_paid_together() -> None:
     found = only(run(items, [line], RULES))
     assert (len(found.legs), found.confidence, found.auto) == (3, Confidence.MEDIUM, False)
     assert sure(only(run(items, [replace(line, name="Alpha")], RULES))) == SURE
+
+
+@pytest.mark.parametrize(
+    ("names", "quotes"),
+    [({"reference": "INV-2026-0042"}, {"text": "INV-2026-0042"}), ({"end_to_end_id": "E2E-2026-42"},) * 2],
+    ids=["reference", "end-to-end id"],
+)
+@pytest.mark.parametrize("name", ["Factor Bank", "Albrador Log."], ids=["taught", "alike"])
+def test_who_has_an_item_of_the_amount_may_have_mistaken_another_one_s_number_whatever_tells_who_he_is(
+    names: dict[str, str], quotes: dict[str, str], name: str
+) -> None:
+    theirs, own = Item("theirs", name="Beta", **names), Item("own", name="Alpha")
+    if name == "Albrador Log.":
+        own = replace(own, name="Albrador Logistik")
+    line = Line("i", name=name, **quotes)
+    [match] = run([theirs, own], [line], RULES).matches
+    told = (match.item, match.confidence, match.status, match.auto)
+    assert told == ("theirs", Confidence.MEDIUM, Uniqueness.CONTESTED, False)
+    # Of another amount, or of nobody's whom he is known to be, it is no reason to doubt.
+    assert sure(only(run([theirs, replace(own, amount=9_000)], [line], RULES))) == SURE
+    assert sure(only(run([theirs, replace(own, name="Gamma")], [line], RULES))) == SURE
