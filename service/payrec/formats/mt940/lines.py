@@ -200,8 +200,6 @@ def parse_balance(field: str, kind: BalanceType, inherited_currency: str | None)
     currency = own_currency or inherited_currency
     if currency is None:
         return ParsedBalance(None, None, "the balance has no currency")
-    if digits.isdigit() and _GROUP.match(rest):
-        return ParsedBalance(own_currency, None, "the balance has something between its digits")
     flaw = "the balance has something after its amount" if rest.strip() else None
     on = None
     try:

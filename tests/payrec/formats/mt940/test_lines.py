@@ -193,10 +193,3 @@ def test_an_iban_in_the_supplementary_details_is_the_counterparty_s_account() ->
     for supplement, account in (("NL91ABNA0417164300", "NL91ABNA0417164300"), ("P004500018", None)):
         (entry,) = read(statement(f":61:260102C1,N541EREF\n{supplement}", details, CLOSING)).entries[0]
         assert (entry.counterparty_name, entry.counterparty_account) == ("COMPANY B V", account)
-
-
-@pytest.mark.parametrize("amount", ["1 234,56", "1'234,56", "1’234,56"])
-def test_a_balance_with_something_between_its_digits_is_none(amount: str) -> None:
-    parsed = parse_balance(f"C260101EUR{amount}", "closing", None)
-    assert (parsed.balance, parsed.currency) == (None, "EUR")
-    assert parsed.flaw is not None
