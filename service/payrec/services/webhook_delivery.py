@@ -104,6 +104,7 @@ class _Endpoint:
     is_ending: bool = False
     """Nothing further is sent: the endpoint was changed, is to be disabled, or has had its turn."""
     is_mute: bool = False
+    """It was told that nothing can be signed."""
     disabled_for: str | None = None
     broken: Exception | None = None
     """What went wrong on our side in an attempt."""

@@ -21,10 +21,9 @@ _KEYS: Final = {
         *("quoted_digits", "ultimate_name_key", "text_name_keys", "series_digits"),
     ),
 }
-_REKEY: Final = f"""
-    UPDATE {{table}} SET {{assignments}}, keys_version = {KEYS_VERSION}, revision = revision + %(revised)s
-    WHERE transaction_id = %(transaction_id)s
-"""  # noqa: S608 - our own number
+_REKEY: Final = """
+    UPDATE {table} SET {assignments}, revision = revision + %(revised)s WHERE transaction_id = %(transaction_id)s
+"""
 # The number stands in the statements, as it does in the indexes, or these were of no use.
 _ARE_STALE: Final = f"""
     SELECT EXISTS (SELECT FROM expected_open WHERE keys_version < {KEYS_VERSION})
@@ -64,7 +63,7 @@ class OpenKeyStore:
 
         ``revised`` says that what they were made of is another.
         """
-        names = _KEYS[side]
+        names = (*_KEYS[side], "keys_version")
         query = _REKEY.format(table=OPEN_TABLES[side], assignments=", ".join(f"{name} = %({name})s" for name in names))
         parameters = [
             {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,12 +68,19 @@ async def test_the_day_is_that_of_the_statements(page: Page) -> None:
     assert await page.input_value("#lock-through") == "2026-02-28"
 
 
-async def test_a_script_that_does_not_come_is_told(browser: Browser, console_world: ConsoleWorld) -> None:
+@asynccontextmanager
+async def imports_without(script: str, browser: Browser, console_world: ConsoleWorld) -> AsyncIterator[Page]:
+    """Show the list of imports to somebody whose network drops one of its scripts."""
     async with opened(browser, console_world.base_url) as window:
         await sign_in(window, console_world)
         page = await window.new_page()
-        await page.route("**/imports.js", lambda route: route.abort("connectionreset"))
+        await page.route(f"**/{script}", lambda route: route.abort("connectionreset"))
         await page.goto("/console/production/imports")
+        yield page
+
+
+async def test_a_script_that_does_not_come_is_told(browser: Browser, console_world: ConsoleWorld) -> None:
+    async with imports_without("imports.js", browser, console_world) as page:
         alert = page.get_by_role("alert").get_by_text("A part of this page did not load")
         await alert.wait_for()
         await page.unroute("**/imports.js")
@@ -84,11 +92,7 @@ async def test_a_script_that_does_not_come_is_told(browser: Browser, console_wor
 async def test_a_page_whose_scripts_do_not_come_at_all_says_so(
     browser: Browser, console_world: ConsoleWorld, axe: Callable[[Page], Awaitable[None]]
 ) -> None:
-    async with opened(browser, console_world.base_url) as window:
-        await sign_in(window, console_world)
-        page = await window.new_page()
-        await page.route("**/console.js", lambda route: route.abort("connectionreset"))
-        await page.goto("/console/production/imports")
+    async with imports_without("console.js", browser, console_world) as page:
         told = page.get_by_role("alert").get_by_text("This page is not ready")
         # Who has a slow line is not told at once.
         assert await told.count() == 0
