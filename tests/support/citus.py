@@ -79,8 +79,6 @@ class CitusServer:
 
     def __init__(self, url: str) -> None:
         self.nodes = cluster_nodes(url)
-        # Whoever else tests on the cluster has another one.
-        self._template = f"{TEMPLATE}_{os.getpid()}"
         self._url = url
         with self.nodes[0].connect(self.home) as connection:
             # Each process of tests makes them unless they are there.
@@ -95,7 +93,7 @@ class CitusServer:
 
     def database(self, name: str, *, template: str | None = None) -> EmbeddedDatabase:
         """Make a database on all nodes, owned by the administrator, and return its addresses on the coordinator."""
-        name, template = (self._named(one) for one in (name, template))
+        name, template = _ours(name), _ours(template) if template else None
         create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(ADMIN_ROLE))
         for node in self.nodes:
             with node.connect(self.home) as connection:
@@ -115,12 +113,9 @@ class CitusServer:
             superuser_url=self._address(str(conninfo_to_dict(self._url).get("user", "postgres")), name),
         )
 
-    def _named(self, name: Any) -> Any:
-        return self._template if name == TEMPLATE else name
-
     def close(self, name: str) -> None:
         """Let nobody connect to a database any more, so that it may be cloned: Citus keeps a process in each."""
-        name = self._named(name)
+        name = _ours(name)
         for node in self.nodes:
             with node.connect(self.home) as connection:
                 connection.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(sql.Identifier(name)))
@@ -128,7 +123,7 @@ class CitusServer:
 
     def drop(self, name: str) -> None:
         """Drop the database on all nodes and end whatever is connected to it."""
-        name = self._named(name)
+        name = _ours(name)
         until = time.monotonic() + DROP_SECONDS_MAX
         drop = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
         for node in self.nodes:
@@ -156,6 +151,11 @@ class CitusServer:
     def _address(self, role: str, database: str) -> str:
         node = self.nodes[0]
         return f"postgresql://{role}@{node.host}:{node.port}/{database}"
+
+
+def _ours(name: str) -> str:
+    """Return the name of a database of this process: others test on the cluster meanwhile, with the same names."""
+    return f"{name}_{os.getpid()}"
 
 
 def nodes_of(database: EmbeddedDatabase, schema: str) -> list[tuple[str, int]]:
