@@ -28,7 +28,7 @@ from payrec_operator.ports import KeySecret, World
 from payrec_operator.reconcile import reconcile
 from payrec_operator.resources import TenantResource
 from simulation.database import SteppedDatabase
-from simulation.scheduler import point
+from simulation.scheduler import WAITING, WAITING_ON_CITUS, point
 from support.matching_world import TABLES
 from support.operator_faults import Faults
 from support.operator_secrets import MemorySecrets
@@ -118,6 +118,8 @@ class Estate:
             transport=httpx2.ASGITransport(app=create_app(factory)), base_url="http://payrec.example"
         )
         self.homes: list[Home] = []
+        self.lock_waits = WAITING
+        """Asks the database who waits for a lock."""
         self.is_over = False
         """Whether nobody begins again who dies."""
         self.first_secrets: dict[Any, Any] = {}
@@ -162,6 +164,7 @@ class Estate:
             for _ in range(3):
                 await self.reconcile(body)
             async with self.factory.context.database.control(readonly=True) as connection:
+                self.lock_waits = WAITING_ON_CITUS if connection.is_distributed else WAITING
                 [row] = await TenantStore(connection).scopes(UUID(body["status"]["tenantId"]))  # type: ignore[arg-type, index]
             home = Home(slug=slug, body=body, scope=scope_of(row))
             self.homes.append(home)

@@ -30,7 +30,14 @@ STEPS_MAX: Final = 4000
 DEATHS_MAX: Final = 4
 """Of one seed: everything that is tried again comes to an end."""
 
-_WAITING: Final = b"SELECT pid FROM pg_locks WHERE NOT granted"
+WAITING: Final = b"SELECT pid FROM pg_locks WHERE NOT granted"
+"""Who waits for a lock of this server."""
+WAITING_ON_CITUS: Final = WAITING + (
+    b" UNION ALL SELECT citus_pid_for_gpid(waiting_global_pid) FROM citus_internal.global_blocked_processes()"
+    b" WHERE citus_nodeid_for_gpid(waiting_global_pid) = citus_nodeid_for_gpid(citus_backend_gpid())"
+)
+"""And of a worker, for whom it asked here."""
+
 _GONE: Final = b"SELECT 1 FROM pg_stat_activity WHERE pid = ANY(%s)"
 
 Body = Callable[["Process"], Awaitable[None]]
@@ -139,13 +146,14 @@ async def point(step: str, *, often: float = 1.0) -> None:
 class Scheduler:
     """Runs the processes of one seed."""
 
-    def __init__(self, seed: int, watcher: psycopg.AsyncConnection[object]) -> None:
+    def __init__(self, seed: int, watcher: psycopg.AsyncConnection[object], *, waiting: bytes) -> None:
         self.seed = seed
         self.chance = Random(seed)  # noqa: S311 - no secret
         self.trace: list[str] = []
         self.moved = asyncio.Event()
         self.processes: list[Process] = []
         self._watcher = watcher
+        self._query = waiting
         self._deaths = 0
 
     def add(self, name: str, body: Body, *, is_endless: bool = False) -> None:
@@ -233,7 +241,7 @@ class Scheduler:
                     process.state = "running"
 
     async def _waiting(self) -> set[int]:
-        rows = await (await self._watcher.execute(_WAITING)).fetchall()
+        rows = await (await self._watcher.execute(self._query)).fetchall()
         return {int(row[0]) for row in rows}  # type: ignore[index]
 
 

@@ -42,7 +42,7 @@ async def run_seed(shared: Estate, seed: int) -> tuple[Finding | None, list[str]
     """Let one seed happen; return what it has found, and the trace."""
     await shared.restore()
     shared.is_over = False
-    scheduler = Scheduler(seed, shared.watcher)
+    scheduler = Scheduler(seed, shared.watcher, waiting=shared.lock_waits)
     try:
         knowns = await begin(shared, scheduler.chance)
         cast(shared, scheduler, knowns)
