@@ -24,7 +24,7 @@ def test_it_passes_on_citus(folder: str) -> None:
     url = cluster_url()
     done = subprocess.run(  # noqa: S603 - our own tests
         [
-            *(sys.executable, "-m", "pytest", "-q", "-n", "2", "--citus", "-p", "no:cacheprovider"),
+            *(sys.executable, "-m", "pytest", "-q", "-n", "3", "--citus", "-p", "no:cacheprovider"),
             f"tests/payrec/{folder}",
         ],
         cwd=ROOT,
