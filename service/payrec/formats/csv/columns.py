@@ -27,7 +27,10 @@ from payrec.formats.csv.words import (
 )
 
 Columns = dict[str, list[int]]
-"""Role to the indexes of its columns. Besides the roles of a profile: mark, ownAccount, reference, status, impact."""
+"""Role to the indexes of its columns.
+
+Besides the roles of a profile: mark, ownAccount, reference, status, impact, event.
+"""
 
 _MANY: Final = frozenset({"remittance", "reference"})
 """Roles of which a table may have several columns."""
@@ -141,7 +144,7 @@ _ORDER: Final = (
     ),
     *("counterpartyName", "ultimateCounterpartyName"),
     *("counterpartyBic", "structuredReference", "endToEndId", "bankTransactionCode", "remittance", "reference"),
-    *("status", "impact"),
+    *("status", "impact", "event"),
 )
 """Roles in the order in which they take their columns: what is told by its cells goes first."""
 
@@ -311,6 +314,9 @@ def _settle(columns: Columns, forms: Sequence[Sequence[str]]) -> None:
             del columns["reference"]
     if "remittance" not in columns and "bankTransactionCode" in columns:
         columns["remittance"] = columns.pop("bankTransactionCode")
+    # Only Adyen's words for what happened to a payment are known: in other tables, what is received may be money.
+    if not any("psp reference" in headings for headings in forms):
+        columns.pop("event", None)
 
 
 def has_essentials(columns: Columns) -> bool:

@@ -132,6 +132,8 @@ def make_layout(
     named = profile_columns(profile.get("columns", {}), ColumnFinder(names, width))
     columns = assign_columns(header, table.data) if header else {}
     _merge(columns, named)
+    if (currency := _currency_beside(named, names)) is not None:
+        columns["currency"] = [currency]
     if not named.keys() & {"amount", "debit", "credit"} and _has_sides_apart(table, columns):
         columns.pop("amount", None)
     if not has_essentials(columns):
@@ -179,9 +181,12 @@ def _has_sides_apart(table: Table, columns: Columns) -> bool:
 
 
 def _merge(columns: Columns, named: Columns) -> None:
-    """Put the profile's columns over the detected ones: what it names is nothing else any more."""
+    """Put the profile's columns over the detected ones: what it names is nothing else any more.
+
+    What happened to a payment says which rows are lines, also where the profile has it as the lines' code or text.
+    """
     taken = {index for indexes in named.values() for index in indexes}
-    for role in list(columns):
+    for role in [role for role in columns if role != "event"]:
         left = [index for index in columns[role] if index not in taken]
         if left:
             columns[role] = left
@@ -195,6 +200,19 @@ def _merge(columns: Columns, named: Columns) -> None:
     if "account" in named:
         columns.pop("ownAccount", None)
     columns.update(named)
+
+
+def _currency_beside(named: Columns, names: Sequence[str] | None) -> int | None:
+    """Return the column that has the currency of the amount a profile names, told by its heading (``Main Amount``).
+
+    A table may have as many currencies as amounts; that of the account is the first to be taken, and is another one.
+    """
+    if names is None or "amount" not in named or "currency" in named or named["amount"][0] >= len(names):
+        return None
+    first, _, last = fold(names[named["amount"][0]]).rpartition(" ")
+    headings = [fold(name) for name in names]
+    wanted = f"{first} currency"
+    return headings.index(wanted) if first and last == "amount" and wanted in headings else None
 
 
 def _settle_account(layout: Layout, named: Columns, given: str | None) -> None:

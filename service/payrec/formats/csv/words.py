@@ -218,6 +218,9 @@ _ROLES: Final = {
     "impact": """
         balance impact;auswirkung auf guthaben
     """,
+    "event": """
+        record type
+    """,
 }
 
 ROLE_PHRASES: Final[dict[str, dict[str, int]]] = {
@@ -323,6 +326,7 @@ OUTGOING_KINDS: Final = frozenset(
     _phrases(
         """
         refund;refunds;partial refund;full refund;payment refund;refunded;return;returns;chargeback;chargebacks
+        secondchargeback;refundedbulk;settledreversed
         charge back;charged back;withdrawal;withdrawals;fee;fees;transaction fee;processing fee
         payment fee;stripe fee;gocardless fee;commission;deduction;refund deduction;charge back deduction
         dd return deduction;balance deduction;chargeback penalty;erstattung;ruckerstattung;ruckbuchung;ruckzahlung
