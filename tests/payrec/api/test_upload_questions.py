@@ -12,7 +12,7 @@ import pytest
 from payrec.constants import QUESTION_ALTERNATIVES_MAX, QUESTION_LABEL_LENGTH_MAX
 from payrec.domain.settings import merged
 from support.service import Service, Tenant
-from support.wire import problem
+from support.wire import count, problem
 from support.xlsx_files import table, workbook
 
 pytestmark = pytest.mark.anyio
@@ -315,3 +315,21 @@ async def test_one_tenant_s_answer_is_not_another_s(acme: Tenant, globex: Tenant
     question, _ = await asked(acme, content, {})
     assert (await upload(acme, content, answered({}, question, "dmy"))).status_code == 201
     assert (await asked(globex, content, {}))[0] == question
+
+
+async def test_a_doubt_that_the_last_row_brings_has_stored_nothing(service: Service, tenant: Tenant) -> None:
+    other = await service.tenant("questions2", environments=["production"])
+    sale = "2026-03-02,SALE,1.00,EUR,INV-1\n"
+    content = f"Date,Type,Amount,Currency,Reference\n{sale * 6_000}{sale.replace('SALE', 'REFUND')}".encode()
+    before = await count(service, tenant, "incoming_transaction")
+    question, reason = await asked(tenant, content, {})
+    assert (reason, await count(service, tenant, "incoming_transaction")) == ("csv_ambiguous_sign", before)
+    source = await other.post("/data-sources", {"name": "p", "kind": "upload", "profile": {"sign": "as_is"}})
+    for asker, options, out in (
+        (tenant, answered({}, question, question["alternatives"][0]["value"]), 1),
+        (other, {"dataSourceId": source.json()["id"]}, 0),
+    ):
+        body = (await upload(asker, content, options)).json()
+        assert body["counts"]["accepted"] == 6_001
+        listed = await asker.get("/incoming-transactions", params={"importId": body["id"], "direction": "debit"})
+        assert len(listed.json()["data"]) == out

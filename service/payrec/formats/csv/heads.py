@@ -8,15 +8,17 @@ from itertools import chain
 from operator import itemgetter
 from typing import Final
 
+from payrec.constants import PROFILE_MATCHED_LENGTH_MAX
 from payrec.formats.base import RecordError
 from payrec.formats.csv.cells import Amounts, RowRules
 from payrec.formats.csv.columns import Columns
+from payrec.formats.csv.kinds import Kinds
 from payrec.formats.csv.labels import balance_label
 from payrec.formats.csv.lines import check_width
-from payrec.formats.csv.survey import are_besides, check_card_sign, check_kinds, check_sign
+from payrec.formats.csv.survey import are_besides, check_card_sign, check_sign
 from payrec.formats.csv.table import Table
 from payrec.formats.csv.values import bare, unwrap
-from payrec.formats.csv.words import CARD_HEADINGS, KIND_HEADINGS, OUTGOING_KINDS, PAYOUT_KINDS, fold
+from payrec.formats.csv.words import CARD_HEADINGS, fold
 
 _CORE: Final = (
     *("bookingDate", "valueDate", "amount", "currency", "account", "remittance"),
@@ -39,17 +41,6 @@ def _picker(columns: Columns, roles: Sequence[str]) -> Callable[[Sequence[str]],
     return itemgetter(*(columns[role][0] if role in columns else -1 for role in roles))
 
 
-def _kinds_of(table: Table) -> dict[int, set[str]]:
-    """Return the words for kinds of rows that take money from an account, by the columns that have some."""
-    found = {}
-    for index, name in enumerate(table.names or ()):
-        if fold(name) in KIND_HEADINGS:
-            words = {fold(row[index]) for row in table.data if index < len(row)} & (OUTGOING_KINDS | PAYOUT_KINDS)
-            if words:
-                found[index] = words
-    return found
-
-
 class Head:
     """The cells of rows by their roles."""
 
@@ -67,6 +58,8 @@ class Head:
         self._newest_first = False
         self._has_lone_fee = "fee" in columns and "net" not in columns
         self._fees_besides = False
+        self._kinds: Kinds | None = None
+        """Words that would put the side of an amount in doubt, wherever they come."""
 
     def prove_sign(self, table: Table, *, is_given: bool) -> None:
         """Prove by the head that a positive amount is money in, and which rows come first.
@@ -78,12 +71,29 @@ class Head:
             self._newest_first = self._falls(table.data) if newest is None else newest
             if self._has_lone_fee:
                 self._fees_besides = are_besides(self._charged(table.data), is_newest_first=self._newest_first)
-        elif is_given or not self._amounts.is_single:
+        elif is_given:
             return
+        elif not self._amounts.is_single:
+            self._kinds = Kinds.of_profile(self._rules)
         elif any(fold(name) in CARD_HEADINGS for name in table.names or ()):
             check_card_sign(self._signed(table.data))
         else:
-            check_kinds(_kinds_of(table), chain(self._signed(table.data), self._nets(table.data)))
+            self._kinds = Kinds.of_table(table)
+        if self._kinds is not None:
+            rows = list(filter(self._is_line, table.data))
+            self._kinds = self._kinds.look_at_head(rows, chain(self._signed(rows), self._nets(rows)))
+
+    def _is_line(self, row: Sequence[str]) -> bool:
+        """Whether no rule skips a row."""
+        with suppress(RecordError):
+            return self._rule_that_skips([*self._fit(list(row)), ""]) is None
+        return False
+
+    def _rule_that_skips(self, cells: Sequence[str]) -> str | None:
+        for index, pattern, rule in self._rules.skip:
+            if pattern.search(cells[index][:PROFILE_MATCHED_LENGTH_MAX]):
+                return rule
+        return None
 
     def _falls(self, rows: Sequence[Sequence[str]]) -> bool:
         """Whether the last day of these rows is before the first one."""

@@ -74,23 +74,27 @@ CARD_SIGN: Final = Question(
 )
 
 
-def kinds_question(kinds: Mapping[int, Collection[str]]) -> Question:
-    """Ask whether rows of some kinds are money out, though their amounts have no sign; the kinds are words of ours."""
+def kinds_question(kinds: Mapping[int, Collection[str]], named: Collection[str] = ()) -> Question:
+    """Ask whether rows of some kinds are money out, though their amounts have no sign; the kinds are words of ours.
+
+    ``named`` are those that a profile calls money out already.
+    """
     answers = [(column, sorted(words)) for column, words in kinds.items()]
     without_payouts = [(column, sorted(set(words) - PAYOUT_KINDS)) for column, words in answers]
     answers += [answer for answer in without_payouts if answer[1] and answer not in answers]
+    others = "the profile does not call money out" if named else "whatever the row is"
     return Question(
         option="profile",
         text="Which rows are money out? No amount has a sign, and there are fees, refunds or payouts.",
         alternatives=(
             *(
                 Alternative(
-                    value={"direction": {"column": column, "debit": words}},
+                    value={"direction": {"column": column, "debit": [*sorted(named), *words]}},
                     example=f"25.00 is money out where column {column} says {' or '.join(words)}",
                 )
                 for column, words in answers[: QUESTION_ALTERNATIVES_MAX - 1]
             ),
-            Alternative(value={"sign": "as_is"}, example="25.00 is money in, whatever the row is"),
+            Alternative(value={"sign": "as_is"}, example=f"25.00 is money in, {others}"),
         ),
         others="any column, and the words in it that say money out",
     )

@@ -78,6 +78,8 @@ class RowReader(Head):
             yield from self._items(line, row)
 
     def _ends(self) -> Iterator[Parsed]:
+        if self._kinds is not None:
+            self._kinds.check()
         for group in self._statements.values():
             preamble = self._rules.preamble_balances if len(self._statements) == 1 else ()
             yield from group.end(preamble)
@@ -127,7 +129,7 @@ class RowReader(Head):
         yield item
 
     # One branch a cell: a call more for each costs a tenth of the speed.
-    def _entry(self, line: int, cells: list[str]) -> Entry | Skipped:  # noqa: C901, PLR0912  # see above
+    def _entry(self, line: int, cells: list[str]) -> Entry | Skipped:  # noqa: C901, PLR0912, PLR0915  # see above
         """Make the entry of one row; raises ``RecordError``."""
         booking_cell, value_cell, amount_cell, currency_cell, account_cell, text_cell, name, other, code = self._core(
             cells
@@ -188,6 +190,8 @@ class RowReader(Head):
             group.booked_minor += minor
         if group.chain is not None:
             group.chained(line, booking or value, minor, cells[self._balance_column], is_booked=status == "booked")
+        if self._kinds is not None:
+            self._kinds = self._kinds.after(cells, entry)
         return entry
 
     def _status(self, cells: list[str], booking_cell: str, value_cell: str, *, has_date: bool) -> EntryStatus:
@@ -227,12 +231,6 @@ class RowReader(Head):
             self._amounts.besides(entry, fee)
         if original:
             entry.original = self._amounts.original(original, original_currency, entry.currency)
-
-    def _rule_that_skips(self, cells: list[str]) -> str | None:
-        for index, pattern, rule in self._rules.skip:
-            if pattern.search(cells[index][:PROFILE_MATCHED_LENGTH_MAX]):
-                return rule
-        return None
 
     def _after_error(self, line: int, row: list[str] | RecordError, error: RecordError) -> Problem | Skipped:
         """Settle a row that is no entry: skipped by a name, else rejected."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -11,7 +11,7 @@ from payrec.errors import UnreadableFileError
 from payrec.formats.base import DateOrder
 from payrec.formats.csv.columns import Columns
 from payrec.formats.csv.dates import date_evidence
-from payrec.formats.csv.questions import CARD_SIGN, DATE_ORDER, DECIMAL, SIGN, kinds_question
+from payrec.formats.csv.questions import CARD_SIGN, DATE_ORDER, DECIMAL, SIGN
 from payrec.formats.csv.values import Decimal, Exact, decimal_evidence
 from payrec.formats.text import own_account
 
@@ -222,23 +222,4 @@ def check_card_sign(amounts: Iterable[int]) -> None:
             "csv_ambiguous_sign",
             "a card's table, and nothing proves that a positive amount is money in: set the profile's sign",
             question=CARD_SIGN,
-        )
-
-
-def check_kinds(kinds: Mapping[int, Collection[str]], amounts: Iterable[int]) -> None:
-    """Ask which way the fees, refunds and payouts of a table went in which no amount has a sign.
-
-    ``kinds`` are the words for them that stand in a column, by the column's number.
-
-    Raises
-    ------
-    UnreadableFileError
-        ``csv_ambiguous_sign``.
-
-    """
-    if kinds and all(amount >= 0 for amount in amounts):
-        raise UnreadableFileError(
-            "csv_ambiguous_sign",
-            "fees, refunds or payouts, and no amount has a sign: set the profile's direction, or its sign",
-            question=kinds_question(kinds),
         )
