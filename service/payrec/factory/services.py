@@ -245,7 +245,9 @@ class Factory(BaseFactory):
     def upload_previews(self) -> UploadPreviewService:
         """Reads files without storing them; one for the process, because it counts what is read at the same time."""
         sources = self.sources.create_data_source_service()
-        return UploadPreviewService(sources=sources, monotonic=self.context.clock.monotonic)
+        return UploadPreviewService(
+            database=self._work.database, sources=sources, monotonic=self.context.clock.monotonic
+        )
 
     def create_import_processor(self) -> ImportProcessor:
         """Make what reads uploaded files, for requests and for jobs."""

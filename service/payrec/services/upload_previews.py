@@ -7,6 +7,7 @@ import io
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -21,6 +22,8 @@ from payrec.services.parse_output import JsonDocument, Shown
 from payrec.services.parse_report import ParseReport
 from payrec.services.read_options import read_options
 from payrec.shares import TenantShares
+from payrec.storage.accounts import AccountStore
+from payrec.storage.database import Database
 
 SHOWN: Final = Shown(
     entries_per_statement=100, statements=1_000, problems_per_code=100, problems=1_000, bytes=8 * 1024 * 1024
@@ -37,7 +40,8 @@ PREVIEWS_WAITING_MAX: Final = 16
 class UploadPreviewService:
     """Reads files in threads; one for the process, because it counts those that are read at the same time."""
 
-    def __init__(self, *, sources: DataSourceService, monotonic: Callable[[], float]) -> None:
+    def __init__(self, *, database: Database, sources: DataSourceService, monotonic: Callable[[], float]) -> None:
+        self._database = database
         self._sources = sources
         self._monotonic = monotonic
         self._turn = asyncio.Semaphore(PREVIEWS_AT_ONCE)
@@ -66,8 +70,11 @@ class UploadPreviewService:
         self._waiting[tenant_id] += 1
         try:
             async with self._shares.of(tenant_id), self._turn:
+                # As an upload does: an account that files of earlier releases have made keeps its name.
+                async with self._database.tenant(caller.tenant, readonly=True) as connection:
+                    accounts = await AccountStore(connection).named_by_files()
                 with disk_room():
-                    return await self._read_in_thread(file, given)
+                    return await self._read_in_thread(file, replace(given, accounts=accounts))
         finally:
             self._waiting -= Counter([tenant_id])
 

@@ -176,7 +176,19 @@ async def test_an_account_that_a_file_of_an_earlier_release_has_made_keeps_its_n
         counts = answer.json()["counts"]
         return counts["accepted"], counts["duplicates"]
 
+    async def previewed(tenant: Tenant) -> tuple[str, str]:
+        options = {"account": option} if option else {}
+        files = {"file": ("lines", written(of_file))}
+        answer = await tenant.post(f"{INCOMING}/upload/preview", files=files, data=options)
+        [statement] = answer.json()["statements"]
+        return statement["account"]["id"], statement["entries"][0]["identity"]["value"]
+
+    assert (await previewed(world.tenant))[0] == "Main till"
     assert await uploaded(world.tenant, before if of_file else "", before if option else "") == (1, 0)
+    # The preview says what an upload keeps.
+    [line] = await world.sql("SELECT account, encode(fingerprint, 'hex') AS known_by FROM incoming_transaction")
+    assert await previewed(world.tenant) == (before, line["known_by"])
+    assert (await previewed(world.bystander))[0] == "Main till"
     assert await uploaded(world.tenant, of_file, option) == (0, 1)
     assert await uploaded(world.tenant, of_file, option, amount="2.00") == (1, 0)
     assert await accounts(world.tenant, INCOMING) == {before}

@@ -10,6 +10,7 @@ import threading
 import time
 import zipfile
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -24,8 +25,8 @@ from payrec.models.upload_previews import UploadPreview
 from payrec.services import upload_previews
 from payrec.services.imports import UploadedFile
 from payrec.services.upload_previews import UploadPreviewService
-from support.places import new_scope
 from support.service import Service, Tenant
+from support.tenant_data import scope_of_tenant
 from support.wire import COMMAND_LINE, add_key, ask, code, count, problem
 
 pytestmark = pytest.mark.anyio
@@ -242,11 +243,17 @@ async def test_too_many_at_once_are_told_to_come_again(tenant: Tenant, monkeypat
     await previewed(tenant, CAMT)
 
 
+def given(service: Service, monotonic: Callable[[], float] = time.monotonic) -> dict[str, Any]:
+    """Return what a service of previews is made of."""
+    sources = service.factory.sources.create_data_source_service()
+    return {"database": service.factory.context.database, "sources": sources, "monotonic": monotonic}
+
+
 class Held(UploadPreviewService):
     """Reads nothing until it is let go."""
 
     def __init__(self, service: Service) -> None:
-        super().__init__(sources=service.factory.sources.create_data_source_service(), monotonic=time.monotonic)
+        super().__init__(**given(service))
         self.let_go, self.both_read, self.read = threading.Event(), threading.Event(), Counter[str]()
 
     def _read(self, file: UploadedFile, *_: Any) -> bytes:
@@ -263,16 +270,17 @@ class Held(UploadPreviewService):
         return asyncio.create_task(self.preview(caller, file, UploadOptions()))
 
 
-async def test_previews_of_one_tenant_keep_no_other_waiting(service: Service) -> None:
+async def test_previews_of_one_tenant_keep_no_other_waiting(service: Service, tenants: tuple[Tenant, Tenant]) -> None:
     previews = Held(service)
-    slow, other, late = (new_scope(slug) for slug in ("slow", "other", "late"))
+    third = await service.tenant("latepreview", environments=["production"])
+    slow, other, late = [await scope_of_tenant(service.factory, tenant) for tenant in (*tenants, third)]
     half = upload_previews.PREVIEWS_WAITING_MAX // 2
     wanted = [previews.begin(slow) for _ in range(half)]
     with pytest.raises(RateLimitedError):
         await previews.begin(slow)
     wanted += [previews.begin(other) for _ in range(half)]
     await asyncio.to_thread(previews.both_read.wait, 30)
-    assert previews.read == {"slow": 1, "other": 1}
+    assert previews.read == {slow.slug: 1, other.slug: 1}
     with pytest.raises(UnavailableError):
         await previews.begin(late)
     previews.let_go.set()
@@ -292,7 +300,9 @@ class Watched(UploadPreviewService):
             self.ended = True
 
 
-async def test_a_cancelled_preview_has_stopped_reading_when_its_file_is_closed(service: Service) -> None:
+async def test_a_cancelled_preview_has_stopped_reading_when_its_file_is_closed(
+    service: Service, tenant: Tenant
+) -> None:
     begun = threading.Event()
 
     def monotonic() -> float:
@@ -300,9 +310,9 @@ async def test_a_cancelled_preview_has_stopped_reading_when_its_file_is_closed(s
         return 0.0
 
     content = lines(200_000)
-    previews = Watched(sources=service.factory.sources.create_data_source_service(), monotonic=monotonic)
+    previews = Watched(**given(service, monotonic))
     file = UploadedFile(BytesIO(content), name="x", size=len(content), sha256=b"")
-    caller = replace(COMMAND_LINE, scope=new_scope("acme"))
+    caller = replace(COMMAND_LINE, scope=await scope_of_tenant(service.factory, tenant))
     reading = asyncio.create_task(previews.preview(caller, file, UploadOptions()))
     assert await asyncio.to_thread(begun.wait, 30)
     reading.cancel()
