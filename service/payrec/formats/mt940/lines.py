@@ -175,7 +175,7 @@ def read_amount_words(entry: Entry, given: str) -> None:
             entry.original = entry.original or Money(minor, currency)
         elif minor and not is_charged:
             entry.charges.append(Money(minor, currency, "debit"))
-    rate = _EXCHANGE_RATE.search(given)
+    rate = _EXCHANGE_RATE.search(given) if entry.exchange_rate is None else None
     if rate is not None:
         entry.exchange_rate = rate[1].replace(",", ".")
 

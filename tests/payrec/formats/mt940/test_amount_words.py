@@ -68,6 +68,13 @@ def test_what_the_supplement_says_is_not_said_twice() -> None:
     assert_fields(entry, original=PAID, charges=KEPT)
 
 
+def test_what_field_61_says_stays_where_field_86_says_something_else() -> None:
+    entry = Entry()
+    parse_entry(["2601020102C100,00NTRFNONREF//B1", f"{WORDS}"], "EUR", entry)
+    read_details(entry, ["/ORDP/ACME/OCMT/GBP90,00//EXCH/0,9000//CHGS/EUR9,00//REMI/x"], [], size=100)
+    assert_fields(entry, original=PAID, charges=KEPT, exchange_rate="1.1000")
+
+
 def test_what_stands_before_the_keywords_is_the_text_where_no_keyword_says_it() -> None:
     entry = details("/PY/INV 77/ORDP//NAME/ACME INC/EREF/E-1")
     assert_fields(entry, remittance="/PY/INV 77", counterparty_name="ACME INC", end_to_end_id="E-1")
