@@ -153,6 +153,9 @@ _LESS_FEE: Final = ("amount", "fee", "net", "tax")
 _WIDE_MARK_RANK: Final = ROLE_PHRASES["mark"]["transaction type"]
 """From here on a heading such as ``Type`` is a mark only if every cell below is one."""
 
+_UNCLEAR_STATUS_RANK: Final = ROLE_PHRASES["status"]["info"]
+"""``Info`` is what savings banks call whether a row is booked, and others a text, which may begin with any word."""
+_BOOKED_OR_NOT: Final = re.compile(r"gebucht|vorgemerkt", re.IGNORECASE)
 
 _UNCLEAR_PARTY_RANK: Final = ROLE_PHRASES["counterpartyAccount"]["counterparty"]
 """``Counterparty`` is a name or an account; what stands below it tells."""
@@ -168,6 +171,9 @@ def _holds(role: str, rank: int, cells: Iterable[str]) -> bool:
     check = _CONTENT.get(role)
     if role == "counterpartyAccount" and rank == _UNCLEAR_PARTY_RANK:
         check = _is_iban
+    if role == "status" and rank == _UNCLEAR_STATUS_RANK:
+        states = [cell for cell in cells if cell and not cell.isspace()]
+        return bool(states) and all(map(_BOOKED_OR_NOT.search, states))
     if check is None:
         return role != "remittance" or not _are_marks(cells)
     good = total = 0

@@ -160,6 +160,16 @@ def test_a_status_column_says_what_is_pending() -> None:
     assert [e.status for e in found] == ["booked", "pending"]
 
 
+def test_an_info_is_a_status_only_where_it_says_nothing_else() -> None:
+    """It is the text of other tables, and what people write may begin with any word."""
+    header, row = "Date;Amount;Currency;Info\n", "2026-01-02;1.50;EUR;{}\n"
+    texts = ("Cancelled order 55, refund", "invoice 7, pending since May", "Umsatz gebucht")
+    text = header + "".join(map(row.format, texts))
+    assert ([entry.status for entry in entries(text)], skipped(text)) == (["booked"] * 3, [])
+    late = header + row.format("") * 300 + row.format("Cancelled order 55")
+    assert len(entries(late)) == 301
+
+
 def rows_with(statuses: Sequence[str]) -> str:
     """Return the table of a wallet or a provider: a row for each status."""
     return "Date;Text;Amount;Currency;Status\n" + "".join(f"2026-01-02;{s};1.50;EUR;{s}\n" for s in statuses)
