@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from payrec.constants import (
     CSV_CELL_REMEMBERED_LENGTH_MAX,
@@ -26,6 +26,10 @@ from payrec.formats.text import account, clean, clean_lines, own_account, refere
 
 Value = TypeVar("Value")
 
+_BEFORE_COMMA: Final = re.compile(r"[-+(]?[$€£]? ?[0-9]{1,3}(?:[.'’ ][0-9]{3})*")
+_BEHIND_COMMA: Final = re.compile(r"(?:[0-9]{2}|[0-9]{3}(?:\.[0-9]+)?)-?\)?")
+"""The halves of an amount with a comma that no quotes kept together: ``1,234.56`` or ``12,50``."""
+
 
 @dataclass(slots=True, kw_only=True)
 class RowRules:
@@ -35,6 +39,8 @@ class RowRules:
     width: int
     width_least: int
     """Columns without the empty headings at the end."""
+    nameless: Sequence[int] = ()
+    """Those under empty headings at the end, if commas are between cells, and nothing uses them: empty as a rule."""
     decimal: Decimal | None
     date_order: DateOrder | None
     date_format: str | None = None
@@ -186,6 +192,21 @@ class Amounts:
         if side is None:
             raise RecordError("missing_direction", "the mark says neither money in nor money out")
         return side
+
+    def check_whole(self, cells: Sequence[str]) -> None:
+        """Refuse an amount with a comma that is two cells, where the last cell of the row shows that it has one more.
+
+        Raises
+        ------
+        RecordError
+            ``invalid_amount``.
+
+        """
+        if any(cells[index].strip() for index in self._rules.nameless):
+            roles = self._rules.columns.keys() & {"amount", "debit", "credit"}
+            for index in (self._rules.columns[role][0] for role in roles):
+                if _BEFORE_COMMA.fullmatch(bare(cells[index])) and _BEHIND_COMMA.fullmatch(bare(cells[index + 1])):
+                    raise RecordError("invalid_amount", "the amount has a comma, which ends its cell: it needs quotes")
 
     def split(self, entry: Entry, net: str, fee: str) -> None:
         """Say what of the amount reached the account, and what was kept of it; raises ``RecordError``.

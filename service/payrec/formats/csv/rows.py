@@ -56,6 +56,7 @@ class RowReader(Head):
         self._skips = bool(rules.skip)
         self._has_pending_rule = rules.pending is not None
         self._has_metadata = bool(rules.metadata)
+        self._has_nameless = bool(rules.nameless)
 
     def read(self, records: Records) -> Iterator[Parsed]:
         """Yield the stream of the records, which stand behind the header already."""
@@ -158,6 +159,8 @@ class RowReader(Head):
         group = self._groups.get((account_cell, currency_cell)) or self._group(account_cell, currency_cell)
         if group.held:
             self._opened += group.doubts()
+        if self._has_nameless:
+            self._amounts.check_whole(cells)
         if self._is_plain and amount_cell:
             minor = group.read(amount_cell)
         else:

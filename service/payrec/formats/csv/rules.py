@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from payrec.constants import METADATA_ENTRIES_MAX, METADATA_KEY_LENGTH_MAX, TEXT_LENGTH_MAX
@@ -12,6 +13,7 @@ from payrec.formats.csv.columns import ColumnFinder
 from payrec.formats.csv.dialect import Layout
 from payrec.formats.csv.profile import COLUMN_ROLES, compile_match
 from payrec.formats.csv.survey import Settled, Survey
+from payrec.formats.csv.values import unwrap
 from payrec.formats.csv.words import fold
 from payrec.formats.text import clean
 
@@ -93,7 +95,8 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
     names = layout.table.names
     finder = ColumnFinder(names, layout.width)
     headings = names or []
-    filled = max((i + 1 for i, name in enumerate(headings) if name), default=layout.width)
+    header = [] if layout.table.header is None else layout.table.rows[layout.table.header]
+    filled = max((i + 1 for i, cell in enumerate(header) if unwrap(cell).strip()), default=layout.width)
     settled = settle(layout, profile, options)
     decimal = profile.get("decimal") or (None if settled.decimal else survey.decimal())
     date_order = options.date_order or profile.get("dateOrder") or (None if settled.dates else survey.date_order())
@@ -137,6 +140,9 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
     else:
         kept = columns.get("reference", [])[:METADATA_ENTRIES_MAX]
     rules.metadata = [(_key(headings, index), index) for index in kept]
+    if layout.table.delimiter == ",":
+        used = {*kept, *(index for index, _, _ in rules.skip), *(rules.pending or ())[:1], *chain(*columns.values())}
+        rules.nameless = [index for index in range(filled, layout.width) if index not in used]
     return rules
 
 
