@@ -130,7 +130,7 @@ class MatchingService:
                 progress.reach(1)
                 proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
             proposals = _told(_counted(proposals, snapshot), snapshot, returned.reasons)
-            proposals = await bounded(self._work.database, scope, job["params"], snapshot, proposals)
+            proposals = await bounded(self._work.database, scope, job["params"], snapshot, proposals, rules)
             proposals = await beside_other_numbers(self._work.database, scope, snapshot, proposals)
             proposals = await beside_settled(self._work.database, scope, snapshot, proposals)
             decided = self._work.clock.monotonic()

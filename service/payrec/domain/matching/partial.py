@@ -12,8 +12,17 @@ from typing import Final
 
 import polars as pl
 
+from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.rules import Confidence, GroupLevel, LineLevel, MatchKind, Uniqueness
+from payrec.domain.matching.rules import (
+    Confidence,
+    GroupLevel,
+    LineLevel,
+    MatchKind,
+    NameLevel,
+    PartyLevel,
+    Uniqueness,
+)
 from payrec.domain.matching.score import said_of_line
 
 BLIND: Final = [level.value for level in GroupLevel if level.blind]
@@ -29,9 +38,19 @@ def of_some_lines(proposals: Proposals, contested: pl.Series) -> Proposals:
     """Return the proposals, of which those with these numbers have a rival among the lines that were left out.
 
     Of sets that nobody named nobody can say that they are the only ones: any line that was left out may be of another.
+    Nor of pairs that a score alone makes sure: whom a name resembles is told among all lines.
     """
-    proposals = _less_sure(proposals, pl.col("group_level").is_in(BLIND), Uniqueness.UNBOUNDED)
+    unseen = pl.col("group_level").is_in(BLIND) | _sure_by_score()
+    proposals = _less_sure(proposals, unseen, Uniqueness.UNBOUNDED)
     return _rivalled(proposals, contested, "rivals_incoming")
+
+
+def _sure_by_score() -> pl.Expr:
+    """Tell of the levels of pairs that are sure whether neither a proof nor the counterparty makes them so."""
+    names = [NameLevel.EQUAL.value, NameLevel.ULTIMATE.value]
+    payer = (pl.col("account_level") == PartyLevel.EQUAL.value) | pl.col("name_level").is_in(names)
+    sure = (pl.col("confidence") >= Confidence.HIGH.value) & (pl.col("kind") == MatchKind.ONE_TO_ONE.value)
+    return sure & (pl.col("group_level") == GroupLevel.UNKNOWN.value) & ~proved() & ~payer
 
 
 def of_settled(proposals: Proposals, seen: pl.Series, *, items: pl.Series, lines: pl.Series) -> Proposals:
