@@ -162,6 +162,7 @@ def _with_rivals(pairs: pl.DataFrame) -> pl.DataFrame:
         text_rivals=zero,
         proof_rivals=zero,
         just_rivals=zero,
+        just_items=zero,
     )
     return pl.concat([lone, rivals.select(lone.columns)]).with_columns(probability_ppm=probability())
 
@@ -179,6 +180,7 @@ def _among_rivals(contested: pl.DataFrame) -> pl.DataFrame:
             text_rivals=_undominated("e") + _undominated("i"),
             proof_rivals=_proofs("e") + _proofs("i"),
             just_rivals=pl.col("e_just") + pl.col("i_just"),
+            just_items="i_just",
         )
     )
 
@@ -303,6 +305,7 @@ def competed(pairs: pl.DataFrame, found: Candidates, rules: MatchingRules, held:
     again = ~proof & pl.col("e").is_in(found.repeated.implode()) & ~_told_apart(found)
     # Who quotes what is somebody else's, and has such an item of his own, may have mistaken the number.
     mistaken = contradicted() & ((pl.col("text_rivals") > 0) | (pl.col("just_rivals") > 0))
+    mistaken |= pl.col("named_other") & (pl.col("just_items") > 0)
     # So may who quotes one of his items, which is near, and pays to the minor unit what another one of his asks for.
     nearly = pl.col("amount_level").is_in(NEARLY) & (pl.col("just_rivals") > 0)
     other = again | pl.col("elsewhere") | pl.col("shared")

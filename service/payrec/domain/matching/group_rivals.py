@@ -70,8 +70,9 @@ def _named_beside() -> pl.Expr:
 
 
 def _mistaken(legs: pl.DataFrame, pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
-    others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted() | learned())
-    anybody, foreign = pl.col("elsewhere") | pl.col("shared"), contradicted() & ~pl.col("payer")
+    others = pairs.filter(pl.col("rank") == RANK_PROOF, contradicted() | learned() | pl.col("named_other"))
+    anybody = pl.col("elsewhere") | pl.col("shared")
+    foreign = (contradicted() & ~pl.col("payer")) | pl.col("named_other")
     others = legs.join(others.select("e", "i", "score_milli", anybody=anybody, foreign=foreign), on=["e", "i"])
     others = others.select("g", "e", "i", "leg_minor", "score_milli", "anybody", "foreign")
     found = [others.filter("anybody").select("g", "e", "i", "score_milli")]

@@ -21,6 +21,15 @@ def learned() -> pl.Expr:
     return pl.col("name_level") == NameLevel.ALIAS.value
 
 
+def names_another() -> pl.Expr:
+    """Tell of both sides of pairs whether the text of a line without a name names somebody else than the item's.
+
+    It may be what he writes to somebody, so it contradicts nothing by itself.
+    """
+    other = (pl.col("i_meant") == NameLevel.TEXT.value) & (pl.col("i_similar_key") != pl.col("e_name_key"))
+    return other.fill_null(value=False)
+
+
 def called(lines: pl.DataFrame) -> list[pl.Series]:
     """Return all keys of names by which lines may call an item's counterparty, some of them null or 0."""
     return [lines[name].alias("key") for name in ("name_key", "ultimate_name_key")] + [

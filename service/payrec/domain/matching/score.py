@@ -12,7 +12,7 @@ from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
 from payrec.domain.matching.line_rules import BASIS_POINTS, FLAT_SHARE_MAX, ROUNDING_MINOR_MAX
-from payrec.domain.matching.meant import learned
+from payrec.domain.matching.meant import learned, names_another
 from payrec.domain.matching.other_periods import of_periods
 from payrec.domain.matching.ruled import bound, columns, lacking
 from payrec.domain.matching.rules import (
@@ -323,8 +323,8 @@ def scored(pairs: pl.DataFrame, sides: Sides, rules: MatchingRules) -> pl.DataFr
     less item, Int64), ``days_outside`` (Int64, null without dates), ``rank`` (of the reference, Int8), ``payer``
     (account or name agree), ``equal`` (amounts agree within what the rules allow), ``fault`` (Int8, 0 or a Reason),
     both open amounts, ``pending``, ``duplicate`` and ``twin``, ``elsewhere`` (the line says that it is of somebody
-    else), ``shared`` (it is of somebody else, and several have the item's reference, or may have it), and the ``rule``
-    of the line if there are rules.
+    else), ``shared`` (it does, and several have the item's reference, or may have it), ``named_other`` (nothing but its
+    text says so), and the ``rule`` of the line if there are rules.
     """
     return _levelled(_gathered(pairs, sides, rules), rules)
 
@@ -392,6 +392,7 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
             *columns(rules),
             "elsewhere",
             shared=(pl.col("e_is_shared") | pl.col("by_period")) & ~pl.col("payer") & (contradicted() | learned()),
+            named_other=names_another() & ~pl.col("payer"),
             pending="i_pending",
             duplicate="i_duplicate",
             twin=pl.col("e_twin") | pl.col("i_twin"),

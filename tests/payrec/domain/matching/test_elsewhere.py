@@ -27,6 +27,18 @@ BOLTS_OTHER = Item("other", 10_000, reference="INV-2026-0043", name="Bolt Works"
         pytest.param([ADAS], BY_BOLT, BOLTS, id="an item of the payer's own has the amount of what he quotes"),
         pytest.param([ADAS, BOLTS_OTHER], OF_TWO, BOLTS, id="the same within a set"),
         pytest.param(
+            [ADAS],
+            replace(BY_BOLT, name=None, text="Bolt Works, INV-2026-0041"),
+            BOLTS,
+            id="the same, and nothing but the text names the payer",
+        ),
+        pytest.param(
+            [ADAS, BOLTS_OTHER],
+            replace(OF_TWO, name=None, text="INV-2026-0043 INV-2026-0041 BOLT WORKS"),
+            BOLTS,
+            id="the same of that within a set",
+        ),
+        pytest.param(
             [Item("his", 10_000, name="Thomas Müller", iban=ALPHA)],
             Line("x", text="thanks", name="Thomas Mueller", iban=BETA),
             NAMESAKE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -10,7 +12,7 @@ from payrec.domain.matching.keys import NAME_WORDS_MAX, TEXT_WORDS_MAX, name_key
 from payrec.domain.matching.names import RESOLVED_SCHEMA
 from payrec.domain.matching.reach import reached
 from payrec.domain.matching.rules import Confidence, MatchingRules, NameLevel, Reason, Uniqueness
-from support.matching_frames import Item, Line, expected_frame, incoming_frame, names_frame, run
+from support.matching_frames import DAY, Item, Line, expected_frame, incoming_frame, names_frame, run
 
 RULES = MatchingRules(auto_accept=True, auto_accept_min_confidence="high")
 BOLT = Item("e", name="Bolt Werke GmbH")
@@ -82,6 +84,31 @@ def test_whoever_has_a_name_is_called_by_it() -> None:
 def test_another_account_is_somebody_elses_though_the_text_names_the_counterparty() -> None:
     outcome = run([Item("e", name="Bolt", iban="DE1")], [Line("i", text="CREDIT BOLT", iban="DE2")], RULES)
     assert outcome.lines["i"][0] == Reason.COUNTERPARTY_MISMATCH
+
+
+ADAS = Item("ada", reference="INV-2026-0041", name="Ada Lovelace", iban="DE1")
+
+
+@pytest.mark.parametrize(
+    ("line", "mistaken"),
+    [
+        pytest.param(Line("i", text="BOLT WERKE INV-2026-0041"), True, id="quotes another one's number"),
+        pytest.param(Line("i", text="BOLT WERKE", end_to_end_id="E2E-2026-41"), True, id="has an end-to-end id of his"),
+        pytest.param(Line("i", text="Zangra INV-2026-0041"), False, id="nobody is named who has such an item"),
+        pytest.param(Line("i", text="ADA LOVELACE INV-2026-0041"), False, id="the other one is named"),
+        pytest.param(Line("i", text="BOLT WERKE FOR ADA LOVELACE INV-2026-0041"), False, id="both are named"),
+        pytest.param(Line("i", text="BOLT WERKE INV-2026-0041", iban="DE1"), False, id="of the other one's account"),
+        pytest.param(Line("i", text="BOLT WERKE INV-2026-0041", name="Ada Lovelace"), False, id="of his name"),
+    ],
+)
+def test_whom_a_text_names_may_have_mistaken_the_number_of_another_one(line: Line, *, mistaken: bool) -> None:
+    theirs = replace(ADAS, end_to_end_id="E2E-2026-41")
+    [match] = [found for found in run([theirs, BOLT], [line], RULES).matches if found.item == "ada"]
+    assert (match.auto, match.confidence) == (not mistaken, Confidence.MEDIUM if mistaken else Confidence.EXACT)
+    # He has an item of another amount, or nobody knows whose number it is: then he may well pay for somebody.
+    for other in (replace(BOLT, amount=9_000), replace(BOLT, name="Quentlin"), replace(BOLT, due=DAY - 90)):
+        assert [found.auto for found in run([theirs, other], [line], RULES).matches if found.item == "ada"] == [True]
+    assert [found.auto for found in run([replace(theirs, name=None), BOLT], [line], RULES).matches][:1] == [True]
 
 
 def test_sums_of_whom_a_text_names_are_found() -> None:
