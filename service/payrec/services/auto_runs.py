@@ -8,7 +8,7 @@ from uuid import UUID
 
 from payrec.services.queued_jobs import queued_job
 from payrec.services.work import Unit
-from payrec.storage.jobs import JobStore
+from payrec.storage.jobs import Ended, JobStore
 
 AUTO_RUN_DELAY: Final = timedelta(seconds=1)
 """Between an arrival and the run that it starts: what arrives meanwhile needs no run of its own."""
@@ -31,12 +31,12 @@ async def match_soon(unit: Unit, job_id: UUID) -> None:
     await store.wake(scope.environment_id, "match", delay=AUTO_RUN_DELAY)
 
 
-async def repeat_if_asked(unit: Unit, finished_id: UUID, job_id: UUID, *, again: bool) -> None:
-    """Start another run, in the transaction that ended one, if anything arrived that this one may not have read.
+async def repeat_if_asked(unit: Unit, ended: Ended, job_id: UUID, *, again: bool) -> None:
+    """Start another run, in the transaction that ``ended`` one, if anything arrived that this one may not have read.
 
     So it does where runs go by themselves and this one has opened ``again`` what it had matched.
     """
     store = JobStore(unit.connection)
-    if await store.is_repeat_requested(finished_id) or (again and unit.caller.tenant.auto_run):
+    if ended.repeat_requested or (again and unit.caller.tenant.auto_run):
         await store.add_match_run(queued_job(unit, job_id, "match", {}))
         await store.wake(unit.caller.tenant.environment_id, "match", delay=AUTO_RUN_DELAY)

@@ -23,6 +23,7 @@ from payrec.domain.matching.rules import MatchingRules
 from payrec.domain.rate_book import FX_DAYS_MAX
 from payrec.domain.scope import TenantScope
 from payrec.errors import FieldError, ValidationFailedError
+from payrec.services.asking import asking
 from payrec.services.backtests import span_of
 from payrec.services.calibration import calibration_of
 from payrec.services.closed_items import closed_frame
@@ -91,7 +92,8 @@ async def decided(database: Database, scope: TenantScope, day: date, rules: Matc
     closed = [row for row in there if row["id"] not in left]
     taught = replace(rules, calibration=calibration_of(row), aliases=aliases)
     read, proposals = await asyncio.to_thread(_proposed, rows, taught, rejected, rates, advices, closed)
-    proposals = await beside_settled(database, scope, read, proposals, as_of=before)
+    async with asking(database, scope) as ask:
+        proposals = await beside_settled(ask, read, proposals, as_of=before)
     items, lines = ([r["transaction_id"] for r in rows[side]] for side in (Side.EXPECTED, Side.INCOMING))
     return Day(
         arrived=frozenset(r["transaction_id"] for r in rows[Side.INCOMING] if r["arrived"]),

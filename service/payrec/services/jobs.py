@@ -146,7 +146,7 @@ async def end_without_effect(unit: Unit, job: dict[str, Any], error: PayrecError
     if not ended:
         raise LostLeaseError
     if job["kind"] == "match":
-        await repeat_if_asked(unit, job["id"], ids.new(), again=False)
+        await repeat_if_asked(unit, ended, ids.new(), again=False)
     if is_cancelled:
         unit.record(Record(action="job.cancelled", resource_id=job["id"]))
     else:

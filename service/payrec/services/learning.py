@@ -47,8 +47,6 @@ LEG_ENDS: Final = 2
 class _Lesson:
     """What decisions have to teach that was not learned yet."""
 
-    mark: datetime | None
-    """From when on decisions were looked at for names."""
     decided: Decided
     said: bytes | None
     """What they say of names; None where nobody has decided anything."""
@@ -175,7 +173,7 @@ class LearningService:
 
     async def _learn_names(self, caller: Caller, scope: TenantScope, lesson: _Lesson) -> bool:
         """Learn what matches say of names that persons have accepted, rejected or reversed since the last look."""
-        since, decided = lesson.mark, lesson.decided
+        since, decided = lesson.decided.since, lesson.decided
         if lesson.said is None or decided.last is None:
             return False
         said = await asyncio.to_thread(of_decisions, lesson.said, self._work.ids.new)
@@ -204,9 +202,8 @@ class LearningService:
 async def _looked(connection: Connection, *, at_once: bool = False) -> _Lesson:
     """Look what is to be learned."""
     names = AliasLessonStore(connection)
-    mark = await names.mark()
-    decided = await names.decided(since=mark, limit=DECISIONS_READ_MAX)
-    said = await names.read(since=mark, limit=DECISIONS_READ_MAX) if decided.last is not None else None
+    decided = await names.decided(limit=DECISIONS_READ_MAX)
+    said = await names.read(since=decided.since, limit=DECISIONS_READ_MAX) if decided.last is not None else None
     store = CalibrationStore(connection)
     row = await store.current()
     since = row["since"] if row is not None else None
@@ -216,9 +213,7 @@ async def _looked(connection: Connection, *, at_once: bool = False) -> _Lesson:
     has_grown = count > learned_of if at_once else count * 100 >= learned_of * (100 + LEARN_AGAIN_PERCENT)
     if count >= DECISIONS_MIN and (has_grown or await _is_contradicted(store, row)):
         decisions = await store.read_decisions(since=since, limit=DECISIONS_READ_MAX)
-    return _Lesson(
-        mark=mark, decided=decided, said=said, calibration=row, since=since, count=count, decisions=decisions
-    )
+    return _Lesson(decided=decided, said=said, calibration=row, since=since, count=count, decisions=decisions)
 
 
 async def _is_contradicted(store: CalibrationStore, row: dict[str, Any] | None) -> bool:
@@ -239,14 +234,20 @@ async def _is_contradicted(store: CalibrationStore, row: dict[str, Any] | None) 
 
 async def seen_of(connection: Connection, *, learning: bool) -> Seen:
     """Return what is to be learned, where somebody is ``learning``, and what was learned so far."""
-    lesson = await _looked(connection) if learning else None
-    return Seen(lesson=lesson, known=await known_of(connection))
+    if not learning:
+        return Seen(lesson=None, known=await known_of(connection))
+    lesson = await _looked(connection)
+    return Seen(lesson=lesson, known=await _known(connection, lesson.calibration))
 
 
 async def known_of(connection: Connection) -> Known:
     """Return what the tenant environment has learned so far."""
+    return await _known(connection, await CalibrationStore(connection).current())
+
+
+async def _known(connection: Connection, calibration: dict[str, Any] | None) -> Known:
     return Known(
-        calibration=calibration_of(await CalibrationStore(connection).current()),
+        calibration=calibration_of(calibration),
         aliases=await AliasStore(connection).active(),
         rejected=await MatchRejectionStore(connection).read(),
     )

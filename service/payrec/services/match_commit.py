@@ -94,7 +94,7 @@ class MatchCommit:
 
         async def check() -> None:
             nonlocal draft, takes
-            await store.begin(looked_at=seen)
+            await store.begin(looked_at=seen, few=few and self._snapshot.incoming.height <= FEW)
             await store.stage(*takes.staged)
             await store.hold()
             draft, takes = await self._without_refused(draft, takes)
@@ -103,10 +103,10 @@ class MatchCommit:
         drafted = takes
         # Nearly always nothing has to be left out, and nobody has touched what is taken.
         allocations = await meanwhile(lambda: drafted.allocations(_NOWHERE, stamp), check(), few=few)
-        own = await self._touch() if self._filtered else None
         accepts = any(taken.height for taken in takes.accepted)
         # A filtered run supersedes its own proposals, and those whose amounts it takes.
-        stored = await store.stored(filtered=bool(self._filtered)) if own != 0 or accepts else None
+        looks = await self._touch(accepts=accepts) if self._filtered else True
+        stored = await store.stored(filtered=bool(self._filtered)) if looks else None
         kept: bytes = b""
         if stored is not None:
             same, kept = await aside(draft.kept, stored, few=few and is_few(stored))
@@ -143,12 +143,12 @@ class MatchCommit:
         seen = looked_at(self._snapshot) if self._filtered else None
         return draft.takes(), new_reasons(self._proposals, self._snapshot, filtered=self._filtered), seen
 
-    async def _touch(self) -> int:
-        """Tell the store which proposals join what a filtered run looked at; return how many join nothing else."""
+    async def _touch(self, *, accepts: bool) -> bool:
+        """Tell the store which proposals join what a filtered run looked at; return whether it may supersede any."""
         rows = await self._store.ends_of_touched()
         own, *touched = await aside(_told_apart, rows, few=is_few(rows))
         await self._store.touch(*touched)
-        return own
+        return own > 0 or (accepts and len(rows.sizes) > 1)
 
     async def _without_refused(self, draft: Draft, takes: Takes) -> tuple[Draft, Takes]:
         """Leave out what somebody has rejected, as a set or since the run has read."""

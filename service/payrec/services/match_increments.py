@@ -146,14 +146,13 @@ class _Increment:
         ------
         TooFarError
         """
-        names, similar = await self._meant(lines)
+        there, own = await self._present(lines)
+        names, similar = await self._meant(lines, there)
         await self._items.begin()
         everybody = names.normal if names is not None else None
         asking = reached(lines, similar, undecided, everybody, listed)
         items = await self._answered(asking, few=lines.height <= FEW and everybody is None and undecided is None)
         closed = await read_closed(self._connection, lines, items)
-        accounts = lines["account_key"].drop_nulls().unique()
-        own = await self._items.own_accounts(accounts) if accounts.len() else []
         keys = pl.concat([items["name_key"], lines["name_key"]]).drop_nulls().unique()
         if names is None:
             names = _names_of(
@@ -163,7 +162,7 @@ class _Increment:
         known = Known(
             names=in_order(here),
             similar=similar,
-            own_accounts=pl.Series("key", own, dtype=pl.Int64),
+            own_accounts=own,
             closed=closed,
         )
         numbered = items.with_row_index("ordinal").with_columns(pl.col("ordinal").cast(pl.Int32))
@@ -171,11 +170,19 @@ class _Increment:
         found = snapshot_of(numbered, lines, [here.select("key", "text")], 0)
         return replace(found, known=known, new_names=None if names.new.is_empty() else names.new)
 
-    async def _meant(self, lines: pl.DataFrame) -> tuple[Names | None, pl.DataFrame]:
-        """Return whom those names of the lines mean that no open item has, and the names of everybody if need be."""
-        keys = lines["name_key"].drop_nulls().unique()
-        there = pl.Series("key", await self._items.payers(keys) if keys.len() else [], dtype=pl.Int64)
-        if there.len() == keys.len():
+    async def _present(self, lines: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+        """Return the keys of the lines' names that open items have, and of their accounts that are the tenant's own."""
+        payers, accounts = (lines[name].drop_nulls().unique() for name in ("name_key", "account_key"))
+        found = await self._items.present(payers=payers, accounts=accounts)
+        there, own = (pl.Series("key", keys, dtype=pl.Int64) for keys in found)
+        return there, own
+
+    async def _meant(self, lines: pl.DataFrame, there: pl.Series) -> tuple[Names | None, pl.DataFrame]:
+        """Return whom those names of the lines mean that no open item has, and the names of everybody if need be.
+
+        The keys of those that one has are ``there``.
+        """
+        if there.len() == lines["name_key"].drop_nulls().n_unique():
             return None, pl.DataFrame(schema=RESOLVED_SCHEMA)
         of_items = await CounterpartyNameStore(self._connection).of_items()
         unknown = named(lines, there)

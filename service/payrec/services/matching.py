@@ -27,6 +27,7 @@ from payrec.metrics import Metrics
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.services.auto_runs import repeat_if_asked
 from payrec.services.closed_items import read_closed
+from payrec.services.doubts import doubted
 from payrec.services.exports import kept_export, measured
 from payrec.services.incoming_states import classify_lines
 from payrec.services.learning import LearningService, ordinals_of, seen_of
@@ -49,13 +50,10 @@ from payrec.services.match_staging import Draft, Stamp, draft_of
 from payrec.services.matching_rules import RunRules, tenant_rules
 from payrec.services.meanwhile import FEW, aside
 from payrec.services.open_keys import remake_keys
-from payrec.services.other_numbers import beside_other_numbers
-from payrec.services.partial_runs import bounded
 from payrec.services.returns import Returned, ReturnService
 from payrec.services.returns import Seen as SeenReturns
 from payrec.services.rule_classifications import classifications
 from payrec.services.scratch import scratch_folder
-from payrec.services.settled_rivals import beside_settled
 from payrec.services.work import LostLeaseError, Unit, Work
 from payrec.storage.allocations import Side
 from payrec.storage.database import Connection
@@ -130,9 +128,7 @@ class MatchingService:
                 progress.reach(1)
                 proposals = await asyncio.to_thread(_proposed, snapshot, rates, rejected, rules, progress)
             proposals = _told(_counted(proposals, snapshot), snapshot, returned.reasons)
-            proposals = await bounded(self._work.database, scope, job["params"], snapshot, proposals, rules)
-            proposals = await beside_other_numbers(self._work.database, scope, snapshot, proposals)
-            proposals = await beside_settled(self._work.database, scope, snapshot, proposals)
+            proposals = await doubted(self._work.database, scope, job["params"], snapshot, proposals, rules)
             decided = self._work.clock.monotonic()
             keeping = asyncio.create_task(self._keep_names(scope, job, snapshot, proposals))
             try:
@@ -309,13 +305,13 @@ class MatchingService:
         LostLeaseError
         """
         result["durationMs"] = round((self._work.clock.monotonic() - began) * 1000)
-        finished = await JobStore(unit.connection).finish(
+        ended = await JobStore(unit.connection).finish(
             job["id"], attempt=job["attempts"], now=self._work.clock.now(), result=result, done=STEPS
         )
-        if not finished:
+        if ended is None:
             raise LostLeaseError
         unit.record(Record(action="job.succeeded", resource_id=job["id"]))
-        await repeat_if_asked(unit, job["id"], self._work.ids.new(), again=again)
+        await repeat_if_asked(unit, ended, self._work.ids.new(), again=again)
 
     async def _write(
         self, unit: Unit, job: dict[str, Any], proposals: Proposals, draft: Draft, commit: MatchCommit, given: RunRules

@@ -17,28 +17,24 @@ from payrec.domain.matching.engine import Proposals
 from payrec.domain.matching.other_numbers import quotes_another
 from payrec.domain.matching.partial import of_other_numbers
 from payrec.domain.matching.rules import Confidence, GroupLevel, ReferenceLevel
-from payrec.domain.scope import TenantScope
+from payrec.services.asking import Ask
 from payrec.services.match_columns import Snapshot, ids_at, texts_of
 from payrec.services.meanwhile import FEW, aside
 from payrec.storage.allocations import Side
-from payrec.storage.database import Database
 from payrec.storage.other_numbers import OtherNumberStore
 
 _ENDS: Final = {Side.EXPECTED: "expected", Side.INCOMING: "incoming"}
 
 
-async def beside_other_numbers(
-    database: Database, scope: TenantScope, snapshot: Snapshot, proposals: Proposals
-) -> Proposals:
+async def beside_other_numbers(ask: Ask, snapshot: Snapshot, proposals: Proposals) -> Proposals:
     """Return the proposals, of which no pair is sure where the payment names another number and not the item."""
     legs = unnamed(proposals)
     if legs.is_empty():
         return proposals
     few = legs.height <= FEW
     wanted = await aside(_wanted, snapshot, legs, few=few)
-    async with database.tenant(scope, readonly=True) as connection:
-        store = OtherNumberStore(connection)
-        texts = {side: await store.texts(side, wanted[side]) for side in Side}
+    store = OtherNumberStore(await ask())
+    texts = {side: await store.texts(side, wanted[side]) for side in Side}
     return await aside(less_quoting, proposals, texts, few=few)
 
 

@@ -12,20 +12,14 @@ from payrec.domain.matching.left_out import Rivals, rivals_wanted
 from payrec.domain.matching.near import alike
 from payrec.domain.matching.partial import of_some_items, of_some_lines
 from payrec.domain.matching.rules import MatchingRules
-from payrec.domain.scope import TenantScope
+from payrec.services.asking import Ask
 from payrec.services.match_columns import Snapshot, array_of
 from payrec.services.meanwhile import FEW, aside
-from payrec.storage.database import Database
 from payrec.storage.other_lines import OtherLineStore
 
 
 async def bounded(
-    database: Database,
-    scope: TenantScope,
-    params: dict[str, Any],
-    snapshot: Snapshot,
-    proposals: Proposals,
-    rules: MatchingRules,
+    ask: Ask, params: dict[str, Any], snapshot: Snapshot, proposals: Proposals, rules: MatchingRules
 ) -> Proposals:
     """Return the proposals of a run with what its filters leave of their claims to be the only ones.
 
@@ -40,8 +34,7 @@ async def bounded(
     wanted = await aside(rivals_wanted, proposals, snapshot.expected, snapshot.incoming, rules, few=few)
     rivalled: list[int] = []
     if not wanted.is_empty():
-        async with database.tenant(scope, readonly=True) as connection:
-            rivalled = await _rivalled(OtherLineStore(connection, lines=array_of(snapshot.incoming_ids)), wanted)
+        rivalled = await _rivalled(OtherLineStore(await ask(), lines=array_of(snapshot.incoming_ids)), wanted)
     return of_some_lines(proposals, pl.Series("proposal", rivalled, dtype=pl.Int64))
 
 

@@ -20,11 +20,10 @@ from payrec.domain.matching.keys import account_key, name_key
 from payrec.domain.matching.partial import BLIND, of_settled
 from payrec.domain.matching.rules import GroupLevel
 from payrec.domain.matching.score import NEARLY
-from payrec.domain.scope import TenantScope
+from payrec.services.asking import Ask
 from payrec.services.match_columns import Rows, ids_at, texts_of
 from payrec.services.meanwhile import FEW, aside
 from payrec.storage.allocations import Side
-from payrec.storage.database import Database
 from payrec.storage.settled_rivals import COLUMNS, PAIR_COLUMNS, SettledRivalStore
 
 _ENDS: Final = {
@@ -36,9 +35,7 @@ _LIKE: Final = ["currency", "direction", "amount_minor"]
 """What rivals have in common, besides the counterparty."""
 
 
-async def beside_settled(
-    database: Database, scope: TenantScope, read: Rows, proposals: Proposals, *, as_of: datetime | None = None
-) -> Proposals:
+async def beside_settled(ask: Ask, read: Rows, proposals: Proposals, *, as_of: datetime | None = None) -> Proposals:
     """Return the proposals of what was ``read``, of which none is accepted that owes it to what earlier runs settled.
 
     Such a run has seen all its rows, and one more of their counterparty and amount, which it has settled since without
@@ -50,28 +47,27 @@ async def beside_settled(
         return proposals
     few = proposals.matches.height <= FEW
     rivalled: dict[Side, pl.Series] = {}
-    async with database.tenant(scope, readonly=True) as connection:
-        store = SettledRivalStore(connection, as_of=as_of)
-        newest = await store.newest()
-        if newest is None:
-            return proposals
-        seen = await aside(_seen, read, proposals, newest, few=few)
-        if seen.is_empty():
-            return proposals
-        wanted = await aside(_wanted, read, proposals, seen, few=few)
-        for side in Side:
-            rows = wanted.filter(pl.col("side") == side.value)
-            settled = await store.like(side, _asked(rows)) if rows.height else []
-            rivalled[side] = await aside(_rivalled, rows, settled, few=few)
-        # Mostly that is all: what alternatives have become is asked of those only that would still be accepted.
-        known = pl.concat(rivalled.values())
-        others = seen.filter(~pl.col("proposal").is_in(known.implode()))
-        pairs = await aside(_pairs, read, proposals, others, few=few)
-        if pairs.height:
-            told = await store.told(pairs.to_dict(as_series=False))
-            rivalled = {
-                side: pl.concat([found, pl.Series(told[side], dtype=found.dtype)]) for side, found in rivalled.items()
-            }
+    store = SettledRivalStore(await ask(), as_of=as_of)
+    newest = await store.newest()
+    if newest is None:
+        return proposals
+    seen = await aside(_seen, read, proposals, newest, few=few)
+    if seen.is_empty():
+        return proposals
+    wanted = await aside(_wanted, read, proposals, seen, few=few)
+    for side in Side:
+        rows = wanted.filter(pl.col("side") == side.value)
+        settled = await store.like(side, _asked(rows)) if rows.height else []
+        rivalled[side] = await aside(_rivalled, rows, settled, few=few)
+    # Mostly that is all: what alternatives have become is asked of those only that would still be accepted.
+    known = pl.concat(rivalled.values())
+    others = seen.filter(~pl.col("proposal").is_in(known.implode()))
+    pairs = await aside(_pairs, read, proposals, others, few=few)
+    if pairs.height:
+        told = await store.told(pairs.to_dict(as_series=False))
+        rivalled = {
+            side: pl.concat([found, pl.Series(told[side], dtype=found.dtype)]) for side, found in rivalled.items()
+        }
     return of_settled(proposals, seen["proposal"], items=rivalled[Side.EXPECTED], lines=rivalled[Side.INCOMING])
 
 

@@ -114,9 +114,10 @@ class WebhookRedeliveryService:
             told = RedeliverResult(count=so_far.count, has_more=is_full).model_dump(
                 mode="json", by_alias=True, exclude_none=True
             )
-            kept = await store.finish(
+            ended = await store.finish(
                 job["id"], attempt=job["attempts"], now=unit.now, result=told, done=progress.total
             )
+            kept = ended is not None
             after = {"count": so_far.count, "jobId": str(job["id"])}
             webhook_id = RedeliverParams.model_validate(job["params"], by_alias=True).webhook_id
             unit.record(Record(action="webhook.redelivered", resource_id=webhook_id, after=after))

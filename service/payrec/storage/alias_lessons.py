@@ -55,15 +55,16 @@ _TOLD: Final = """
 """
 # An imported match was decided long before it came here, so it is learned of by itself; to reverse it is decided here.
 _HERE: Final = """
-    left(decided_by, 7) <> 'engine:' AND decided_at >= coalesce(%(since)s::timestamptz, '-infinity')
+    left(decided_by, 7) <> 'engine:' AND decided_at >= coalesce({since}, '-infinity')
         AND (created_by <> 'import' OR status = 'reversed')
 """
-_READ: Final = _TOLD.format(which=_HERE)
+_READ: Final = _TOLD.format(which=_HERE.format(since="%(since)s::timestamptz"))
 _READ_IMPORTED: Final = _TOLD.format(which="id = ANY(%(ids)s::uuid[])")
+_SINCE: Final = "(SELECT decided_through FROM learning_mark)"
 _COUNT: Final = f"""
-    SELECT count(*) AS count, max(decided_at) AS last FROM (
+    SELECT {_SINCE} AS since, count(*) AS count, max(decided_at) AS last FROM (
         SELECT decided_at FROM match
-        WHERE {_HERE} AND kind = 'one_to_one' AND status IN ('accepted', 'rejected', 'reversed')
+        WHERE {_HERE.format(since=_SINCE)} AND kind = 'one_to_one' AND status IN ('accepted', 'rejected', 'reversed')
         ORDER BY decided_at, id LIMIT %(limit)s
     ) m
 """  # noqa: S608 - our own text
@@ -172,6 +173,8 @@ class Lesson:
 class Decided:
     """How many decisions there are to be looked at, no more than were asked for, and when the last was made."""
 
+    since: datetime | None
+    """From when on; None for all."""
     count: int
     last: datetime | None
 
@@ -182,19 +185,14 @@ class AliasLessonStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def mark(self) -> datetime | None:
-        """Return from when on decisions are to be looked at; None for all."""
-        row = await fetch_one(self._connection, "SELECT decided_through FROM learning_mark")
-        return None if row is None else row["decided_through"]
-
     async def move_mark(self, to: datetime) -> None:
         """Look only at later decisions from now on."""
         await self._connection.execute(_MARK, (to,))
 
-    async def decided(self, *, since: datetime | None, limit: int) -> Decided:
-        """Count the first decisions of persons from an instant on, on matches of one item and one line."""
-        row = await fetch_one(self._connection, _COUNT, {"since": since, "limit": limit}) or {}
-        return Decided(count=row.get("count", 0), last=row.get("last"))
+    async def decided(self, *, limit: int) -> Decided:
+        """Count the first decisions of persons from the mark on, on matches of one item and one line."""
+        row = await fetch_one(self._connection, _COUNT, {"limit": limit}) or {}
+        return Decided(since=row.get("since"), count=row.get("count", 0), last=row.get("last"))
 
     async def read(self, *, since: datetime | None, limit: int) -> bytes:
         """Return of the decisions that ``decided`` counts those that teach something new, as CSV without header.

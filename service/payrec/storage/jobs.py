@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from psycopg import sql
@@ -63,6 +63,7 @@ _FINISH: Final = """
         done = coalesce(%(done)s, done), total = coalesce(%(done)s, total)
     WHERE id = %(id)s AND status IN ('queued', 'running') AND attempts = %(attempt)s
         AND (cancel_requested_at IS NOT NULL) = (%(status)s = 'cancelled')
+    RETURNING repeat_requested
 """
 _ADVANCE: Final = """
     UPDATE job SET result = %(result)s, done = %(done)s, total = %(total)s, updated_at = %(now)s, version = version + 1
@@ -74,6 +75,13 @@ _REQUEST_CANCEL: Final = sql.SQL(
 ).format(sql.SQL(_COLUMNS))
 _UNLESS_RUNNING: Final = " ON CONFLICT (kind) WHERE kind = 'match' AND status IN ('queued', 'running') DO NOTHING"
 _ACTIVE_RUN: Final = "SELECT id FROM job WHERE kind = 'match' AND status IN ('queued', 'running')"
+
+
+class Ended(NamedTuple):
+    """A job that was ended."""
+
+    repeat_requested: bool
+    """Of a match run: another one has to follow."""
 
 
 class JobStore:
@@ -126,11 +134,6 @@ class JobStore:
             "UPDATE job SET repeat_requested = TRUE WHERE kind = 'match' AND status IN ('queued', 'running')"
         )
         return cursor.rowcount == 1
-
-    async def is_repeat_requested(self, job_id: UUID) -> bool:
-        """Tell of a run that this transaction has ended whether another one has to follow."""
-        row = await fetch_one(self._connection, "SELECT repeat_requested AS asked FROM job WHERE id = %s", (job_id,))
-        return row is not None and bool(row["asked"])
 
     async def get(self, job_id: UUID) -> dict[str, Any] | None:
         """Return a job."""
@@ -221,16 +224,17 @@ class JobStore:
         result: dict[str, Any] | None = None,
         error: dict[str, Any] | None = None,
         done: int | None = None,
-    ) -> bool:
-        """End a job, in the transaction of its effect; return whether it was still this attempt's.
+    ) -> Ended | None:
+        """End a job, in the transaction of its effect, if it is still this attempt's.
 
         ``done`` is how many steps it turned out to have; None leaves what was shown, and so does ``result``. One that
         nobody has begun is at attempt 0.
 
-        Where it returns False, another worker has taken over, or the job is to end as cancelled and ``status`` is not
+        Where it returns None, another worker has taken over, or the job is to end as cancelled and ``status`` is not
         that: the transaction must be given up.
         """
-        cursor = await self._connection.execute(
+        row = await fetch_one(
+            self._connection,
             _FINISH,
             {
                 "id": job_id,
@@ -242,4 +246,4 @@ class JobStore:
                 "done": done,
             },
         )
-        return cursor.rowcount == 1
+        return None if row is None else Ended(**row)

@@ -52,8 +52,12 @@ _ARMS: Final = {
 """In which columns wanted keys are looked up, and what else is asked of the items."""
 
 _PRESENT: Final = """
-    SELECT coalesce(array_agg(k), '{{}}') AS keys FROM unnest(%(keys)s::bigint[]) k
-    WHERE EXISTS (SELECT FROM expected_open o WHERE o.{column} = k)
+    SELECT ARRAY(
+        SELECT k FROM unnest(%(payers)s::bigint[]) k WHERE EXISTS (SELECT 1 FROM expected_open o WHERE o.name_key = k)
+    ) AS payers, ARRAY(
+        SELECT k FROM unnest(%(accounts)s::bigint[]) k
+        WHERE EXISTS (SELECT 1 FROM expected_open o WHERE o.own_account_key = k)
+    ) AS accounts
 """
 # A question is answered row by row from indexes, where the planner would rather read all that is open once for each: it
 # does not know that what is open is in memory.
@@ -115,17 +119,11 @@ class MatchKeyStore:
         """Return the open items of these amounts in minor units in binary, in PRICED_COLUMNS."""
         return await self._rows(_PRICED, {"amounts": array_text(amounts)})
 
-    async def payers(self, keys: Iterable[int]) -> list[int]:
-        """Return those of the name keys that open items have."""
-        return await self._present("name_key", keys)
-
-    async def own_accounts(self, keys: Iterable[int]) -> list[int]:
-        """Return those of the account keys for which an item is expected."""
-        return await self._present("own_account_key", keys)
-
-    async def _present(self, column: str, keys: Iterable[int]) -> list[int]:
-        row = await fetch_one(self._connection, _PRESENT.format(column=column), {"keys": array_text(keys)})
-        return list(row["keys"]) if row is not None else []
+    async def present(self, *, payers: Iterable[int], accounts: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Return those of the name keys that open items have, and of the account keys for which one is expected."""
+        given = {"payers": array_text(payers), "accounts": array_text(accounts)}
+        row = await fetch_one(self._connection, _PRESENT, given)
+        return (row["payers"], row["accounts"]) if row is not None else ([], [])
 
     async def _rows(self, query: str, parameters: Mapping[str, Any]) -> CopiedRows:
         if self._few:

@@ -66,6 +66,7 @@ _BEGIN: Final = f"""
     SET LOCAL work_mem = '{WORK_MEMORY_MIB}MB'; SET LOCAL default_statistics_target = {STATISTICS_TARGET}
 """
 _LOOKED_UP: Final = "; SET LOCAL random_page_cost = 1.1"
+_HASH_JOINS: Final = "SET LOCAL enable_hashjoin = {}"
 _TAKEN: Final = Shape(
     columns=dict(zip(TAKEN_COLUMNS, ("uuid", "integer", "bigint", "integer", "bigint", "uuid"), strict=True)),
     analyzed="(transaction_id, minor)",
@@ -95,7 +96,7 @@ _UNCHANGED: Final = " AND ".join(
 _STORED: Final = """
     COPY (
         SELECT m.id, m.content_key FROM {source}
-        WHERE m.status = 'proposed' AND m.content_key IS NOT NULL AND {within} ORDER BY m.id
+        WHERE m.status = 'proposed' AND {within} ORDER BY m.id
     ) TO STDOUT (FORMAT BINARY)
 """
 # Few have been allocated to before; held by id, as everybody holds them.
@@ -126,8 +127,7 @@ _CLOSE: Final = """
         UPDATE SET open_minor = o.open_minor - t.minor
 """
 _NEW_REASONS: Final = """
-    SELECT s.transaction_id, s.side, s.reason FROM {{new_reason}} s WHERE s.side = {number}{unless}
-    ORDER BY s.transaction_id
+    SELECT s.transaction_id, s.side, s.reason FROM {{new_reason}} s{unless} ORDER BY s.side, s.transaction_id
 """
 _ENDED_REASONS: Final = keep_reasons(f"""
     open_reason w JOIN ({_NEW_REASONS}) s ON w.transaction_id = s.transaction_id AND w.side = s.side
@@ -140,7 +140,7 @@ _REASONS: Final = f"""
         INSERT (transaction_id, side, reason, change_id) VALUES (s.transaction_id, s.side, s.reason, %(change_id)s)
 """  # noqa: S608 - our own text
 _UNLESS_PROPOSED: Final = """
-    AND NOT EXISTS (SELECT 1 FROM {others_end} p WHERE p.side = s.side AND p.transaction_id = s.transaction_id)
+    WHERE NOT EXISTS (SELECT 1 FROM {others_end} p WHERE p.side = s.side AND p.transaction_id = s.transaction_id)
 """
 _NEEDED: Final = """
     SELECT l.match_id, t.transaction_id, t.winner, coalesce(o.open_minor, 0) AS left_minor, l.{minor} AS minor
@@ -225,14 +225,22 @@ class MatchProposalStore:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._staged = StagedRows(connection, _STAGED)
+        self._makes_hash_tables = True
 
-    async def begin(self, *, looked_at: bytes | None) -> None:
+    async def begin(self, *, looked_at: bytes | None, few: bool = False) -> None:
         """Take what a filtered run has read; None of another one.
 
         The transaction has more memory for its joins from then on, and samples less for its statistics. A filtered run
-        looks up rows in a cache: at the cost of a disk whose head moves it would read every leg that ever was instead.
+        looks up rows in a cache: at the cost of a disk whose head moves it would read every leg that ever was instead;
+        and of ``few`` rows it makes no hash table.
         """
-        await self._connection.execute((_BEGIN + (_LOOKED_UP if looked_at is not None else "")).encode(), prepare=False)
+        begin = _BEGIN
+        if looked_at is not None:
+            begin += _LOOKED_UP
+            self._makes_hash_tables = not few
+        if not self._makes_hash_tables:
+            begin += "; " + _HASH_JOINS.format("off")
+        await self._connection.execute(begin.encode(), prepare=False)
         if looked_at is not None:
             await self._staged.put("looked_at", looked_at)
 
@@ -280,14 +288,11 @@ class MatchProposalStore:
     async def stored(self, *, filtered: bool = False) -> CopiedRows | None:
         """Return ``id`` and ``content_key`` of the proposals that there are, in binary; None if there are none.
 
-        For a ``filtered`` run its own, as ``touch`` was told.
+        For a ``filtered`` run its own, as ``touch`` was told, and never None: there may be others of which it takes.
         """
-        query = "SELECT EXISTS (SELECT 1 FROM match WHERE status = 'proposed') AS found"
-        row = await fetch_one(self._connection, query)
-        if row is None or not row["found"]:
-            return None
         of = _OF_TOUCHED if filtered else _OF_ALL
-        return await copy_out_rows(self._connection, *self._joining(_STORED.format(**of)))
+        rows = await copy_out_rows(self._connection, *self._joining(_STORED.format(**of)))
+        return rows if filtered or len(rows.sizes) > 1 else None
 
     async def allocate_more(self, *, change_id: UUID, at: datetime) -> tuple[list[int], list[int]]:
         """Allocate what is accepted at once of transactions that have an allocation; return their places by side.
@@ -328,13 +333,13 @@ class MatchProposalStore:
         AlreadyMatchedError
             A row changed after ``changed`` has looked: propose again.
         """
-        await self._connection.execute(b"SET LOCAL enable_hashjoin = off", prepare=False)
+        await self._hash_joins("off")
         for side, count in zip(_SIDES, (expected, incoming), strict=True):
             query, parameters = self._joining(_CLOSE.format(**side))
             cursor = await self._connection.execute(query.encode(), parameters)
             if cursor.rowcount != count:
                 raise AlreadyMatchedError("what the run would have accepted changed meanwhile")
-        await self._connection.execute(b"SET LOCAL enable_hashjoin = on", prepare=False)
+        await self._hash_joins("on")
 
     async def give_reasons(self, reasons: bytes, *, change_id: UUID, filtered: bool) -> None:
         """Write new reasons as ``side, transaction_id, reason``; a null takes back what was said.
@@ -345,10 +350,9 @@ class MatchProposalStore:
             return
         await self._staged.put("new_reason", reasons)
         unless = _UNLESS_PROPOSED if filtered else ""
-        for side in _SIDES:
-            for query in (_ENDED_REASONS, _REASONS):
-                joining, parameters = self._joining(query.format(**side, unless=unless))
-                await self._connection.execute(joining.encode(), {**parameters, "change_id": change_id})
+        for query in (_ENDED_REASONS, _REASONS):
+            joining, parameters = self._joining(query.format(unless=unless))
+            await self._connection.execute(joining.encode(), {**parameters, "change_id": change_id})
 
     async def supersede(self, kept: bytes, *, change_id: UUID, at: datetime, filtered: bool) -> int:
         """Supersede the proposals that there are, except ``kept`` ones that nothing accepted competes with.
@@ -363,6 +367,11 @@ class MatchProposalStore:
         joining, of_sets = self._joining(query)
         row = await fetch_one(self._connection, joining, {**of_sets, **parameters})
         return row["count"] if row is not None else 0
+
+    async def _hash_joins(self, switch: str) -> None:
+        """Switch them, where they are not off for all of the transaction."""
+        if self._makes_hash_tables:
+            await self._connection.execute(_HASH_JOINS.format(switch).encode(), prepare=False)
 
     def _joining(self, query: str) -> tuple[str, dict[str, Any]]:
         """Return a statement that joins what is staged, and its parameters."""
