@@ -244,10 +244,7 @@ class Factory(BaseFactory):
     @cached_property
     def upload_previews(self) -> UploadPreviewService:
         """Reads files without storing them; one for the process, because it counts what is read at the same time."""
-        sources = self.sources.create_data_source_service()
-        return UploadPreviewService(
-            database=self._work.database, sources=sources, monotonic=self.context.clock.monotonic
-        )
+        return UploadPreviewService(work=self._work, sources=self.sources.create_data_source_service())
 
     def create_import_processor(self) -> ImportProcessor:
         """Make what reads uploaded files, for requests and for jobs."""

@@ -21,9 +21,9 @@ from payrec.services.imports import UploadedFile
 from payrec.services.parse_output import JsonDocument, Shown
 from payrec.services.parse_report import ParseReport
 from payrec.services.read_options import read_options
+from payrec.services.work import Work
 from payrec.shares import TenantShares
 from payrec.storage.accounts import AccountStore
-from payrec.storage.database import Database
 
 SHOWN: Final = Shown(
     entries_per_statement=100, statements=1_000, problems_per_code=100, problems=1_000, bytes=8 * 1024 * 1024
@@ -40,10 +40,9 @@ PREVIEWS_WAITING_MAX: Final = 16
 class UploadPreviewService:
     """Reads files in threads; one for the process, because it counts those that are read at the same time."""
 
-    def __init__(self, *, database: Database, sources: DataSourceService, monotonic: Callable[[], float]) -> None:
-        self._database = database
+    def __init__(self, *, work: Work, sources: DataSourceService) -> None:
+        self._work = work
         self._sources = sources
-        self._monotonic = monotonic
         self._turn = asyncio.Semaphore(PREVIEWS_AT_ONCE)
         self._shares = TenantShares(PREVIEWS_AT_ONCE // 2)
         self._waiting: Counter[UUID] = Counter()
@@ -71,7 +70,7 @@ class UploadPreviewService:
         try:
             async with self._shares.of(tenant_id), self._turn:
                 # As an upload does: an account that files of earlier releases have made keeps its name.
-                async with self._database.tenant(caller.tenant, readonly=True) as connection:
+                async with self._work.database.tenant(caller.tenant, readonly=True) as connection:
                     accounts = await AccountStore(connection).named_by_files()
                 with disk_room():
                     return await self._read_in_thread(file, replace(given, accounts=accounts))
@@ -96,7 +95,7 @@ class UploadPreviewService:
             size=file.size,
             sha256=file.sha256.hex(),
             options=options,
-            monotonic=self._monotonic,
+            monotonic=self._work.clock.monotonic,
         )
         out = io.BytesIO()
         with JsonDocument(out.write, shown=SHOWN) as document:
