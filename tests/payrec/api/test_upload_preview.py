@@ -10,7 +10,6 @@ import threading
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -18,13 +17,16 @@ from typing import Any
 
 import pytest
 
+from payrec.domain.caller import Clock
 from payrec.domain.scope import TenantScope
 from payrec.errors import RateLimitedError, UnavailableError
+from payrec.factory.context import SystemClock
 from payrec.models.imports import UploadOptions
 from payrec.models.upload_previews import UploadPreview
 from payrec.services import upload_previews
 from payrec.services.imports import UploadedFile
 from payrec.services.upload_previews import UploadPreviewService
+from payrec.services.work import Work
 from support.service import Service, Tenant
 from support.tenant_data import scope_of_tenant
 from support.wire import COMMAND_LINE, add_key, ask, code, count, problem
@@ -243,10 +245,11 @@ async def test_too_many_at_once_are_told_to_come_again(tenant: Tenant, monkeypat
     await previewed(tenant, CAMT)
 
 
-def given(service: Service, monotonic: Callable[[], float] = time.monotonic) -> dict[str, Any]:
+def given(service: Service, clock: Clock | None = None) -> dict[str, Any]:
     """Return what a service of previews is made of."""
-    sources = service.factory.sources.create_data_source_service()
-    return {"database": service.factory.context.database, "sources": sources, "monotonic": monotonic}
+    work = service.factory.work
+    work = Work(database=work.database, clock=clock or work.clock, ids=work.ids, blobs=work.blobs)
+    return {"work": work, "sources": service.factory.sources.create_data_source_service()}
 
 
 class Held(UploadPreviewService):
@@ -305,12 +308,13 @@ async def test_a_cancelled_preview_has_stopped_reading_when_its_file_is_closed(
 ) -> None:
     begun = threading.Event()
 
-    def monotonic() -> float:
-        begun.set()
-        return 0.0
+    class Watching(SystemClock):
+        def monotonic(self) -> float:
+            begun.set()
+            return 0.0
 
     content = lines(200_000)
-    previews = Watched(**given(service, monotonic))
+    previews = Watched(**given(service, Watching()))
     file = UploadedFile(BytesIO(content), name="x", size=len(content), sha256=b"")
     caller = replace(COMMAND_LINE, scope=await scope_of_tenant(service.factory, tenant))
     reading = asyncio.create_task(previews.preview(caller, file, UploadOptions()))
