@@ -106,8 +106,9 @@ def test_what_a_scored_pair_has() -> None:
     ends = {"e": 0, "i": 0, "e_amount_minor": 900, "i_amount_minor": 1_000, "difference_minor": 100}
     assert ends.items() <= row.items()
     assert (row["rank"], row["payer"], row["equal"], row["twin"]) == (2, False, False, False)
-    columns = ["e", "i", *LEVELS, "score_milli", "difference_minor", "days_outside", "rank", "payer", "equal", "fault"]
-    columns += ["e_amount_minor", "i_amount_minor", "elsewhere", "shared", "pending", "duplicate", "twin"]
+    columns = [*("e", "i"), *LEVELS, *("score_milli", "difference_minor", "days_outside", "rank", "payer", "equal")]
+    columns += ["fault", "e_amount_minor", "i_amount_minor", "elsewhere", "shared", "named_other"]
+    columns += ["pending", "duplicate", "twin"]
     assert list(row) == columns
     found = scored(pairs_of((0, 0)), sides_of([ITEM], [LINE]), RULES)
     types = {**dict.fromkeys([*LEVELS, "rank", "fault"], pl.Int8()), "score_milli": pl.Int32()}
