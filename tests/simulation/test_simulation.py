@@ -24,7 +24,7 @@ from payrec.services.work import Unit
 from payrec.storage import database as doors
 from payrec.storage import sealing
 from payrec.storage.idempotency import IdempotencyStore
-from payrec.storage.jobs import JobStore
+from payrec.storage.jobs import Ended, JobStore
 from simulation.estate import START, estate
 from simulation.seeds import explored, run_seed
 from support.postgres import cloned
@@ -72,6 +72,10 @@ async def _true(*_: Any, **__: Any) -> bool:
     return True
 
 
+async def _finished(*_: Any, **__: Any) -> Ended:
+    return Ended(repeat_requested=False)
+
+
 def _at_once(patch: pytest.MonkeyPatch) -> None:
     promote = TenantResourceKeys.promote
 
@@ -102,7 +106,7 @@ GUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
         sealing._SEAL.replace(b"ORDER BY t.sequence, r.ordinal", b"ORDER BY t.sequence DESC, r.ordinal"),
     ),
     "several seal at once": lambda p: p.setattr(sealing.SealingStore, "hold", _true),
-    "who has lost a job finishes it": lambda p: p.setattr(JobStore, "finish", _true),
+    "who has lost a job finishes it": lambda p: p.setattr(JobStore, "finish", _finished),
     "a key has no overlap": _at_once,
     "the door remembers somebody else's schema": _forgetful,
     "a key that takes another's place is somebody else": lambda p: p.setattr(

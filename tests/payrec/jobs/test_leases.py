@@ -15,7 +15,7 @@ from payrec.errors import UnavailableError
 from payrec.jobs.runner import JobRunner
 from payrec.services.import_processing import ImportProcessor
 from payrec.services.matching import STEPS, MatchingService
-from payrec.storage.jobs import JobStore
+from payrec.storage.jobs import Ended, JobStore
 from support.attempts import DUE, LAPSE, Pause, drain, queued_run
 from support.matching_world import TABLES, World
 
@@ -56,8 +56,8 @@ async def test_without_the_fence_both_attempts_would_write(world: World, monkeyp
     await drain(world)
     before = await world.digest("change")
 
-    async def always(*_given: Any, **_more: Any) -> bool:
-        return True
+    async def always(*_given: Any, **_more: Any) -> Ended:
+        return Ended(repeat_requested=False)
 
     monkeypatch.setattr(JobStore, "finish", always)
     pause.go_on.set()
