@@ -20,6 +20,7 @@ _BYTES = 65_536
 _ADDRESS = "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = %s"
 _ID = "SELECT nodeid FROM pg_dist_node WHERE groupid = %s"
 _MOVE = "SELECT citus_update_node(%s, %s, %s)"
+_OUT_OF_SYNC = "SELECT FROM pg_dist_node WHERE hasmetadata AND NOT metadatasynced"
 
 
 class Wire:
@@ -82,8 +83,15 @@ class Wire:
                 [(node_id,)] = connection.execute(_ID, (self._node.group,)).fetchall()
                 connection.execute(_MOVE, (node_id, self._node.host, port))
 
+        def look() -> None:
+            with psycopg.connect(database.superuser_url, autocommit=True) as connection:
+                if connection.execute(_OUT_OF_SYNC).fetchone() is not None:
+                    raise psycopg.OperationalError("a node has not been told yet where the other one is")
+
         # Now and then it ends the coordinator (signal 11, Citus 15 in development), which begins again by itself.
         once_let(move, refused=psycopg.Error, until=time.monotonic() + JOIN_SECONDS_MAX)
+        # No table is made until all nodes know.
+        once_let(look, refused=psycopg.Error, until=time.monotonic() + JOIN_SECONDS_MAX)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
