@@ -16,8 +16,9 @@ import polars as pl
 from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.columns import shaped
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.line_rules import BASIS_POINTS, FLAT_SHARE_MAX, ROUNDING_MINOR_MAX, Bounds
+from payrec.domain.matching.line_rules import ROUNDING_MINOR_MAX
 from payrec.domain.matching.partial import BLIND
+from payrec.domain.matching.ruled import tolerance
 from payrec.domain.matching.rules import (
     Confidence,
     EndToEndLevel,
@@ -153,18 +154,17 @@ def _given_back(legs: pl.DataFrame, incoming: pl.DataFrame) -> pl.DataFrame:
 def _as_good(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
     """Return OF_PARTY_SCHEMA of the items, with all amounts that count as theirs, whichever line has them."""
     amount, bounds = pl.col("amount_minor"), [rules, *(rule.bounds for rule in rules.line_rules)]
-    off = pl.max_horizontal([_tolerance(of_some, amount) for of_some in bounds])
+    off = pl.max_horizontal(
+        [
+            tolerance(amount, points=of_some.amount_tolerance_basis_points, minor=of_some.amount_tolerance_minor)
+            for of_some in bounds
+        ]
+    )
     terms = pl.col("terms").list.gather_every(2).list.min()
     return pairs.with_columns(
         low_minor=pl.min_horizontal(amount - off, "min_minor", terms - ROUNDING_MINOR_MAX),
         high_minor=pl.max_horizontal(amount + off, "max_minor"),
     )
-
-
-def _tolerance(bounds: Bounds, amount: pl.Expr) -> pl.Expr:
-    points, most = bounds.amount_tolerance_basis_points, pl.max_horizontal(amount // FLAT_SHARE_MAX, ROUNDING_MINOR_MAX)
-    share = (amount // BASIS_POINTS) * points + (amount % BASIS_POINTS) * points // BASIS_POINTS
-    return pl.max_horizontal(share, pl.min_horizontal(bounds.amount_tolerance_minor, most))
 
 
 def _just(pairs: pl.DataFrame) -> pl.DataFrame:

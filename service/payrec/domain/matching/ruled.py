@@ -12,7 +12,15 @@ import polars as pl
 
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.keys import ACCOUNTS_OF_NOBODY, NAMES_OF_NOBODY
-from payrec.domain.matching.line_rules import Bounds, LineRule, Required, Scope
+from payrec.domain.matching.line_rules import (
+    BASIS_POINTS,
+    FLAT_SHARE_MAX,
+    ROUNDING_MINOR_MAX,
+    Bounds,
+    LineRule,
+    Required,
+    Scope,
+)
 from payrec.domain.matching.rules import (
     Confidence,
     EndToEndLevel,
@@ -80,6 +88,17 @@ def bound(rules: MatchingRules, of: Callable[[Bounds], int | bool], column: str 
 @lru_cache(maxsize=256, typed=True)
 def _constant(value: int | bool, dtype: pl.DataType) -> pl.Expr:  # noqa: FBT001 - a bound may be either
     return pl.lit(value, dtype=dtype)
+
+
+def tolerance(open_minor: pl.Expr, *, points: pl.Expr | int, minor: pl.Expr | int) -> pl.Expr:
+    """Return by how many minor units an amount may be off, by the tolerances in basis points and in minor units.
+
+    The share is taken in two steps, so that no product leaves 64 bits.
+    """
+    share = (open_minor // BASIS_POINTS) * points + (open_minor % BASIS_POINTS) * points // BASIS_POINTS
+    # Beyond a great part of the item, what is so little elsewhere is another payment, or its rest is still to come.
+    most = pl.max_horizontal(open_minor // FLAT_SHARE_MAX, ROUNDING_MINOR_MAX)
+    return pl.max_horizontal(share, pl.min_horizontal(minor, most))
 
 
 def least(bounds: Bounds) -> int:

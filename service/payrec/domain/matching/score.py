@@ -11,10 +11,10 @@ from payrec.domain.matching.adjustments import tolerated_fee
 from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
-from payrec.domain.matching.line_rules import BASIS_POINTS, FLAT_SHARE_MAX, ROUNDING_MINOR_MAX
+from payrec.domain.matching.line_rules import ROUNDING_MINOR_MAX
 from payrec.domain.matching.meant import learned, names_another
 from payrec.domain.matching.other_periods import of_periods
-from payrec.domain.matching.ruled import bound, columns, lacking
+from payrec.domain.matching.ruled import bound, columns, lacking, tolerance
 from payrec.domain.matching.rules import (
     CLOSE_DAYS,
     CLOSE_EARLY_DAYS,
@@ -174,18 +174,10 @@ def _end_to_end() -> pl.Expr:
 
 
 def tolerated(rules: MatchingRules) -> pl.Expr:
-    """Tell whether the difference of amounts is within the tolerance of amounts.
-
-    The share is taken in two steps, so that no product leaves 64 bits.
-    """
-    open_minor = pl.col("e_amount_minor")
+    """Tell whether the difference of amounts is within the tolerance of amounts."""
     points = bound(rules, lambda bounds: bounds.amount_tolerance_basis_points)
-    share = (open_minor // BASIS_POINTS) * points + (open_minor % BASIS_POINTS) * points // BASIS_POINTS
-    # Beyond a great part of the item, what is so little elsewhere is another payment, or its rest is still to come.
-    most = pl.max_horizontal(open_minor // FLAT_SHARE_MAX, ROUNDING_MINOR_MAX)
-    flat = pl.min_horizontal(bound(rules, lambda bounds: bounds.amount_tolerance_minor), most)
-    tolerance = pl.max_horizontal(share, flat)
-    return pl.col("difference_minor").abs() <= tolerance
+    minor = bound(rules, lambda bounds: bounds.amount_tolerance_minor)
+    return pl.col("difference_minor").abs() <= tolerance(pl.col("e_amount_minor"), points=points, minor=minor)
 
 
 def _amount(rules: MatchingRules) -> pl.Expr:
