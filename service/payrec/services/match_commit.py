@@ -148,7 +148,7 @@ class MatchCommit:
         rows = await self._store.ends_of_touched()
         own, *touched = await aside(_told_apart, rows, few=is_few(rows))
         await self._store.touch(*touched)
-        return own > 0 or (accepts and len(rows.sizes) > 1)
+        return own > 0 or (accepts and rows.height > 0)
 
     async def _without_refused(self, draft: Draft, takes: Takes) -> tuple[Draft, Takes]:
         """Leave out what somebody has rejected, as a set or since the run has read."""

@@ -21,7 +21,7 @@ async def aside(work: Callable[..., T], *given: Any, few: bool) -> T:
 
 def is_few(rows: CopiedRows) -> bool:
     """Tell whether so little was read."""
-    return len(rows.sizes) <= FEW
+    return rows.height < FEW
 
 
 async def meanwhile(render: Callable[[], T], tell: Coroutine[Any, Any, None], *, few: bool = False) -> T:

@@ -36,7 +36,7 @@ _Lengths = npt.NDArray[np.int32]
 def decoded(rows: CopiedRows, schema: Mapping[str, Any]) -> pl.DataFrame:
     """Return the rows in columns of these types, in the order of the query."""
     # The header comes with the first row; the trailer is a message of its own, and the only one when there are no rows.
-    count = len(rows.sizes) - 1
+    count = rows.height
     if count < 1:
         return pl.DataFrame(schema=dict(schema))
     if count <= ROWS_FEW:

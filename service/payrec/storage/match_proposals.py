@@ -292,7 +292,7 @@ class MatchProposalStore:
         """
         of = _OF_TOUCHED if filtered else _OF_ALL
         rows = await copy_out_rows(self._connection, *self._joining(_STORED.format(**of)))
-        return rows if filtered or len(rows.sizes) > 1 else None
+        return rows if filtered or rows.height > 0 else None
 
     async def allocate_more(self, *, change_id: UUID, at: datetime) -> tuple[list[int], list[int]]:
         """Allocate what is accepted at once of transactions that have an allocation; return their places by side.

@@ -129,6 +129,11 @@ class CopiedRows:
     sizes: Collection[int]
     """The header counts as part of the first row, the trailer as a row."""
 
+    @property
+    def height(self) -> int:
+        """Return how many rows there are."""
+        return len(self.sizes) - 1
+
 
 async def copy_out(connection: Connection, query: str, parameters: Any = None) -> bytes:
     """Return everything that a ``COPY … TO STDOUT`` gives."""
