@@ -153,7 +153,7 @@ class Scheduler:
         self.moved = asyncio.Event()
         self.processes: list[Process] = []
         self._watcher = watcher
-        self._query = waiting
+        self._lock_waits = waiting
         self._deaths = 0
 
     def add(self, name: str, body: Body, *, is_endless: bool = False) -> None:
@@ -241,7 +241,7 @@ class Scheduler:
                     process.state = "running"
 
     async def _waiting(self) -> set[int]:
-        rows = await (await self._watcher.execute(self._query)).fetchall()
+        rows = await (await self._watcher.execute(self._lock_waits)).fetchall()
         return {int(row[0]) for row in rows}  # type: ignore[index]
 
 
