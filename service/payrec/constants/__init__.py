@@ -370,6 +370,9 @@ MATCHING_ROWS_MAX: Final = 5_000_000
 KEYS_CACHED_MAX: Final = 16_384
 """Keys of names and of accounts that are remembered: the same parties come again and again."""
 
+TEXTS_CACHED_MAX: Final = 256
+"""Texts of which is remembered what several of their keys are made of: more than are made keys of at once."""
+
 REMITTANCE_KEYS_MAX: Final = 64
 """Keys of one line. Single words come before joins, so a long list of invoices loses joins first."""
 

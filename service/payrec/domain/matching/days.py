@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
+
+from payrec.constants import TEXTS_CACHED_MAX
 
 _DAY: Final = re.compile(
     r"(?<![A-Z0-9._-])(?:(?:19|20)[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])(?:T[0-9:.]+Z?)?"
@@ -16,6 +19,7 @@ _NO_NUMBER: Final = " DATE "
 """What stands for a day: a word, so that the numbers before and after it are not joined."""
 
 
+@lru_cache(maxsize=TEXTS_CACHED_MAX)
 def without_days(text: str) -> str:
     """Return a text in which no number is a day. One with letters before it, as ``RE-2026-03-10``, is none."""
     return _DAY.sub(_NO_NUMBER, text)

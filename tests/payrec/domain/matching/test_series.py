@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from payrec.domain.matching import digits
 from payrec.domain.matching.digits import DIGITS_MIN, SERIES_DIGITS_MAX, reference_digits, series_digits
 from payrec.domain.matching.rules import Confidence, GroupLevel, MatchingRules, ReferenceLevel
 from support.matching_frames import Item, Line, level, run
@@ -60,6 +62,18 @@ def numbers(*digits: str) -> list[int]:
 )
 def test_each_number_of_a_list_is_told_in_full(text: str, found: tuple[str, ...]) -> None:
     assert sorted(series_digits(text) or ()) == sorted(numbers(*found))
+
+
+PIECES = ["00141", "43", "-", " ", " to ", " bis RE", "Kunde 10"]
+
+
+@example("00141-43")
+@given(st.lists(st.sampled_from(PIECES)).map("".join))
+def test_where_one_number_ends_the_search_for_spans_there_is_none(text: str) -> None:
+    found = series_digits(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(digits, "_SEVERAL", re.compile(""))
+        assert series_digits(text) == found
 
 
 def test_a_span_with_marks_goes_on_the_whole_number() -> None:
