@@ -189,8 +189,6 @@ def blind(sides: Sides, busy: Taken, found: Candidates, refused: pl.DataFrame, r
         return nothing(no_findings())
     # A set that nobody named has nothing of what could be required.
     busy = busy.joined(busy.items.clear(), strict_lines(sides, rules))
-    if any(rows.is_empty() for rows in busy.left(sides)):
-        return nothing(no_findings())
     known = parties(sides, busy, rules)
     if known.lines.is_empty():
         return nothing(_findings(known.over, Reason.BUDGET_EXHAUSTED, fits=False))

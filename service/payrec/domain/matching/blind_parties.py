@@ -209,6 +209,8 @@ def parties(sides: Sides, busy: Taken, rules: MatchingRules) -> Parties:
     # Sums of so many amounts of at most this stay far below 64 bits.
     bounded = pl.col("amount_minor") <= AMOUNT_MINOR_MAX
     items, lines = (frame.filter(bounded) for frame in busy.left(sides))
+    if items.is_empty() or lines.is_empty():
+        return nobody()
     items = items.select(
         _key("account"),
         _key("name"),

@@ -78,6 +78,9 @@ INCOMING_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
 )
 """The open incoming transactions, called lines; the flags are never null either."""
 
+PAYS: Final = ~(pl.col("reversal") | pl.col("duplicate"))
+"""Tells the lines that pay something: neither reversals nor repetitions."""
+
 CLOSED_SCHEMA: Final[Mapping[str, pl.DataType]] = MappingProxyType(
     dict.fromkeys(("reference_key", *PARTY_KEYS), pl.Int64())
 )
@@ -108,17 +111,10 @@ _NEVER_NULL: Final = frozenset(
 )  # fmt: skip
 _NO_CONTENT: Final = frozenset(
     {
-        "ordinal",
-        "version",
-        "currency",
-        "direction",
-        "reference_keys",
-        "quoted_digits",
-        "text_name_keys",
-        "series_digits",
-        "terms",
+        "ordinal", "version", "currency", "direction", "reference_keys", "quoted_digits", "text_name_keys",
+        "series_digits", "terms",
     }
-)
+)  # fmt: skip
 """Terms are part of the tie key of who has no other one."""
 _OF_TERM: Final = ("amount_minor", "last_day")
 _NO_TERMS: Final = pl.DataFrame(schema={"row": pl.UInt32, **dict.fromkeys(_OF_TERM, pl.Int64)})
@@ -204,7 +200,8 @@ class Sides:
 
     def payments(self) -> pl.DataFrame:
         """Return the lines that pay something: neither reversals nor repetitions."""
-        return self.lines().filter(~pl.col("duplicate")) if self.incoming["duplicate"].any() else self.lines()
+        marked = self.incoming["reversal"] | self.incoming["duplicate"]
+        return self.incoming.filter(PAYS) if marked.any() else self.incoming
 
     def lines(self) -> pl.DataFrame:
         """Return the lines that are no reversals."""

@@ -85,7 +85,7 @@ def exchanged(
     rates = checked_rates(rates)
     if rates.is_empty():
         return _none(found, sides, rules, busy), no_findings()
-    items, lines = busy.left(sides)
+    items, lines = busy.left(sides, lists=True)
     if _nothing_to_exchange(items, lines):
         return _none(found, sides, rules, busy), no_findings()
     one = _of_one_currency(items, lines)
@@ -121,7 +121,7 @@ def claimed(
     if rates.is_empty():
         return Taken(pairs["e"].clear(), pairs["i"].clear())
     proofs = pairs.filter(pl.col("rank") == RANK_PROOF)
-    items, lines = Taken(proofs["e"], proofs["i"]).left(sides)
+    items, lines = Taken(proofs["e"], proofs["i"]).left(sides, lists=True)
     if items.is_empty() or lines.is_empty() or _nothing_to_exchange(items, lines):
         return Taken(pairs["e"].clear(), pairs["i"].clear())
     one = _of_one_currency(items, lines)

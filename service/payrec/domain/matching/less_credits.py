@@ -130,7 +130,8 @@ def sums_of(quoted: pl.DataFrame, proofs: Proofs) -> pl.DataFrame:
 
 def _quoted(sides: Sides, notes: pl.DataFrame, short: pl.DataFrame) -> pl.DataFrame:
     """Return the credit notes that lines quote in full beside items."""
-    lines = sides.incoming.join(short.select(row="i"), on="row", how="semi")
+    lines = sides.incoming.select("row", "salt", "reference_keys", "end_to_end_key")
+    lines = lines.join(short.select(row="i"), on="row", how="semi")
     asked = pl.concat(
         [
             lines.select("row", "salt", key="reference_keys").explode("key"),

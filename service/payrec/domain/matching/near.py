@@ -86,16 +86,15 @@ def near_pairs(items: pl.DataFrame, lines: pl.DataFrame) -> pl.DataFrame:
 
     The frames have ``row``, ``salt``, ``amount_minor`` and ``reference_digits`` or ``quoted_digits``.
     """
-    asked, said = items.select(*_KEYS, "reference_digits"), lines.select(*_KEYS, "quoted_digits")
-    numbers = _each_number(said)
-    of_items = pl.concat([asked.drop_nulls().select(_keyed(half)) for half in _ASKED])
+    numbers = _each_number(lines)
+    of_items = pl.concat([items.drop_nulls("reference_digits").select(_keyed(half)) for half in _ASKED])
     # Nearly none is an item's: those of all lines together would be many times as many as there are lines.
     keys = of_items.select("key").unique()
     of_lines = pl.concat([numbers.select(_keyed(half)).join(keys, on="key", how="semi") for half in _QUOTED]).unique()
     found = equal_pairs(of_items, of_lines, items_max=KEY_ITEMS_MAX, lines_max=KEY_LINES_MAX).pairs.unique()
     both = (
-        found.join(asked.select(e="row", asked="reference_digits"), on="e")
-        .join(said.select(i="row", quoted="quoted_digits"), on="i")
+        found.join(items.select(e="row", asked="reference_digits"), on="e")
+        .join(lines.select(i="row", quoted="quoted_digits"), on="i")
         .explode("quoted")
     )
     near = pl.Series(alike(both["asked"].to_numpy(), both["quoted"].to_numpy()), dtype=pl.Boolean)
@@ -107,7 +106,8 @@ def with_near(found: Candidates, sides: Sides) -> Candidates:
 
     Of what is quoted in full with its amount nothing else is looked for, nor of a line that quotes what many have.
     """
-    lines = sides.incoming.filter(~pl.col("reversal") & (pl.col("quoted_digits").list.len() > 0))
+    lines = sides.incoming.select(*_KEYS, "quoted_digits", "reversal")
+    lines = lines.filter(~pl.col("reversal") & (pl.col("quoted_digits").list.len() > 0))
     if lines.is_empty() or sides.expected.is_empty():
         return found
     # Joined, because the lines of own money are not among these and rows are not their places.
@@ -120,7 +120,7 @@ def with_near(found: Candidates, sides: Sides) -> Candidates:
     lines = lines.join(pl.concat([settled["i"], common]).to_frame("row"), on="row", how="anti")
     if lines.is_empty():
         return found
-    items = sides.expected.join(settled.select(row="e"), on="row", how="anti")
+    items = sides.expected.select(*_KEYS, "reference_digits").join(settled.select(row="e"), on="row", how="anti")
     near = near_pairs(items, lines)
     if near.is_empty():
         return found
@@ -138,7 +138,7 @@ def _siblings(nearly: pl.Series, items: pl.DataFrame) -> pl.Series:
     Whoever quotes such a one in full nearly quotes the other, or they are numbered in a row: then there are more of
     them than are open, and a digit that is mistaken does not tell which of them is meant.
     """
-    asked = items.drop_nulls("reference_digits")
+    asked = items.select("row", "salt", *PARTY_KEYS, "reference_digits").drop_nulls("reference_digits")
     ours = asked.filter(pl.col("row").is_in(nearly.implode())).with_columns(quoted_digits="reference_digits")
     digits = asked.select("row", "reference_digits")
     found = []

@@ -22,7 +22,7 @@ def of_periods(pairs: pl.DataFrame, sides: Sides) -> pl.DataFrame:
     The line names a period, and neither its own nor the item: who quotes that in full may say whatever else he likes.
     Nothing but a reference that says a period and nothing else could prove the pair.
     """
-    asked = sides.expected.select("reference_digits", e="row").drop_nulls()
+    asked = sides.expected.select("reference_digits", e="row")[pairs["e"].unique()].drop_nulls()
     asked = asked.filter(pl.Series(is_period(asked["reference_digits"].to_numpy()), dtype=pl.Boolean))
     if asked.is_empty() or pairs.is_empty():
         never = pl.repeat(value=False, n=pl.len(), dtype=pl.Boolean)

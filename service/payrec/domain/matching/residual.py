@@ -48,24 +48,23 @@ def residual(
 
     ``pairs`` are those that were scored already, ``rejected`` the ``code`` of those never to propose.
     """
-    if any(rows.is_empty() for rows in busy.left(sides)):
+    items, lines = busy.left(sides)
+    if items.is_empty() or lines.is_empty():
         # Only lines that pay nothing are left, or nothing that could be paid.
         ends = competed(scored(found.pairs.clear(), sides, rules), found, rules, busy)
         return ends, no_findings()
-    equal, findings = _by_amount(sides, busy, found, rejected, rules)
+    equal = distinct(pl.concat([amount_pairs(items, lines).pairs, unquoted(by_word(items, lines, sides))]))
+    equal, findings = _by_amount(without(equal, rejected), sides, busy, found, rules)
     # With or without a proposal: too many items of the line's amount are no reason to take one of another amount.
-    lines = pl.concat([equal["i"], findings.filter("fits")["i"]])
-    busy = busy.joined(equal.filter("chosen")["e"], lines)
+    busy = busy.joined(equal.filter("chosen")["e"], pl.concat([equal["i"], findings.filter("fits")["i"]]))
     return pl.concat([equal, _near(sides, pairs, busy, found, rejected, rules)]), findings
 
 
 def _by_amount(
-    sides: Sides, busy: Taken, found: Candidates, rejected: pl.DataFrame, rules: MatchingRules
+    equal: pl.DataFrame, sides: Sides, busy: Taken, found: Candidates, rules: MatchingRules
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Propose by amount and date alone."""
-    items, lines = busy.left(sides)
-    equal = distinct(pl.concat([amount_pairs(items, lines).pairs, unquoted(by_word(items, lines, sides))]))
-    pairs = named_alike(scored(without(equal, rejected), sides, rules), sides, rules)
+    """Propose by amount and date alone: some of the pairs that are ``equal`` in amount."""
+    pairs = named_alike(scored(equal, sides, rules), sides, rules)
     fitting = pairs.filter(pl.col("fault") == 0)
     few = (pl.len().over("e") <= RESIDUAL_CANDIDATES_MAX) & (pl.len().over("i") <= RESIDUAL_CANDIDATES_MAX)
     # A name tells equal amounts apart.

@@ -33,7 +33,7 @@ def several(gaps: pl.DataFrame, frame: pl.DataFrame, end: str) -> pl.DataFrame:
     found = [gaps.select(_ENDS).clear()]
     for name in PARTY_KEYS:
         key = ["currency", "direction", name]
-        few = frame.filter(pl.col("amount_minor") < most).drop_nulls(name).select(*key, "row", less="amount_minor")
+        few = frame.select(*key, "row", less="amount_minor").filter(pl.col("less") < most).drop_nulls(name)
         few = few.join(its.select(key).unique(), on=key, how="semi").sort("less", "row")
         # One more than can be tried, and one that may be its own.
         few = few.group_by(key, maintain_order=True).head(SUBSET_MEMBERS_MAX + 2)
