@@ -11,6 +11,7 @@ from payrec.domain.matching.adjustments import tolerated_fee
 from payrec.domain.matching.block import in_full, with_code
 from payrec.domain.matching.columns import Sides
 from payrec.domain.matching.emptiness import of_none_by
+from payrec.domain.matching.few_digits import of_few_digits
 from payrec.domain.matching.line_rules import ROUNDING_MINOR_MAX
 from payrec.domain.matching.meant import learned, names_another
 from payrec.domain.matching.other_periods import of_periods
@@ -50,7 +51,7 @@ RANK_HINT: Final = 1
 _EXPECTED: Final = (
     "amount_minor", "total_minor", "min_minor", "max_minor", "due_day", "from_day", "to_day",
     "reference_key", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin", "direction",
-    "is_shared",
+    "is_shared", "reference_digits",
 )  # fmt: skip
 _INCOMING: Final = (
     "amount_minor", "total_minor", "day", "pending", "duplicate",
@@ -354,15 +355,17 @@ def _levelled(pairs: pl.DataFrame, rules: MatchingRules) -> pl.DataFrame:
     hint = (pl.col("reference_level") >= ReferenceLevel.COMMON.value) | (
         pl.col("end_to_end_level") == EndToEndLevel.PARTIAL.value
     )
+    frame = frame.with_columns(
+        score_milli=score_milli(rules),
+        rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
+        payer=(pl.col("account_level") == PartyLevel.EQUAL.value)
+        | pl.col("name_level").is_in([NameLevel.EQUAL.value, NameLevel.ULTIMATE.value]),
+        equal=pl.col("amount_level").is_in(AS_ASKED + NEARLY),
+    )
+    by_id = pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
+    few_digits = of_few_digits(frame, contradicted() & ~pl.col("payer") & proof & ~by_id)
     return (
-        frame.with_columns(
-            score_milli=score_milli(rules),
-            rank=pl.when(proof).then(RANK_PROOF).when(hint).then(RANK_HINT).otherwise(0).cast(pl.Int8),
-            payer=(pl.col("account_level") == PartyLevel.EQUAL.value)
-            | pl.col("name_level").is_in([NameLevel.EQUAL.value, NameLevel.ULTIMATE.value]),
-            equal=pl.col("amount_level").is_in(AS_ASKED + NEARLY),
-        )
-        .with_columns(fault=_fault(rules).cast(pl.Int8), elsewhere=_of_another())
+        frame.with_columns(fault=_fault(rules).cast(pl.Int8), elsewhere=_of_another() | few_digits)
         .with_columns(line_level=said_of_line(pl.col("elsewhere"), LineLevel.OF_ANOTHER))
         .with_columns(line_level=said_of_line(pl.col("other_period"), LineLevel.OF_OTHER_PERIOD))
         .with_columns(anybody=pl.col("by_period") & silent & proof)
