@@ -21,7 +21,7 @@ from payrec.formats.base import DateOrder, RecordError
 from payrec.formats.csv.columns import Columns, is_pending_word, mark_direction
 from payrec.formats.csv.dates import DateReader, date_reader
 from payrec.formats.csv.values import AmountReader, Decimal, Exact, amount_reader, bare, unwrap
-from payrec.formats.csv.words import fold
+from payrec.formats.csv.words import mark_word
 from payrec.formats.text import account, clean, clean_lines, own_account, reference
 
 Value = TypeVar("Value")
@@ -184,7 +184,7 @@ class Amounts:
         if money_in is None and money_out is None:
             side = mark_direction(mark)
         else:
-            folded = fold(mark) or mark.strip()
+            folded = mark_word(mark)
             side = 1 if folded in (money_in or ()) else -1 if folded in (money_out or ()) else None
             # A profile that names the marks of one side only: everything else is the other.
             if side is None and folded and (money_in is None or money_out is None):

@@ -24,6 +24,7 @@ from payrec.formats.csv.words import (
     SETTLED_AMOUNTS,
     STOP_WORDS,
     fold,
+    mark_word,
 )
 
 Columns = dict[str, list[int]]
@@ -75,7 +76,7 @@ def heading_currency(cell: str) -> str | None:
 
 def mark_direction(cell: str) -> int | None:
     """Return 1 for a mark of money in, -1 for money out, None for anything else."""
-    mark = fold(cell) or cell.strip()
+    mark = mark_word(cell)
     if mark in CREDIT_MARKS:
         return 1
     return -1 if mark in DEBIT_MARKS else None
@@ -153,12 +154,26 @@ _LESS_FEE: Final = ("amount", "fee", "net", "tax")
 _WIDE_MARK_RANK: Final = ROLE_PHRASES["mark"]["transaction type"]
 """From here on a heading such as ``Type`` is a mark only if every cell below is one."""
 
+_DIRECTIONS: Final = frozenset({"direction", "richtung", "dc", "cd", "dk", "creditdebit", "debitcredit"})
 _UNCLEAR_STATUS_RANK: Final = ROLE_PHRASES["status"]["info"]
 """``Info`` is what savings banks call whether a row is booked, and others a text, which may begin with any word."""
 _BOOKED_OR_NOT: Final = re.compile(r"gebucht|vorgemerkt", re.IGNORECASE)
 
 _UNCLEAR_PARTY_RANK: Final = ROLE_PHRASES["counterpartyAccount"]["counterparty"]
 """``Counterparty`` is a name or an account; what stands below it tells."""
+
+
+def is_mark_heading(cell: str) -> bool:
+    """Whether the heading can only be that of marks: it names both sides, or the direction."""
+    name = fold(cell)
+    rank = ROLE_PHRASES["mark"].get(name, _WIDE_MARK_RANK)
+    return rank < _WIDE_MARK_RANK and (" " in name or name in _DIRECTIONS)
+
+
+def are_only_marks(cells: Iterable[str]) -> bool:
+    """Whether there are cells, and all of them are marks."""
+    found = [cell for cell in cells if cell and not cell.isspace()]
+    return bool(found) and all(map(_is_mark, found))
 
 
 def _are_marks(cells: Iterable[str]) -> bool:
@@ -262,10 +277,8 @@ def _unnamed_mark(columns: Columns, header: Sequence[str], below: Sequence[Seque
     """Return the column beside the amounts that has no heading, and marks alone: cooperative banks write S and H so."""
     (amount,) = columns["amount"]
     for beside in (amount + 1, amount - 1):
-        if 0 <= beside < len(header) and not header[beside].strip():
-            marks = [cell for cell in below[beside] if cell]
-            if marks and all(map(_is_mark, marks)):
-                return beside
+        if 0 <= beside < len(header) and not header[beside].strip() and are_only_marks(below[beside]):
+            return beside
     return None
 
 

@@ -76,12 +76,17 @@ class Head:
         elif not self._amounts.is_single:
             self._kinds = Kinds.of_profile(self._rules)
         elif any(fold(name) in CARD_HEADINGS for name in table.names or ()):
+            self._look_for_kinds(table, Kinds.of_marks(table, self._rules.columns))
             check_card_sign(self._signed(table.data))
         else:
-            self._kinds = Kinds.of_table(table)
+            self._kinds = Kinds.of_table(table, self._rules.columns)
         if self._kinds is not None:
-            rows = list(filter(self._is_line, table.data))
-            self._kinds = self._kinds.look_at_head(rows, chain(self._signed(rows), self._nets(rows)))
+            self._kinds = self._look_for_kinds(table, self._kinds)
+
+    def _look_for_kinds(self, table: Table, kinds: Kinds) -> Kinds | None:
+        """Look for them in the head; return what is left in doubt. Raises ``UnreadableFileError``."""
+        rows = list(filter(self._is_line, table.data))
+        return kinds.look_at_head(rows, chain(self._signed(rows), self._nets(rows)))
 
     def _is_line(self, row: Sequence[str]) -> bool:
         """Whether no rule skips a row."""

@@ -74,10 +74,12 @@ CARD_SIGN: Final = Question(
 )
 
 
-def kinds_question(kinds: Mapping[int, Collection[str]], named: Collection[str] = ()) -> Question:
+def kinds_question(
+    kinds: Mapping[int, Collection[str]], named: Collection[str] = (), *, marks: Collection[int] = ()
+) -> Question:
     """Ask whether rows of some kinds are money out, though their amounts have no sign; the kinds are words of ours.
 
-    ``named`` are those that a profile calls money out already.
+    ``named`` are those that a profile calls money out already, ``marks`` the columns whose other words are money in.
     """
     answers = [(column, sorted(words)) for column, words in kinds.items()]
     without_payouts = [(column, sorted(set(words) - PAYOUT_KINDS)) for column, words in answers]
@@ -85,11 +87,14 @@ def kinds_question(kinds: Mapping[int, Collection[str]], named: Collection[str] 
     others = "the profile does not call money out" if named else "whatever the row is"
     return Question(
         option="profile",
-        text="Which rows are money out? No amount has a sign, and there are fees, refunds or payouts.",
+        text="Which rows are money out? No amount has a sign, and there are fees, refunds, payouts or debits.",
         alternatives=(
             *(
                 Alternative(
-                    value={"direction": {"column": column, "debit": [*sorted(named), *words]}},
+                    value={
+                        "direction": {"column": column}
+                        | ({} if column in marks else {"debit": [*sorted(named), *words]})
+                    },
                     example=f"25.00 is money out where column {column} says {' or '.join(words)}",
                 )
                 for column, words in answers[: QUESTION_ALTERNATIVES_MAX - 1]

@@ -14,7 +14,7 @@ from payrec.formats.csv.dialect import Layout
 from payrec.formats.csv.profile import COLUMN_ROLES, compile_match
 from payrec.formats.csv.survey import Settled, Survey
 from payrec.formats.csv.values import unwrap
-from payrec.formats.csv.words import fold
+from payrec.formats.csv.words import mark_word
 from payrec.formats.text import clean
 
 _PENDING_STATUS: Final = (
@@ -120,7 +120,7 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
         columns["mark"] = [finder.find(direction["column"], "/profile/direction/column")]
         for side in ("credit", "debit"):
             if side in direction:
-                setattr(rules, f"{side}_marks", frozenset(fold(mark) or mark.strip() for mark in direction[side]))
+                setattr(rules, f"{side}_marks", frozenset(map(mark_word, direction[side])))
     for position, rule in enumerate(profile.get("skipWhen", ())):
         index = finder.find(rule["column"], f"/profile/skipWhen/{position}/column")
         rules.skip.append((index, compile_match(rule["matches"]), rule["rule"]))

@@ -21,6 +21,11 @@ def fold(text: str) -> str:
     return _NOT_WORDS.sub(" ", "".join(c for c in decomposed if not unicodedata.combining(c))).strip()
 
 
+def mark_word(cell: str) -> str:
+    """Return what a mark is looked up by: folded, and ``+`` and ``-`` as they stand."""
+    return fold(cell) or cell.strip()
+
+
 def _phrases(text: str) -> list[str]:
     """Split at ``;`` and line ends."""
     return [phrase.strip() for phrase in text.strip().replace("\n", ";").split(";")]
@@ -88,8 +93,12 @@ _ROLES: Final = {
     """,
     "mark": """
         d c;c d;dc;cd;dr cr;cr dr;debit credit;credit debit;debit credit indicator;credit debit indicator;indicator
-        soll haben;s h;soll haben kennzeichen;af bij;d k;k d;dk;debet credit;debet kredit;debetas kreditas
-        direction;sign;sens;debit ou credit;dare avere;debito credito;debe haber;jellege;t k;terheles jovairas
+        debit or credit;credit or debit;debit credit mark;credit debit mark;debit credit code;credit debit code
+        creditdebit;debitcredit;transaction direction;payment direction;inflow outflow
+        soll haben;haben soll;s h;h s;soll haben kennzeichen;soll haben kz;s h kennzeichen;s h kennz;vorzeichen;richtung
+        af bij;bij af;d k;k d;dk;debet credit;debet kredit;kredit debet;debetas kreditas
+        direction;sign;sens;debit ou credit;dare avere;avere dare;segno;debito credito;debe haber
+        jellege;t k;terheles jovairas;wn ma
         transaction type;umsatzart;type;typ;side
     """,
     "currency": """
@@ -233,20 +242,29 @@ KNOWN_HEADINGS: Final = frozenset(phrase for phrases in ROLE_PHRASES.values() fo
 CREDIT_MARKS: Final = frozenset(
     _phrases(
         """
-        +;a;abono;avere;bij;c;cr;crdt;credit;credito;gutschrift;h;haben;haber;in;incoming;jovairas;k;kredit;kreditas
-        uznanie
+        +;a;abono;accredito;avere;bij;c;cr;crdt;credit;credited;credito;credits;einnahme;eingang;encaissement;entrada
+        entrata;entree;gutschrift;h;haben;haber;in;inbound;income;incoming;incoming payment;incoming transfer;ind;inflow
+        ingreso;inkomend;inn;insattning;jovairas;k;kredit;kreditas;ma;money in;paid in;payment received;plus;prijem
+        receive;received;recette;uznanie;wplyw;zahlungseingang;zugang
         """
     )
 )
 DEBIT_MARKS: Final = frozenset(
     _phrases(
         """
-        -;af;belastung;cargo;d;dare;db;dbit;debe;debet;debetas;debit;debito;dr;lastschrift;obciazenie;out;outgoing;s
-        soll;t;terheles
+        -;abgang;addebito;af;ausgabe;ausgang;belastung;cargo;d;dare;db;dbit;debe;debet;debetas;debit;debited;debito
+        debits;decaissement;depense;dr;expense;gasto;lastschrift;minus;money out;obciazenie;out;outbound;outcome
+        outflow;outgoing;outgoing payment;outgoing transfer;paid out;payment sent;s;saida;send;sent;soll;sortie;t
+        terheles;ud;uitgaand;uscita;ut;uttag;vydaj;wn;wyplyw;zahlungsausgang
         """
     )
 )
 """Marks of a direction column, folded; ``+`` and ``-`` as they stand."""
+
+CLEAR_DEBIT_MARKS: Final = frozenset(
+    _phrases("addebito;belastung;cargo;dbit;debet;debit;debito;debits;money out;outbound;outgoing;paid out;soll")
+)
+"""Those that are no other word either, such as the state of a payment, or a letter."""
 
 PENDING_WORDS: Final = frozenset(
     _phrases(
@@ -318,7 +336,19 @@ TOTAL_WORDS: Final = frozenset(
 """Too general to be trusted on a row that has a date: a fuel station is called Total."""
 
 KIND_HEADINGS: Final = frozenset(
-    [*ROLE_PHRASES["bankTransactionCode"], "detailed type", "event type", "record type", "reporting category", "kind"]
+    [
+        *ROLE_PHRASES["bankTransactionCode"],
+        *("detailed type", "event type", "record type", "reporting category", "kind", "event", "action", "action type"),
+        *(
+            "entry type",
+            "movement type",
+            "payment type",
+            "type of transaction",
+            "transaction kind",
+            "tipo",
+            "operation",
+        ),
+    ]
 )
 """Headings of what a row is: a sale, a fee, a payout."""
 
@@ -330,6 +360,8 @@ OUTGOING_KINDS: Final = frozenset(
         charge back;charged back;withdrawal;withdrawals;fee;fees;transaction fee;processing fee
         payment fee;stripe fee;gocardless fee;commission;deduction;refund deduction;charge back deduction
         dd return deduction;balance deduction;chargeback penalty;erstattung;ruckerstattung;ruckbuchung;ruckzahlung
+        sent;payment sent;money sent;money out;paid out;outgoing payment;outgoing transfer;expense;expenses;ach debit
+        wire debit;bank debit;wire out;withdraw;cash withdrawal;atm withdrawal;ausgabe;ausgang;zahlungsausgang
         gebuhr;gebuhren;terugbetaling;kosten;remboursement;frais;retrait;reembolso
         devolucion;comision;retiro;rimborso;commissione;comissao;zwrot;prowizja;oplata
         """
