@@ -17,9 +17,11 @@ from payrec.constants import (
 )
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.statements import Entry, Money
+from payrec.errors import UnreadableFileError
 from payrec.formats.base import DateOrder, RecordError
 from payrec.formats.csv.columns import Columns, is_pending_word, mark_direction
 from payrec.formats.csv.dates import DateReader, date_reader
+from payrec.formats.csv.questions import CREDIT_SIGN
 from payrec.formats.csv.values import AmountReader, Decimal, Exact, amount_reader, bare, unwrap
 from payrec.formats.csv.words import mark_word
 from payrec.formats.text import account, clean, clean_lines, own_account, reference
@@ -148,10 +150,12 @@ class Amounts:
         columns = rules.columns
         self.is_plain = "amount" in columns and "mark" not in columns and not rules.inverted
         """One column, signed as it stands: ``reader(currency)`` alone reads it."""
-        self._has_sides = "debit" in columns or "credit" in columns
-        self.is_single = self.is_plain and not self._has_sides
+        self.has_sides = "debit" in columns or "credit" in columns
+        self.is_single = self.is_plain and not self.has_sides
         """And no other column says a side."""
         self._has_mark = "mark" in columns
+        self.has_negative_credits = False
+        """All that is money in has a minus, as on statements of cards: what is owed becomes less."""
         self.dates = Memory(date_of_cell(date_reader(rules.date_order, rules.date_format)))
 
     def reader(self, currency: str) -> AmountReader:
@@ -169,8 +173,10 @@ class Amounts:
     def signed(self, read: AmountReader, amount: str, debit: str, credit: str, mark: str) -> int:
         """Return minor units, money in positive; raises ``RecordError``."""
         amount, debit, credit = bare(amount), bare(debit), bare(credit)
-        if self._has_sides and (debit or credit):
+        if self.has_sides and (debit or credit):
             minor = _sided(debit, credit, read)
+            if self.has_negative_credits and credit:
+                minor = self._without_minus(minor)
         elif self._has_mark:
             minor = abs(read(amount)) * self._side(mark)
         elif amount:
@@ -178,6 +184,16 @@ class Amounts:
         else:
             raise RecordError("invalid_amount", "the record has no amount")
         return -minor if self._rules.inverted else minor
+
+    def _without_minus(self, minor: int) -> int:
+        """Return a credit that has a minus as all do; refuse the file where one has none."""
+        if minor > 0:
+            raise UnreadableFileError(
+                "csv_ambiguous_sign",
+                "some amounts in the column of credits have a minus, and others have none: set the profile's sign",
+                question=CREDIT_SIGN,
+            )
+        return -minor
 
     def _side(self, mark: str) -> int:
         money_in, money_out = self._rules.credit_marks, self._rules.debit_marks
@@ -216,7 +232,7 @@ class Amounts:
         read = self.reader(entry.currency)
         minor = entry.amount_minor if entry.direction == "credit" else -entry.amount_minor
         moved, kept = read(bare(net)), abs(read(bare(fee))) if fee.strip() else 0
-        if self._has_mark or self._has_sides:
+        if self._has_mark or self.has_sides:
             # A mark or the column says which way the amount went, and the net may have a sign of its own or none.
             moved = min(moved, -moved, key=lambda other: (abs(minor - other) != kept, abs(minor - other)))
         elif self._rules.inverted:

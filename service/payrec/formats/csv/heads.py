@@ -18,7 +18,7 @@ from payrec.formats.csv.lines import check_width
 from payrec.formats.csv.survey import are_besides, check_card_sign, check_sign
 from payrec.formats.csv.table import Table
 from payrec.formats.csv.values import bare, unwrap
-from payrec.formats.csv.words import CARD_HEADINGS, fold
+from payrec.formats.csv.words import CARD_DATES, CARD_HEADINGS, KIND_HEADINGS, PURCHASE_KINDS, fold
 
 _CORE: Final = (
     *("bookingDate", "valueDate", "amount", "currency", "account", "remittance"),
@@ -39,6 +39,12 @@ DETAILS: Final = (
 def _picker(columns: Columns, roles: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
     """Make the function that takes the cells of the roles; a role without column is the last cell, which is empty."""
     return itemgetter(*(columns[role][0] if role in columns else -1 for role in roles))
+
+
+def _is_of_card(headings: set[str]) -> bool:
+    """Whether the folded headings are those of a payment card's table."""
+    has_dates = all(not headings.isdisjoint(dates) for dates in CARD_DATES)
+    return has_dates or not headings.isdisjoint(CARD_HEADINGS)
 
 
 class Head:
@@ -66,6 +72,12 @@ class Head:
 
         Raises ``UnreadableFileError`` when it is not; ``is_given`` says that the profile has the sign.
         """
+        headings = set(map(fold, table.names or ()))
+        is_card = _is_of_card(headings)
+        if self._amounts.has_sides and not is_given and "balance" not in self._rules.columns:
+            self._amounts.has_negative_credits = self._are_credits_negative(
+                table.data, least=1 if is_card or "member name" in headings else 2
+            )
         if "balance" in self._rules.columns:
             newest = check_sign(self._balanced(table.data), is_given=is_given)
             self._newest_first = self._falls(table.data) if newest is None else newest
@@ -75,9 +87,10 @@ class Head:
             return
         elif not self._amounts.is_single:
             self._kinds = Kinds.of_profile(self._rules)
-        elif any(fold(name) in CARD_HEADINGS for name in table.names or ()):
+        elif is_card:
             self._look_for_kinds(table, Kinds.of_marks(table, self._rules.columns))
-            check_card_sign(self._signed(table.data))
+            if not self._has_negative_purchase(table):
+                check_card_sign(self._signed(table.data))
         else:
             self._kinds = Kinds.of_table(table, self._rules.columns)
         if self._kinds is not None:
@@ -87,6 +100,24 @@ class Head:
         """Look for them in the head; return what is left in doubt. Raises ``UnreadableFileError``."""
         rows = list(filter(self._is_line, table.data))
         return kinds.look_at_head(rows, chain(self._signed(rows), self._nets(rows)))
+
+    def _are_credits_negative(self, rows: Sequence[Sequence[str]], *, least: int) -> bool:
+        """Whether all credits of the head have a minus, so many at least, and no debit has: they are no corrections."""
+        read = self._amounts.sign_reader()
+        signs = {"debit": [0, 0], "credit": [0, 0]}
+        for row in rows:
+            for role, counts in signs.items():
+                index = self._rules.columns.get(role, [-1])[0]
+                with suppress(RecordError):
+                    if 0 <= index < len(row) and (minor := read(bare(row[index]))):
+                        counts[minor < 0] += 1
+        return signs["debit"][0] > 0 == signs["debit"][1] and signs["credit"][1] >= least and not signs["credit"][0]
+
+    def _has_negative_purchase(self, table: Table) -> bool:
+        """Whether a row that a card's table calls a purchase is negative: then all money out is."""
+        columns = [index for index, name in enumerate(table.names or ()) if fold(name) in KIND_HEADINGS]
+        rows = [row for row in table.data if any(fold(row[i]) in PURCHASE_KINDS for i in columns if i < len(row))]
+        return any(amount < 0 for amount in self._signed(rows))
 
     def _is_line(self, row: Sequence[str]) -> bool:
         """Whether no rule skips a row."""

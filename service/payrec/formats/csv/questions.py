@@ -72,6 +72,11 @@ CARD_SIGN: Final = Question(
     text="Is a positive amount money in or money out? The table is a card's, and many have purchases without a sign.",
     alternatives=SIGN.alternatives,
 )
+CREDIT_SIGN: Final = Question(
+    option="profile",
+    text="Is a negative amount in the column of credits money in or money out? Others there have no sign.",
+    alternatives=(Alternative(value={"sign": "as_is"}, example="-25.00 as a credit is money out"),),
+)
 
 
 def kinds_question(

@@ -375,7 +375,7 @@ PAYOUT_KINDS: Final = frozenset(_phrases("payout;payouts;auszahlung;uitbetaling;
 CARD_HEADINGS: Final = frozenset(
     _phrases(
         """
-        card;card number;card no;card member;cardmember;card holder;cardholder;cardholder name;name on card
+        card;card number;card no;card member;cardmember;purchased by;card holder;cardholder;cardholder name;name on card
         kreditkarte;kreditkartennummer;kartennummer;karteninhaber;kaart;kaartnummer;kaarthouder;carte;numero de carte
         titulaire de la carte;tarjeta;numero de tarjeta;titular de la tarjeta;carta;numero carta;titolare della carta
         cartao;numero do cartao;karta;numer karty;posiadacz karty
@@ -383,3 +383,12 @@ CARD_HEADINGS: Final = frozenset(
     )
 )
 """Headings that only the table of a payment card has, or that of an account whose payments were by card."""
+
+CARD_DATES: Final = (
+    frozenset({"transaction date", "trans date"}),
+    frozenset({"post date", "posted date", "posting date", "clearing date"}),
+)
+"""What a card's table has one of each of: when it was used, and when that was booked."""
+
+PURCHASE_KINDS: Final = frozenset(_phrases("sale;purchase;purchases;einkauf;kauf;aankoop;achat;compra;acquisto;zakup"))
+"""What a card's table calls money out, so that its sign there is that of all money out."""
