@@ -22,7 +22,7 @@ from payrec.formats.csv.columns import (
     profile_columns,
 )
 from payrec.formats.csv.questions import currency_question, header_question
-from payrec.formats.csv.table import DELIMITERS, RARE_DELIMITERS, Table, looks_like_rows, tables
+from payrec.formats.csv.table import DELIMITERS, RARE_DELIMITERS, Table, currency_beside, looks_like_rows, tables
 from payrec.formats.csv.values import bare, currency_of_text, is_amount, split_amount, unwrap
 from payrec.formats.csv.words import CLOSING_WORDS, OPENING_WORDS, ROLE_PHRASES, fold
 from payrec.formats.text import own_account
@@ -132,8 +132,10 @@ def make_layout(
     named = profile_columns(profile.get("columns", {}), ColumnFinder(names, width))
     columns = assign_columns(header, table.data) if header else {}
     _merge(columns, named)
-    if (currency := _currency_beside(named, names)) is not None:
-        columns["currency"] = [currency]
+    if names is not None and "amount" in named and "currency" not in named:
+        # A table may have as many currencies as amounts; that of the account is the first to be taken.
+        beside = currency_beside(names, named["amount"][0])
+        columns.update({"currency": [beside]} if beside is not None else {})
     if not named.keys() & {"amount", "debit", "credit"} and _has_sides_apart(table, columns):
         columns.pop("amount", None)
     if not has_essentials(columns):
@@ -200,19 +202,6 @@ def _merge(columns: Columns, named: Columns) -> None:
     if "account" in named:
         columns.pop("ownAccount", None)
     columns.update(named)
-
-
-def _currency_beside(named: Columns, names: Sequence[str] | None) -> int | None:
-    """Return the column that has the currency of the amount a profile names, told by its heading (``Main Amount``).
-
-    A table may have as many currencies as amounts; that of the account is the first to be taken, and is another one.
-    """
-    if names is None or "amount" not in named or "currency" in named or named["amount"][0] >= len(names):
-        return None
-    first, _, last = fold(names[named["amount"][0]]).rpartition(" ")
-    headings = [fold(name) for name in names]
-    wanted = f"{first} currency"
-    return headings.index(wanted) if first and last == "amount" and wanted in headings else None
 
 
 def _settle_account(layout: Layout, named: Columns, given: str | None) -> None:

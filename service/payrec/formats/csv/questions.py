@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any, Final
 
 from payrec.constants import (
@@ -20,7 +21,7 @@ from payrec.constants import (
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.errors import Alternative, Question
 from payrec.formats.csv.columns import Columns, assign_columns, has_essentials, is_currency, is_date, known_heading
-from payrec.formats.csv.table import Table, is_data
+from payrec.formats.csv.table import Table, currency_beside, is_data
 from payrec.formats.csv.values import bare, decimal_evidence, is_amount, split_amount, unwrap
 from payrec.formats.csv.words import PAYOUT_KINDS, fold
 from payrec.formats.text import clean
@@ -205,24 +206,24 @@ def _columns_question(table: Table, columns: Columns) -> Question | None:
     if columns.keys() & {"amount", "debit", "credit"}:
         money = [{}]
     base = {**_split(table), "headerRow": None if header is None else table.lines[header]}
-    names = (
-        [unwrap(cell) for cell in table.rows[header]] if header is not None and _is_plain(table.rows[header]) else []
-    )
-    text = _text_column(
-        cells,
-        {*taken, *amounts, *(i for i in free if _is_all(cells[i], is_currency)), *(i for i in dates if i is not None)},
-    )
+    headings = [] if header is None else [unwrap(cell) for cell in table.rows[header]]
+    names = headings if header is not None and _is_plain(table.rows[header]) else []
+    currencies = [i for i in free if _is_all(cells[i], is_currency)]
+    text = _text_column(cells, {*taken, *amounts, *currencies, *(i for i in dates if i is not None)})
     more: dict[str, Any] = {"remittance": [text]} if text is not None and "remittance" not in columns else {}
-    currency = next((i for i in free if _is_all(cells[i], is_currency)), None)
-    if currency is not None and "currency" not in columns:
-        more["currency"] = currency
-    found = [
-        Alternative(value={**base, "columns": {**chosen, **more}}, example=_example(chosen, names))
-        for date in dates
-        for sides in money
-        for chosen in ({**({} if date is None else {"bookingDate": date}), **sides},)
-        if chosen
-    ]
+    alike = all(cells[i] == cells[currencies[0]] for i in currencies)
+    found = []
+    for date, sides in product(dates, money):
+        chosen = {**({} if date is None else {"bookingDate": date}), **sides}
+        own: list[int | None] = [*(currencies[:1] if alike else currencies)] or [None]
+        for amount in [sides["amount"]] if "amount" in sides else columns.get("amount", []):
+            beside = currency_beside(headings, amount)
+            own = [beside] if beside in currencies else own
+        for currency in [None] if "currency" in columns else own:
+            which = {} if currency is None else {"currency": currency}
+            example = _example(chosen | (which if len(own) > 1 else {}), names)
+            if chosen:
+                found.append(Alternative(value={**base, "columns": chosen | more | which}, example=example))
     if not found:
         return None
     return Question(
@@ -278,7 +279,13 @@ def _text_column(cells: Sequence[Sequence[str]], taken: set[int]) -> int | None:
 
 
 def _example(chosen: dict[str, int], names: Sequence[str]) -> str:
-    words = {"bookingDate": "dates", "amount": "signed amounts", "debit": "money out", "credit": "money in"}
+    words = {
+        "bookingDate": "dates",
+        "amount": "signed amounts",
+        "debit": "money out",
+        "credit": "money in",
+        "currency": "currencies",
+    }
     return ", ".join(f"{words[role]} in column {_label(index, names)}" for role, index in chosen.items())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ DELIMITERS: Final = (";", ",", "\t", "|")
 
 RARE_DELIMITERS: Final = ("^", "~", "#", "\x1f")
 """What does so in the tables of a few programs, and is asked for rather than taken."""
+
+_IN_BRACKETS: Final = re.compile(r"\([^)]*\)|\[[^\]]*\]")
 
 _PSP_HEADINGS: Final = (
     frozenset({"balance transaction id", "gross", "net"}),
@@ -114,6 +117,18 @@ def looks_like_rows(table: Table) -> bool:
 
     has_dates = any(sum(is_date(row[i].strip()) for row in rows) * 2 > len(rows) for i in range(width))
     return has_dates and sum(map(is_data, rows)) * 2 > len(rows)
+
+
+def currency_beside(names: Sequence[str], amount: int) -> int | None:
+    """Return the column that has the currency of an amount, told by their headings (``Main Amount (net)``)."""
+    headings = [fold(name) for name in names]
+    for name in (names[amount], _IN_BRACKETS.sub(" ", names[amount])) if amount < len(names) else ():
+        first, _, last = fold(name).rpartition(" ")
+        if first and last == "amount":
+            for wanted in (f"{first} currency", first if first.endswith("currency") else ""):
+                if wanted and wanted in headings:
+                    return headings.index(wanted)
+    return None
 
 
 def is_data(row: Sequence[str]) -> bool:

@@ -124,3 +124,41 @@ def test_the_sign_of_a_card_is_not_asked_for_where_the_table_says_it() -> None:
         "Date;Text;Card Member;Amount;Balance;Currency\n2026-01-02;a;1;25.00;75.00;EUR\n2026-01-03;b;1;5.00;80.00;EUR\n"
     )
     assert signed(entries(proved)) == [2500, 500]
+
+
+TRANSFERS = """\
+Created on,Fee amount,Fee currency,Source amount (net),Source currency,Holding Currency Amount,Holding Currency,Rate
+2026-01-15,0.50,CHF,99.50,EUR,85.10,GBP,0.855
+2026-01-16,0.70,CHF,10.00,USD,8.10,GBP,0.81
+"""
+
+
+def offered(text: str) -> list[tuple[dict[str, Any], str]]:
+    refused = refusal(text, {})
+    assert refused is not None
+    assert refused.question is not None
+    return [(alternative.value["columns"], alternative.example) for alternative in refused.question.alternatives]
+
+
+def test_an_amount_that_is_offered_has_the_currency_of_its_name() -> None:
+    """It had the first that there was: 85.10 GBP were 85.10 CHF."""
+    found = [(columns["amount"], columns["currency"]) for columns, _ in offered(TRANSFERS)]
+    assert found[:3] == [(1, 2), (3, 4), (5, 6)]
+    # Also where all are the same in this file: the answer is for the next one as well.
+    alike = TRANSFERS.replace("CHF", "EUR").replace("GBP", "EUR").replace("USD", "EUR")
+    assert [(columns["amount"], columns["currency"]) for columns, _ in offered(alike)][:3] == found[:3]
+
+
+def test_of_several_currencies_that_no_name_tells_one_is_chosen() -> None:
+    nameless = [(columns["currency"], example) for columns, example in offered(TRANSFERS) if columns["amount"] == 7]
+    assert [currency for currency, _ in nameless] == [2, 4, 6]
+    assert nameless[1][1].endswith('signed amounts in column 7 "Rate", currencies in column 4 "Source currency"')
+    # Those that say the same are no choice.
+    one = "\n".join(f"2026-01-1{day};EUR;EUR;x;1.50" for day in (5, 6))
+    assert [columns["currency"] for columns, _ in offered(one)] == [1]
+
+
+def test_a_profile_finds_the_currency_of_an_amount_whose_name_has_more() -> None:
+    for name, currencies in (("Source amount (net)", ["EUR", "USD"]), ("Holding Currency Amount", ["GBP"] * 2)):
+        profile = {"columns": {"bookingDate": "Created on", "amount": name}}
+        assert [entry.currency for entry in entries(TRANSFERS, profile=profile)] == currencies
