@@ -19,8 +19,9 @@ from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.statements import Entry, Money
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import DateOrder, RecordError
-from payrec.formats.csv.columns import Columns, is_pending_word, mark_direction
+from payrec.formats.csv.columns import Columns, is_pending_word
 from payrec.formats.csv.dates import DateReader, date_reader
+from payrec.formats.csv.marks import mark_direction
 from payrec.formats.csv.questions import CREDIT_SIGN
 from payrec.formats.csv.values import AmountReader, Decimal, Exact, amount_reader, bare, unwrap
 from payrec.formats.csv.words import mark_word

@@ -11,12 +11,11 @@ from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.references import is_iban
 from payrec.errors import UnreadableFileError
 from payrec.formats.csv.dates import date_evidence
+from payrec.formats.csv.marks import WIDE_MARK_RANK, are_both_marks, are_only_marks, is_mark, mark_direction
 from payrec.formats.csv.profile import COLUMN_ROLES
 from payrec.formats.csv.values import is_amount, split_amount, unwrap
 from payrec.formats.csv.words import (
-    CREDIT_MARKS,
     CURRENCY_WORDS,
-    DEBIT_MARKS,
     KNOWN_HEADINGS,
     PAYMENT_REFERENCES,
     PENDING_WORDS,
@@ -24,7 +23,6 @@ from payrec.formats.csv.words import (
     SETTLED_AMOUNTS,
     STOP_WORDS,
     fold,
-    mark_word,
 )
 
 Columns = dict[str, list[int]]
@@ -74,14 +72,6 @@ def heading_currency(cell: str) -> str | None:
     return _currency_of(words[-1]) if len(words) > 1 else None
 
 
-def mark_direction(cell: str) -> int | None:
-    """Return 1 for a mark of money in, -1 for money out, None for anything else."""
-    mark = mark_word(cell)
-    if mark in CREDIT_MARKS:
-        return 1
-    return -1 if mark in DEBIT_MARKS else None
-
-
 def is_pending_word(cell: str) -> bool:
     """Whether the cell says that the row is not booked yet."""
     return len(cell) < 60 and fold(cell) in PENDING_WORDS
@@ -95,10 +85,6 @@ def is_currency(cell: str) -> bool:
 def is_date(cell: str) -> bool:
     """Whether the cell is a date in some order, or a word that stands for one."""
     return date_evidence(cell) is not None or is_pending_word(cell)
-
-
-def _is_mark(cell: str) -> bool:
-    return mark_direction(cell) is not None
 
 
 def _is_iban(cell: str) -> bool:
@@ -124,7 +110,7 @@ _CONTENT: Final[dict[str, Callable[[str], bool]]] = {
     "tax": is_amount,
     "currency": is_currency,
     "originalCurrency": is_currency,
-    "mark": _is_mark,
+    "mark": is_mark,
     **dict.fromkeys(("payerName", "payeeName", "counterpartyName", "ultimateCounterpartyName"), _is_name),
 }
 """What the cells below a heading must be for it to have the role; the majority decides, one cell may be garbled."""
@@ -151,34 +137,16 @@ _ORDER: Final = (
 
 _LESS_FEE: Final = ("amount", "fee", "net", "tax")
 
-_WIDE_MARK_RANK: Final = ROLE_PHRASES["mark"]["transaction type"]
-"""From here on a heading such as ``Type`` is a mark only if every cell below is one."""
 
-_DIRECTIONS: Final = frozenset({"direction", "richtung", "dc", "cd", "dk", "creditdebit", "debitcredit"})
 _UNCLEAR_STATUS_RANK: Final = ROLE_PHRASES["status"]["info"]
 """``Info`` is what savings banks call whether a row is booked, and others a text, which may begin with any word."""
 _BOOKED_OR_NOT: Final = re.compile(r"gebucht|vorgemerkt", re.IGNORECASE)
 
+_TOTAL_RANKS: Final = frozenset(ROLE_PHRASES["amount"][heading] for heading in ("total amount", "montant total"))
+"""Totals go before amounts, as they have the fees in them, unless they are of several rows together."""
+
 _UNCLEAR_PARTY_RANK: Final = ROLE_PHRASES["counterpartyAccount"]["counterparty"]
 """``Counterparty`` is a name or an account; what stands below it tells."""
-
-
-def is_mark_heading(cell: str) -> bool:
-    """Whether the heading can only be that of marks: it names both sides, or the direction."""
-    name = fold(cell)
-    rank = ROLE_PHRASES["mark"].get(name, _WIDE_MARK_RANK)
-    return rank < _WIDE_MARK_RANK and (" " in name or name in _DIRECTIONS)
-
-
-def are_only_marks(cells: Iterable[str]) -> bool:
-    """Whether there are cells, and all of them are marks."""
-    found = [cell for cell in cells if cell and not cell.isspace()]
-    return bool(found) and all(map(_is_mark, found))
-
-
-def _are_marks(cells: Iterable[str]) -> bool:
-    """Whether the cells say nothing but which way the money went, and not always the same."""
-    return {mark_direction(cell) for cell in cells if cell and not cell.isspace()} == {1, -1}
 
 
 def _holds(role: str, rank: int, cells: Iterable[str]) -> bool:
@@ -190,14 +158,14 @@ def _holds(role: str, rank: int, cells: Iterable[str]) -> bool:
         states = [cell for cell in cells if cell and not cell.isspace()]
         return bool(states) and all(map(_BOOKED_OR_NOT.search, states))
     if check is None:
-        return role != "remittance" or not _are_marks(cells)
+        return role != "remittance" or not are_both_marks(cells)
     good = total = 0
     for cell in cells:
         if cell and not cell.isspace():
             total += 1
             good += check(cell)
     if role == "mark":
-        return total > 0 and (good == total or (rank < _WIDE_MARK_RANK and good * 2 >= total))
+        return total > 0 and (good == total or (rank < WIDE_MARK_RANK and good * 2 >= total))
     return good * 2 >= total
 
 
@@ -215,13 +183,14 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
 
     def ranking(role: str) -> list[tuple[int, int]]:
         phrases = ROLE_PHRASES[role]
-        return sorted(
+        ranked = sorted(
             (rank, i)
             for i in range(len(header))
             if i not in taken
             and (rank := min((phrases[form] for form in forms[i] if form in phrases), default=-1)) >= 0
             and _holds(role, rank, below[i])
         )
+        return ranked[_is_of_several_rows(ranked, below) :] if role == "amount" else ranked
 
     for role in _ORDER:
         ranked = ranking(role)
@@ -229,7 +198,7 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
             chosen = sorted(i for _, i in ranked) if role in _MANY else [ranked[0][1]]
             columns[role] = chosen
             taken.update(chosen)
-            if role == "mark" and ranked[0][0] >= _WIDE_MARK_RANK:
+            if role == "mark" and ranked[0][0] >= WIDE_MARK_RANK:
                 wide_mark = ranked[0][1]
     settled = "amount" in columns and not SETTLED_AMOUNTS.isdisjoint(forms[columns["amount"][0]])
     if settled and "originalAmount" not in columns:
@@ -254,6 +223,14 @@ def assign_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Colu
     if "remittance" in columns:
         columns["remittance"] = _continued(columns["remittance"], header, below, taken)
     return columns
+
+
+def _is_of_several_rows(ranked: Sequence[tuple[int, int]], below: Sequence[Sequence[str]]) -> bool:
+    """Whether the first of some columns of amounts is a total that most rows leave empty which have another amount."""
+    if len(ranked) < 2 or ranked[0][0] not in _TOTAL_RANKS:
+        return False
+    total, other = (sum(map(bool, below[index])) for _, index in ranked[:2])
+    return total * 2 < other
 
 
 def _is_less_fee(columns: Columns, below: Sequence[Sequence[str]]) -> bool:

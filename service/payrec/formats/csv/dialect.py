@@ -149,13 +149,23 @@ def make_layout(
     _settle_account(layout, named, given)
     if layout.currency is None:
         layout.currency = _currency_of_cells(header, table.data, columns)
-    if layout.currency is None and "currency" not in columns:
+    if layout.currency is None and "currency" not in named and not _has_currencies(table, columns):
         raise UnreadableFileError(
             "csv_no_currency",
             "no currency in the file: set the option or the profile's currency",
             question=currency_question(table.data, columns),
         )
     return layout
+
+
+def _has_currencies(table: Table, columns: Columns) -> bool:
+    """Whether a column has the currency of most amounts; of a settlement report only the first row may have it."""
+    if "currency" not in columns:
+        return False
+    amounts = [columns[role][0] for role in ("amount", "debit", "credit") if role in columns]
+    (index,) = columns["currency"]
+    rows = [row for row in table.data if len(row) > index and any(row[i].strip() for i in amounts if i < len(row))]
+    return sum(bool(row[index].strip()) for row in rows) * 2 >= len(rows)
 
 
 def _has_sides_apart(table: Table, columns: Columns) -> bool:

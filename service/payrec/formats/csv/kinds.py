@@ -14,7 +14,8 @@ from typing import Final
 from payrec.domain.statements import Entry
 from payrec.errors import UnreadableFileError
 from payrec.formats.csv.cells import Memory, RowRules
-from payrec.formats.csv.columns import Columns, are_only_marks, is_mark_heading
+from payrec.formats.csv.columns import Columns
+from payrec.formats.csv.marks import are_only_marks, is_mark_heading
 from payrec.formats.csv.questions import kinds_question
 from payrec.formats.csv.table import Table
 from payrec.formats.csv.words import (

@@ -111,12 +111,14 @@ def kinds_question(
     )
 
 
-def currency_question(rows: Iterable[Sequence[str]], columns: Columns) -> Question:
+def currency_question(rows: Sequence[Sequence[str]], columns: Columns) -> Question:
     """Ask for the currency; a sign such as ``$`` narrows what is offered."""
     indexes = [columns[role][0] for role in ("amount", "debit", "credit") if role in columns]
     parts = [split_amount(row[i]) for row in rows for i in indexes if i < len(row)]
     signs = {part[2] for part in parts if part is not None and part[2]}
     offered = next((found for sign, found in _CURRENCIES_OF_SIGN.items() if sign in signs), _CURRENCIES)
+    told = [row[i].strip().upper() for i in columns.get("currency", []) for row in rows if i < len(row)]
+    offered = (*dict.fromkeys(code for code in (*told, *offered) if code in MINOR_UNITS),)[:QUESTION_ALTERNATIVES_MAX]
     return Question(
         option="currency",
         text="In which currency are the amounts? The file does not say it.",

@@ -49,7 +49,8 @@ _ROLES: Final = {
         data operazione;data registrazione;data movimento;data lancamento;data mov;data ksiegowania;data operacji
         data transakcji;datum zauctovani;datum provedeni;datum transakce;bogforingsdato;bogfort;bogforingsdag
         bokforingsdag;bokforingsdatum;bokford;konyveles datuma;konyvelesi datum;konyveles napja;tranzakcio datuma
-        operacijos data;completed date;date completed;settlement date;operation date;dateop;date op
+        operacijos data;booked at;reskontradatum
+        completed date;date completed;settlement date;operation date;dateop;date op
         transaction date;trans date;transaktionsdatum;transaktionsdato;transactiedatum
         datum transactie;date transaction;date;datum;data;dato;fecha;datums;started date;date started;tag
     """,
@@ -61,7 +62,7 @@ _ROLES: Final = {
     """,
     "amount": """
         amount account currency;settlement amount;settled amount;booked amount;total amount;montant total
-        amount;transaction amount;betrag;umsatz;betrag inkl mwst
+        amount;transaction amount;credit debit amount;betrag;umsatz;betrag inkl mwst
         buchungsbetrag;bedrag;transactiebedrag;montant;montant operation;montant transaction;importe;importe operacion
         cantidad;importo;importo operazione;importancia;montante;valor;valor operacao;kwota;kwota operacji
         kwota transakcji;kwota rachunku;castka;objem;castka uctu;belob;belopp;osszeg;terheles jovairas osszege;suma
@@ -103,7 +104,7 @@ _ROLES: Final = {
     """,
     "currency": """
         account currency;settlement currency;settled currency;transaction currency;currency
-        currency code;ccy;cur;curr;wahrung;waehrung;kontowahrung
+        currency code;currency iso code;ccy;cur;curr;wahrung;waehrung;kontowahrung
         kontowaehrung;munt;muntsoort;valutacode;devise;devises;divisa;moneda;moeda;divisa cuenta;waluta
         waluta rachunku;payment currency;mena;mena uctu;valuta;valutakod;devizanem;penznem;valiuta;devize
     """,
@@ -193,6 +194,7 @@ _ROLES: Final = {
         zprava prijemce;zprava;ucel platby;poznamka;popis transakce;tekst;beskrivelse;besked;meddelelse;meddelande
         beskrivning;transaktion;kozlemeny;megjegyzes;leiras;rubrik;paskirtis;mokejimo paskirtis;aprasymas
         operacijos aprasymas;detales;opis transakcji;descrizione completa;description complete
+        avisierungstext;texte notification;notification text;text mottagare
         payment reference;item title;artikelbezeichnung;subject;betreff;note;notes
     """,
     "originalAmount": """
@@ -218,7 +220,7 @@ _ROLES: Final = {
         id transakce;referencenummer;referens;verifikationsnummer;hivatkozas;tranzakcio azonosito;nuoroda
         dokumento numeris;check number;cheque number;cheque;check no;card number;id;transaktionscode
         invoice number;invoice no;rechnungsnummer;numero facture;factuurnummer;numero factura;numero fattura
-        numer faktury;merchant reference;order;order number;bestellnummer
+        numer faktury;merchant reference;order;order number;order id;bestellnummer
     """,
     "status": """
         status;transaction status;payment status;state;info;zahlungsstatus;transaktionsstatus
@@ -288,7 +290,8 @@ PAYMENT_REFERENCES: Final = frozenset(
         """
         reference;ref;payment reference;referenz;referentie;kenmerk;referencia;riferimento;referencja;referens
         hivatkozas;nuoroda;customer reference;reference platby;invoice number;invoice no;rechnungsnummer;numero facture
-        factuurnummer;numero factura;numero fattura;numer faktury;merchant reference;order;order number;bestellnummer
+        factuurnummer;numero factura;numero fattura;numer faktury;merchant reference;order;order number;order id
+        bestellnummer
         """
     )
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from support.csv_files import entries, signed, skipped
+import pytest
+
+from support.csv_files import entries, rejected, signed, skipped
 
 COMMERZBANK = """\
 Buchungstag;Wertstellung;Umsatzart;Buchungstext;Betrag;Währung;Auftraggeberkonto;Bankleitzahl Auftraggeberkonto;\
@@ -56,3 +58,49 @@ def test_an_account_is_nobodys_name() -> None:
 
 def test_a_row_whose_only_date_is_that_it_waits_is_skipped_by_name() -> None:
     assert skipped(NORDEA) == [("csv_undated_pending_row", 2)]
+
+
+RAIFFEISEN = """\
+IBAN;Booked At;Text;Credit/Debit Amount;Balance;Valuta Date
+CH9300762011623852957;2026-01-05 00:00:00.0;Gutschrift Kunde AG;1200.5;5200.5;2026-01-05 00:00:00.0
+CH9300762011623852957;2026-01-06 00:00:00.0;Sammelauftrag (2);-300;4900.5;2026-01-06 00:00:00.0
+;;Lieferant A;-100;;
+;;Lieferant B;-200;;
+"""
+POSTFINANCE = """\
+Datum von:;="01.01.2026"
+Konto:;="CH9300762011623852957"
+Währung:;="CHF"
+
+Datum;Bewegungstyp;{text};Gutschrift in CHF;Lastschrift in CHF;Label;Kategorie
+31.01.2026;Gutschrift;"GUTSCHRIFT AUFTRAGGEBER: KUNDE AG RE 12";1200.50;;;
+30.01.2026;Lastschrift;"LASTSCHRIFT STROM";;-45.80;;
+"""
+SEB = """\
+Bokföringsdatum;Valutadatum;Verifikationsnummer;Text/mottagare;Belopp;Saldo
+2026-01-31;2026-01-31;5484862121;KUND AB FAKTURA 12;1000.00;2000.00
+2026-01-30;2026-01-30;5490990789;HYRA;-45.60;1000.00
+"""
+HANDELSBANKEN = """\
+Reskontradatum;Transaktionsdatum;Text;Belopp;Saldo
+2026-02-02;2026-01-31;KUND AB;1 000,00;2 000,00
+2026-02-02;2026-01-30;HYRA;-45,60;1 000,00
+"""
+
+
+def test_the_parts_of_a_collective_order_are_no_payments_beside_it() -> None:
+    found = entries(RAIFFEISEN, currency="CHF")
+    assert [(str(e.booking_on), *signed([e])) for e in found] == [("2026-01-05", 120050), ("2026-01-06", -30000)]
+    assert rejected(RAIFFEISEN, currency="CHF") == [("missing_date", 4), ("missing_date", 5)]
+
+
+@pytest.mark.parametrize("text", ["Avisierungstext", "Texte de notification", "Notification text"])
+def test_the_text_of_an_advice_is_the_text(text: str) -> None:
+    found = entries(POSTFINANCE.format(text=text))
+    assert [e.remittance for e in found] == ["GUTSCHRIFT AUFTRAGGEBER: KUNDE AG RE 12", "LASTSCHRIFT STROM"]
+    assert signed(found) == [120050, -4580]
+
+
+def test_the_text_and_the_booking_date_of_swedish_banks() -> None:
+    assert [e.remittance for e in entries(SEB, currency="SEK")] == ["KUND AB FAKTURA 12", "HYRA"]
+    assert {str(e.booking_on) for e in entries(HANDELSBANKEN, currency="SEK")} == {"2026-02-02"}

@@ -173,3 +173,41 @@ def test_what_providers_say_of_a_payment_that_moved_nothing(heading: str, status
     states = [entry.status for entry in entries(text)]
     assert states == [*([wanted] if wanted else []), "booked"]
     assert skipped(text) == ([] if wanted else [("csv_not_done_row", 2)])
+
+
+AMAZON = """\
+settlement-id;deposit-date;total-amount;currency;transaction-type;order-id;amount-type;amount;posted-date
+1;2026-01-17;86.50;EUR;;;;;
+1;;;;Order;302-1;Principal;100.00;2026-01-03
+1;;;;Order;302-1;Commission;-13.50;2026-01-03
+1;;;;Refund;302-2;Principal;-20.00;2026-01-04
+1;;;;Refund;302-2;Commission;20.00;2026-01-04
+""".replace(";", "\t")
+
+
+def test_a_total_of_many_rows_is_not_the_amount_of_one() -> None:
+    """It was, so that no row had an amount."""
+    found = entries(AMAZON, currency="EUR")
+    assert signed(found) == [10_000, -1_350, -2_000, 2_000]
+    assert found[0].remittance is not None
+    assert "302-1" in found[0].remittance
+    assert rejected(AMAZON, currency="EUR") == [("missing_date", 2)]
+    # Where each row has a total, that is what moved, the fee included.
+    total = (
+        "Date;Description;Amount;Total amount;Currency\n2026-01-02;a;10.00;10.50;EUR\n2026-01-03;b;20.00;20.50;EUR\n"
+    )
+    assert signed(entries(total)) == [1_050, 2_050]
+
+
+def test_a_currency_that_only_the_first_row_has_is_asked_for() -> None:
+    with pytest.raises(UnreadableFileError) as refused:
+        read(AMAZON.replace("EUR", "SEK"))
+    assert (refused.value.reason, refused.value.question and refused.value.question.option) == (
+        "csv_no_currency",
+        "currency",
+    )
+    assert refused.value.question is not None
+    assert [alternative.value for alternative in refused.value.question.alternatives][:2] == ["SEK", "EUR"]
+    # Rows without an amount need none.
+    filled = "Date;Text;Amount;Currency\n2026-01-02;a;1.00;EUR\n" + "2026-01-03;b;;\n" * 5
+    assert signed(entries(filled)) == [100]
