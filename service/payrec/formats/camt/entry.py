@@ -170,7 +170,7 @@ class EntryBuilder:
 
     def _part(self, entry: Entry, record: Record, detail: Record) -> Entry | None:
         """Return the detail as a transaction, None when it has no amount in the entry's currency."""
-        for key in ("amount", "transaction"):
+        for key in ("amount", "transaction", "instructed"):
             try:
                 amount_minor, currency = self._amount(detail, key)
             except RecordError:
@@ -228,7 +228,10 @@ class EntryBuilder:
         if lines is not None:
             entry.remittance = text.clean_lines("\n".join(lines))
         if entry.remittance is None:
-            entry.remittance = text.clean_lines(detail.get("additional")) or text.clean_lines(record.get("additional"))
+            additional = text.clean_lines(detail.get("additional")) or text.clean_lines(record.get("additional"))
+            # The documents that are paid go before what the bank says of the booking.
+            documents = text.clean_lines("\n".join(detail.get("documents", ())))
+            entry.remittance = "\n".join(filter(None, (documents, additional))) or None
         remittance = entry.remittance
         if remittance is not None and len(remittance) > REMITTANCE_LENGTH_MAX:
             raise RecordError("field_too_long", "the remittance lines together have more text than is read")
@@ -331,16 +334,27 @@ def _repeated_references(parts: list[Entry | None]) -> set[str]:
     return repeated
 
 
+def _is_own(entry: Entry, detail: Record, side: str) -> bool:
+    """Whether the account of a party is the one that the entry is booked on."""
+    account = text.account(detail.get(side + "_iban") or detail.get(side + "_other"))
+    return account is not None and account == entry.account
+
+
 def _set_counterparty(entry: Entry, detail: Record) -> None:
-    """Set who paid, or was paid; where that side is empty it is the other one, unless that is the account itself."""
-    sides = ("debtor", "creditor") if entry.direction == "credit" else ("creditor", "debtor")
+    """Set who paid, or was paid; where that side is empty it is the other one, unless that is the account itself.
+
+    A payment that comes back has the parties that it had when it went: then the account itself is on that side.
+    """
+    sides: tuple[str, ...] = ("debtor", "creditor") if entry.direction == "credit" else ("creditor", "debtor")
+    if _is_own(entry, detail, sides[0]) and not _is_own(entry, detail, sides[1]):
+        sides = sides[1:]
     for ordinal, side in enumerate(sides):
         name = text.clean(detail.get(side + "_name"))
         account = text.account(detail.get(side + "_iban") or detail.get(side + "_other"))
         bic = text.account(detail.get(side + "_bic"))
         if name is None and account is None and (bic is None or ordinal):
             continue
-        if ordinal and account is not None and account == entry.account:
+        if ordinal and _is_own(entry, detail, side):
             continue
         entry.counterparty_name = name or entry.counterparty_name
         entry.counterparty_account = account
