@@ -24,6 +24,8 @@ _ENTRY: Final = re.compile(
 """Field 61: value date, entry date, mark, funds letter (third letter of the currency), amount, and the rest."""
 _GROUP: Final = re.compile(r"['’ ][ ]*[0-9]")
 """What goes on after the digits of an amount that were not all of them: ``1 234,56``."""
+_MORE_DIGITS: Final = re.compile(r"['’ ][0-9]{3}(?![0-9])|[.,][0-9]")
+"""Behind the amount of a balance: the next group of its digits, or decimals behind the first group."""
 _BALANCE: Final = re.compile(r"\s*([CD])([0-9]{6})([A-Z]{3})?([0-9]*[.,]?[0-9]*)(.*)", re.DOTALL)
 _CONTROL_TOTAL: Final = re.compile(r"\s*([0-9]{1,7})([A-Z]{3})?([0-9]*[.,]?[0-9]*)\s*")
 _ACCOUNT_CURRENCY: Final = re.compile(r"(.*[0-9A-Z\"])/?([A-Z]{3})")
@@ -201,6 +203,8 @@ def parse_balance(field: str, kind: BalanceType, inherited_currency: str | None)
     if currency is None:
         return ParsedBalance(None, None, "the balance has no currency")
     flaw = "the balance has something after its amount" if rest.strip() else None
+    if _MORE_DIGITS.match(rest):
+        return ParsedBalance(own_currency, None, flaw)
     on = None
     try:
         on = text.six_digit_date(day)[0]

@@ -135,6 +135,19 @@ def test_malformed_balance_is_told_and_never_fatal() -> None:
     assert found.statements[0].balance("closing") is None
 
 
+@pytest.mark.parametrize("amount", ["1.000,56", "1 234,56", "1'234,56", "1,000.56"])
+def test_a_balance_with_grouped_digits_is_none(amount: str) -> None:
+    """It was read up to the first group, as 1.00."""
+    found = read(statement(":61:2601020102C1,NTRF", f":62F:C260102EUR{amount}"))
+    assert [p.code for p in found.problems] == ["invalid_balance"]
+    assert found.statements[0].balance("closing") is None
+    kept = read(statement(":61:2601020102C1,NTRF", ":62F:C260102EUR1234,56 CR"))
+    assert [p.code for p in kept.problems if p.code != "balance_mismatch"] == ["invalid_balance"]
+    closing = kept.statements[0].balance("closing")
+    assert closing is not None
+    assert closing.amount_minor == 123_456
+
+
 def test_currency_comes_from_the_balance_the_floor_limit_the_account_or_the_options() -> None:
     bare = ":20:X\n:25:{}\n{}:61:2601020102C1,5NTRF\n"
     assert read(bare.format("1", ":34F:PLN0\n")).entries[0][0].currency == "PLN"
