@@ -95,6 +95,14 @@ def date_evidence(text: str) -> Evidence | None:
     return "dotted" if found[2] == "." else "doubt"
 
 
+def short_years(text: str) -> tuple[int, int] | None:
+    """Return the first and the last part of a date such as ``26-01-15``, either of which may be the year; else None."""
+    found = _THREE_SHORT.fullmatch(text.strip()) if len(text) <= DATE_TEXT_LENGTH_MAX else None
+    if found is None or int(found[3]) > 12 or not 1 <= int(found[4]) <= 31:
+        return None
+    return int(found[1]), int(found[4])
+
+
 def date_reader(order: DateOrder | None, date_format: str | None = None) -> DateReader:
     """Make the function that reads the dates of a file.
 

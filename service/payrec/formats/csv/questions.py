@@ -52,6 +52,15 @@ DATE_ORDER: Final = Question(
         Alternative(value="mdy", example="03/04/2026 is 4 March 2026"),
     ),
 )
+SHORT_DATE_ORDER: Final = Question(
+    option="dateOrder",
+    text="Which part of a date comes first, the year, the day or the month?",
+    alternatives=(
+        Alternative(value="ymd", example="03-04-05 is 4 May 2003"),
+        Alternative(value="dmy", example="03-04-05 is 3 April 2005"),
+        Alternative(value="mdy", example="03-04-05 is 4 March 2005"),
+    ),
+)
 DECIMAL: Final = Question(
     option="profile",
     text="Which character separates the decimals of an amount?",

@@ -10,13 +10,16 @@ from typing import Final, cast
 from payrec.errors import UnreadableFileError
 from payrec.formats.base import DateOrder
 from payrec.formats.csv.columns import Columns
-from payrec.formats.csv.dates import date_evidence
-from payrec.formats.csv.questions import CARD_SIGN, DATE_ORDER, DECIMAL, SIGN
+from payrec.formats.csv.dates import date_evidence, short_years
+from payrec.formats.csv.questions import CARD_SIGN, DATE_ORDER, DECIMAL, SHORT_DATE_ORDER, SIGN
 from payrec.formats.csv.values import Decimal, Exact, decimal_evidence
 from payrec.formats.text import own_account
 
 _GARBLED_SHARE: Final = 20
 """Where both sides are proved, the lesser counts as garbled if it is at most one in so many of the greater."""
+
+_YEARS_MAX: Final = 5
+"""Years that a table spans which has hardly more than one day: in more, that day is the year."""
 
 _AMOUNT_ROLES: Final = ("amount", "debit", "credit")
 _DATE_ROLES: Final = ("bookingDate", "valueDate")
@@ -46,6 +49,9 @@ class Survey:
         self._has_exact = False
         """Amounts are numbers of a workbook: where no text is one, none is expected."""
         self._orders: Counter[str] = Counter()
+        self._first_parts: set[int] = set()
+        self._last_parts: set[int] = set()
+        """Of dates in three numbers of two digits, as far as either end may be the year."""
         self._first_account: str | None = None
         self.accounts_differ = False
         """The column ``account`` has two values or more."""
@@ -66,10 +72,18 @@ class Survey:
                     self._balance_decimals[proof] += 1
         if not self._settled.dates:
             for index in self._dates:
-                if index < width and row[index] and (order := date_evidence(row[index])) is not None:
-                    self._orders[order] += 1
+                if index < width and row[index]:
+                    self._look_at_date(row[index])
         if not self._settled.account and 0 <= self._account < width:
             self._look_at_account(row[self._account])
+
+    def _look_at_date(self, cell: str) -> None:
+        order = date_evidence(cell)
+        if order is not None:
+            self._orders[order] += 1
+            if order != "ymd" and (ends := short_years(cell)) is not None:
+                self._first_parts.add(ends[0])
+                self._last_parts.add(ends[1])
 
     def _look_at_account(self, cell: str) -> None:
         account = own_account(cell)
@@ -128,6 +142,12 @@ class Survey:
             ``csv_ambiguous_dates``.
 
         """
+        if _spread(self._last_parts) > _YEARS_MAX and _spread(self._first_parts) <= 1:
+            raise UnreadableFileError(
+                "csv_ambiguous_dates",
+                "the year may come first, as in 26-01-15: set dateOrder to ymd, dmy or mdy",
+                question=SHORT_DATE_ORDER,
+            )
         proved = _majority(self._orders, "dmy", "mdy")
         if proved is not None:
             return cast("DateOrder", proved)
@@ -138,6 +158,10 @@ class Survey:
                 question=DATE_ORDER,
             )
         return "dmy" if self._orders["dotted"] else None
+
+
+def _spread(numbers: set[int]) -> int:
+    return max(numbers) - min(numbers) if numbers else 0
 
 
 def _majority(counts: Counter[str], one: str, other: str) -> str | None:

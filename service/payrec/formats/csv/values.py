@@ -56,11 +56,15 @@ _SPLIT: Final = re.compile(
     rf" ?(?P<sign3>[+{_MINUS}])? ?(?P<close>\))? ?(?P<cur2>[^\W\d_]{{1,3}}\.?|[$€£¥₺₽])? ?(?P<sign4>[+{_MINUS}])?"
 )
 _GROUPED: Final = {
-    ".": re.compile(r"(?:[0-9]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:['’ ][0-9]{3})+)(?:\.[0-9]*)?"),
+    # Grouped by thousands, or in India by hundreds of them: 12,34,567.00.
+    ".": re.compile(
+        r"(?:[0-9]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}|[0-9]{1,3}(?:['’ ][0-9]{3})+)"
+        r"(?:\.[0-9]*)?"
+    ),
     ",": re.compile(r"(?:[0-9]*|[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]{1,3}(?:['’ ][0-9]{3})+)(?:,[0-9]*)?"),
 }
 _GROUPS_OUT: Final = {".": str.maketrans("", "", ",'’ "), ",": str.maketrans(",", ".", ".'’ ")}
-_MARKS_AFTER: Final = {"CR": 1, "C": 1, "H": 1, "DR": -1, "DB": -1, "D": -1, "S": -1}
+_MARKS_AFTER: Final = {"CR": 1, "C": 1, "H": 1, "DR": -1, "DB": -1, "D": -1, "S": -1, "OD": -1}
 """Letters behind an amount that say its side (``5.00 CR``; ``5,00 S`` in German tables)."""
 
 
@@ -96,10 +100,12 @@ def split_amount(text: str) -> tuple[int, str, str | None] | None:
         return None
     currency = found["cur1"] or found["cur2"]
     negative = found["open"] is not None or (bool(signs) and signs[0] != "+")
-    if currency is not None and (side := _MARKS_AFTER.get(currency.upper())) is not None:
+    if currency is not None and (side := _MARKS_AFTER.get(currency.upper().rstrip("."))) is not None:
         if found["cur1"] or negative:
             return None
         negative, currency = side < 0, None
+    elif currency is not None and found["cur2"] and len(currency) == 1 and currency.isalpha() and currency not in "RL":
+        return None  # A letter behind an amount is a mark, of a side that is not known, or thousands.
     return (-1 if negative else 1), found["number"], currency
 
 

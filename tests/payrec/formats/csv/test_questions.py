@@ -86,6 +86,22 @@ def test_dates_of_either_order_are_asked_for_and_read_as_it_is_said(pairs: list[
         ]
 
 
+def test_a_year_of_two_digits_may_come_first() -> None:
+    """The days of one month were those of 27 years."""
+    lines = [f"26-01-{day};x;1.50;EUR" for day in ("02", "15", "28")]
+    data = "\n".join(["Date;Text;Amount;Currency", *lines, ""])
+    refused = refusal(data, {})
+    assert refused is not None
+    assert refused.question is not None
+    assert (refused.reason, refused.question.option) == ("csv_ambiguous_dates", "dateOrder")
+    assert [alternative.value for alternative in refused.question.alternatives] == ["ymd", "dmy", "mdy"]
+    assert [str(e.booking_on) for e in entries(data, date_order="ymd")] == ["2026-01-02", "2026-01-15", "2026-01-28"]
+    assert [str(e.booking_on) for e in entries(data, date_order="dmy")] == ["2002-01-26", "2015-01-26", "2028-01-26"]
+    # A month and the next one, of days that are many and of a year that is one, are in doubt of nothing.
+    plain = data.replace("26-01-02", "02-01-26").replace("26-01-15", "15-01-26").replace("26-01-28", "28-02-26")
+    assert [str(e.booking_on) for e in entries(plain)] == ["2026-01-02", "2026-01-15", "2026-02-28"]
+
+
 def test_what_a_profile_says_of_the_sign_is_not_compared_with_the_balance() -> None:
     data = "Date;Text;Amount;Balance;Currency\n2026-01-02;a;10.00;90.00;EUR\n2026-01-03;b;20.00;70.00;EUR\n"
     assert reason(data) == "csv_sign_contradicts_balance"

@@ -41,6 +41,7 @@ from payrec.formats.csv.values import amount_reader, contradicts, decimal_eviden
         ("EUR 5.00", 500),
         ("€5.00", 500),
         ("5.00 CR", 500),
+        ("5.00 OD", -500),
         ("5.00 DR", -500),
         ("5.-", 500),
         ("-0.00", 0),
@@ -54,6 +55,13 @@ def test_an_amount_with_a_point_is_read(text: str, minor: int) -> None:
     assert amount_reader(".", 2)(text) == minor
     turned = text.translate(str.maketrans(".,", ",."))
     assert amount_reader(",", 2)(turned) == minor
+
+
+@pytest.mark.parametrize(
+    ("text", "minor"), [("5.00 Dr.", -500), ("5.00 Cr.", 500), ("12,34,567.00", 123456700), ("1,23,456", 12345600)]
+)
+def test_an_amount_as_in_india_is_read(text: str, minor: int) -> None:
+    assert (amount_reader(".", 2)(text), decimal_evidence(text)) == (minor, ".")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +81,10 @@ def test_an_amount_with_a_point_is_read(text: str, minor: int) -> None:
         ("", "invalid_amount"),
         ("1e5", "invalid_amount"),
         ("5,00", "invalid_amount"),
+        ("1,2,345.00", "invalid_amount"),
+        ("12,34,56.00", "invalid_amount"),
+        ("5.00 K", "invalid_amount"),
+        ("5.00 W", "invalid_amount"),
         ("EUR 5.00 EUR", "invalid_amount"),
         ("5.001", "amount_precision"),
         ("10000000000000.00", "invalid_amount"),
