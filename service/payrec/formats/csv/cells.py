@@ -62,6 +62,8 @@ class RowRules:
     pending: tuple[int, re.Pattern[str]] | None = None
     metadata: list[tuple[str, int]] = field(default_factory=list)
     preamble_balances: list[tuple[str, str]] = field(default_factory=list)
+    header: list[str] = field(default_factory=list)
+    """The folded headings; none: the table has no header."""
 
 
 def short_text(cell: str) -> str | None:

@@ -65,7 +65,7 @@ class CsvReader:
         UnreadableFileError
             Besides those of ``detect``: ``csv_ambiguous_decimals``, ``csv_ambiguous_dates``,
             ``csv_sign_contradicts_balance``, ``csv_ambiguous_sign``, ``csv_unclosed_quote``, ``line_too_long``,
-            ``csv_too_many_accounts``.
+            ``csv_too_many_accounts``, ``csv_several_tables``.
 
         """
         profile = profile_of(options.profile, self.name)

@@ -6,7 +6,12 @@ import csv
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from payrec.constants import FILE_ACCOUNTS_MAX, PROFILE_MATCHED_LENGTH_MAX
+from payrec.constants import (
+    CSV_HEADER_SEARCHED_ROWS,
+    FILE_ACCOUNTS_MAX,
+    PROFILE_MATCHED_LENGTH_MAX,
+    TEXT_LENGTH_MAX,
+)
 from payrec.domain.currencies import MINOR_UNITS
 from payrec.domain.references import find_creditor_reference, is_iban
 from payrec.domain.statements import Entry, EntryStatus, Parsed, Problem, Skipped, Statement
@@ -24,16 +29,19 @@ from payrec.formats.csv.cells import (
     short_text,
 )
 from payrec.formats.csv.chain import Chain
-from payrec.formats.csv.columns import is_pending_word
+from payrec.formats.csv.columns import is_pending_word, known_heading
 from payrec.formats.csv.groups import Group, LabelledRow, interim_balance
 from payrec.formats.csv.heads import DETAILS, Head
 from payrec.formats.csv.labels import LABEL_START_LENGTH, Label, balance_label, may_be_label, total_label
 from payrec.formats.csv.lines import FOOTER_ROW, Records, Row, read_rows, without_footer
 from payrec.formats.csv.values import bare, unwrap
+from payrec.formats.csv.words import fold
+from payrec.formats.text import own_account
 
 BLANK_ROW: Final = "csv_blank_row"
 BALANCE_ROW: Final = "csv_balance_row"
 UNDATED_ROW: Final = "csv_undated_pending_row"
+HEADER_ROW: Final = "csv_header_row"
 
 
 class RowReader(Head):
@@ -50,6 +58,8 @@ class RowReader(Head):
         self._opened: list[Parsed] = []
         """What goes before the next item: statements that began, and what it shows of rows above it."""
         self._account_above = ""
+        self._preamble_line = 0
+        """The last line that is no row of the table, and may stand above another one."""
         self._label_starts = Memory(may_be_label)
         self._short_texts = Memory(short_text)
         self._is_plain = self._amounts.is_plain
@@ -246,7 +256,38 @@ class RowReader(Head):
             label = next((found for cell in row if (found := total_label(unwrap(cell).strip()))), None)
             if label is not None and not self._is_dated_amount(padded):
                 return self._balance_row(line, padded, label)
+            if self._is_header(line, row):
+                return Skipped(HEADER_ROW, line=line)
+            if not self._is_dated_amount(padded):
+                named = {own_account(bare(cell).rpartition(":")[2]) for cell in row if len(cell) <= TEXT_LENGTH_MAX}
+                self._preamble_line = 0 if self._rules.account in named else line
         return Problem(error.code, "error", rejects=True, line=line, detail=error.detail)
+
+    def _is_header(self, line: int, row: Sequence[str]) -> bool:
+        """Whether the row is the header once more, as where files were put together.
+
+        Raises
+        ------
+        UnreadableFileError
+            ``csv_several_tables``: it is that of another table, or another account may stand above it.
+
+        """
+        known = sum(known_heading(unwrap(cell)) is not None for cell in row)
+        has_digits = any(character.isdigit() for cell in row for character in cell)
+        # What stands directly below the header is the second line of a head.
+        if not self._rules.header or not self._statements or known < 2 or has_digits:
+            return False
+        words = [word for cell in row if (word := fold(unwrap(cell)))]
+        headings = list(filter(None, self._rules.header))
+        if len(words) < len(headings):
+            return False  # The rows below it have another width, and are rejected.
+        is_same = words == headings
+        above = self._preamble_line and line - self._preamble_line < CSV_HEADER_SEARCHED_ROWS
+        if not is_same or (above and "account" not in self._rules.columns):
+            raise UnreadableFileError(
+                "csv_several_tables", "a table begins below another one, and may be of another account: split the file"
+            )
+        return True
 
     # Statements -------------------------------------------------------------------------------------------------
 

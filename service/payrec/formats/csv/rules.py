@@ -14,7 +14,7 @@ from payrec.formats.csv.dialect import Layout
 from payrec.formats.csv.profile import COLUMN_ROLES, compile_match
 from payrec.formats.csv.survey import Settled, Survey
 from payrec.formats.csv.values import unwrap
-from payrec.formats.csv.words import mark_word
+from payrec.formats.csv.words import fold, mark_word
 from payrec.formats.text import clean
 
 _PENDING_STATUS: Final = (
@@ -114,6 +114,7 @@ def make_rules(layout: Layout, profile: Mapping[str, Any], survey: Survey, optio
         one_counterparty=is_other and not survey.accounts_differ,
         footer_rows=profile.get("footerRows", 0),
         preamble_balances=layout.preamble_balances,
+        header=[fold(unwrap(cell)) for cell in header],
     )
     direction = profile.get("direction")
     if direction is not None:
