@@ -22,7 +22,15 @@ from payrec.formats.csv.columns import (
     profile_columns,
 )
 from payrec.formats.csv.questions import currency_question, header_question
-from payrec.formats.csv.table import DELIMITERS, RARE_DELIMITERS, Table, currency_beside, looks_like_rows, tables
+from payrec.formats.csv.table import (
+    DELIMITERS,
+    RARE_DELIMITERS,
+    Table,
+    currency_beside,
+    is_data,
+    looks_like_rows,
+    tables,
+)
 from payrec.formats.csv.values import bare, currency_of_text, is_amount, split_amount, unwrap
 from payrec.formats.csv.words import CLOSING_WORDS, OPENING_WORDS, ROLE_PHRASES, fold
 from payrec.formats.text import own_account
@@ -55,6 +63,12 @@ def find_header(table: Table, profile: dict[str, Any]) -> None:
     """Set ``header`` to the first record with two known words and columns for date and amount.
 
     What the profile names counts as known. ``headerRow`` of the profile decides alone.
+
+    Raises
+    ------
+    UnreadableFileError
+        ``csv_no_header``; ``csv_several_tables``: a header above it has rows of its own, which would be lost.
+
     """
     if "headerRow" in profile:
         line = profile["headerRow"]
@@ -66,6 +80,7 @@ def find_header(table: Table, profile: dict[str, Any]) -> None:
             table.header = table.lines.index(line)
         return
     named = {fold(name) for name in _names_of(profile.get("columns", {}))}
+    above: int | None = None
     for index, row in enumerate(table.rows[:CSV_HEADER_SEARCHED_ROWS]):
         words = {fold(cell) for cell in row[:CSV_COLUMNS_MAX]}
         if named:
@@ -74,9 +89,17 @@ def find_header(table: Table, profile: dict[str, Any]) -> None:
                 return
         elif _known_count(row) >= 2:
             table.header = index
-            if has_essentials(assign_columns([unwrap(cell) for cell in row], table.data)):
+            cells = [unwrap(cell) for cell in row]
+            if has_essentials(assign_columns(cells, table.data)):
+                if above is not None and any(map(is_data, table.rows[above:index])):
+                    raise UnreadableFileError(
+                        "csv_several_tables",
+                        "a table stands above another one, of another account perhaps: split the file",
+                    )
                 return
             table.header = None
+            if above is None and has_essentials(assign_columns(cells, [])):
+                above = index
 
 
 def _names_of(columns: dict[str, Any]) -> list[str]:

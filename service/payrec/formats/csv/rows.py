@@ -260,7 +260,7 @@ class RowReader(Head):
                 return Skipped(HEADER_ROW, line=line)
             if not self._is_dated_amount(padded):
                 named = {own_account(bare(cell).rpartition(":")[2]) for cell in row if len(cell) <= TEXT_LENGTH_MAX}
-                self._preamble_line = 0 if self._rules.account in named else line
+                self._preamble_line = 0 if self._rules.account in named - {None} else line
         return Problem(error.code, "error", rejects=True, line=line, detail=error.detail)
 
     def _is_header(self, line: int, row: Sequence[str]) -> bool:

@@ -21,6 +21,29 @@ def test_rows_of_another_account_are_not_those_of_the_first_one() -> None:
     assert reason(section(FIRST) + f"Savings of A. Smith\n{HEADER}{ROWS}") == "csv_several_tables"
 
 
+AGRICOLE = """\
+Compte n° 12345678901;
+Solde au 31/01/2026 1 234,56 €
+Liste des opérations du compte entre le 01/01/2026 et le 31/01/2026;
+
+Date;Libellé;Débit euros;Crédit euros;
+31/01/2026;"VIREMENT
+CLIENT";;1 000,00;
+30/01/2026;EDF;45,60;;
+
+"""
+
+
+def test_the_first_of_two_tables_is_not_lost_where_it_is_short() -> None:
+    """Most lines below its header are not its own: the second header was the one, and the rows above it were lost."""
+    assert signed(entries(AGRICOLE)) == [100_000, -4_560]
+    assert reason(AGRICOLE + AGRICOLE.replace("12345678901", "98765432109")) == "csv_several_tables"
+    long = AGRICOLE.replace("Compte", "M. DUPONT JEAN\nAgence de Lyon\nTéléchargement\nLivret A\nCompte")
+    assert reason(long + long) == "csv_several_tables"
+    # A head of two lines has no rows between them.
+    assert signed(entries("Date;Montant;Débit euros\n" + AGRICOLE)) == [100_000, -4_560]
+
+
 @pytest.mark.parametrize("between", ["", "\n\n"])
 def test_files_that_were_put_together_are_one_table(between: str) -> None:
     text = HEADER + ROWS + between + HEADER + ROWS
