@@ -14,7 +14,7 @@ import polars as pl
 
 from payrec.domain.matching.certificate import proved
 from payrec.domain.matching.engine import Proposals
-from payrec.domain.matching.other_numbers import quotes_another
+from payrec.domain.matching.other_numbers import ends_in_another_letter, quotes_another
 from payrec.domain.matching.partial import of_other_numbers
 from payrec.domain.matching.rules import Confidence, GroupLevel, ReferenceLevel
 from payrec.services.asking import Ask
@@ -24,6 +24,13 @@ from payrec.storage.allocations import Side
 from payrec.storage.other_numbers import OtherNumberStore
 
 _ENDS: Final = {Side.EXPECTED: "expected", Side.INCOMING: "incoming"}
+_ANOTHER: Final = {
+    ReferenceLevel.ABSENT.value: quotes_another,
+    # A number with a digit mistaken is built like the item's as well.
+    ReferenceLevel.NEAR.value: ends_in_another_letter,
+    ReferenceLevel.PARTIAL.value: ends_in_another_letter,
+}
+"""What tells by the level of the reference, as far as the engine knows it, that the texts have another number."""
 
 
 async def beside_other_numbers(ask: Ask, snapshot: Snapshot, proposals: Proposals) -> Proposals:
@@ -39,14 +46,14 @@ async def beside_other_numbers(ask: Ask, snapshot: Snapshot, proposals: Proposal
 
 
 def unnamed(proposals: Proposals) -> pl.DataFrame:
-    """Return the legs, by ``proposal``, of pairs that are sure though the line quotes something and not the item."""
+    """Return the legs, by ``proposal``, of pairs that are sure though the line does not quote the item in full."""
     # Sets that are sure without a name have lines that quote nothing.
     sure = (
         proposals.matches.with_row_index("proposal")
         .filter(
             pl.col("confidence") >= Confidence.HIGH.value,
             pl.col("group_level") == GroupLevel.UNKNOWN.value,
-            pl.col("reference_level") == ReferenceLevel.ABSENT.value,
+            pl.col("reference_level").is_in(list(_ANOTHER)),
             ~proved(),
         )
         .select("proposal")
@@ -72,5 +79,10 @@ def less_quoting(proposals: Proposals, texts: Mapping[Side, Iterable[tuple[int, 
     quoted = defaultdict(list)
     for proposal, text in texts[Side.INCOMING]:
         quoted[proposal].append(text)
-    found = [proposal for proposal, reference in texts[Side.EXPECTED] if quotes_another(reference, quoted[proposal])]
+    levels = proposals.matches["reference_level"]
+    found = [
+        proposal
+        for proposal, reference in texts[Side.EXPECTED]
+        if _ANOTHER[levels[proposal]](reference, quoted[proposal])
+    ]
     return of_other_numbers(proposals, pl.Series("proposal", found, dtype=pl.UInt32))

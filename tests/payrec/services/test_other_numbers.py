@@ -51,6 +51,17 @@ async def test_who_names_an_invoice_that_is_not_told_yet_pays_no_other_one_unsee
     assert [leg["expectedTransactionId"] for leg in accepted["legs"]] == [item]
 
 
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("text", ["INV-2026-00141-B", "INV-2026-00141-B order 88213"])
+async def test_who_names_another_part_of_a_number_pays_this_one_only_if_a_person_says_so(
+    world: World, text: str
+) -> None:
+    await world.expect(**OPEN)
+    match = await matched(world, remittance=text)
+    assert (match["status"], match["confidence"]) == ("proposed", "medium")
+    assert match["explanation"].endswith("; it quotes another number that is built like the item's.")
+
+
 @pytest.mark.parametrize("text", ["thank you", "customer 10023", "PO-2026-00199", "INV-2026-00141"])
 async def test_who_names_nothing_that_is_built_alike_pays_what_fits(world: World, text: str) -> None:
     await world.expect(**OPEN)

@@ -24,6 +24,9 @@ BARE_DIGITS_MIN: Final = 6
 BUILDS_CACHED_MAX: Final = 1024
 """Shapes of references whose pattern is remembered; an environment's are few."""
 
+REFERENCE_DIGITS_MAX: Final = 35
+"""Digits of a reference behind which a letter is looked for: it has at most 35 characters on the wire."""
+
 GROUPS_MAX: Final = 4
 """Groups of digits whose other orders are looked at."""
 
@@ -53,6 +56,29 @@ def quotes_another(reference: str, texts: Iterable[str]) -> bool:
     if is_creditor_reference(own):
         found |= {number for number in map(find_creditor_reference, folded) if number is not None}
     return bool(found - {own})
+
+
+def ends_in_another_letter(reference: str, texts: Iterable[str]) -> bool:
+    """Tell whether one of the texts has the digits of the reference with another letter behind them.
+
+    ``1001-B`` is not ``1001-A``, and no ``1001`` either: the letter tells parts, or corrections, of one number.
+    """
+    own = normalise_reference(reference)
+    digits, letter = "".join(_DIGITS.findall(own)), own[-1:] if own[-1:].isalpha() else ""
+    if not digits or len(digits) > REFERENCE_DIGITS_MAX:
+        return False
+    numbers = _ending(len(digits))
+    return any(
+        "".join(_DIGITS.findall(number)) == digits and its != letter
+        for text in texts
+        for number, its in numbers.findall(fold(without_days(text[:REMITTANCE_LENGTH_MAX])))
+    )
+
+
+@lru_cache(maxsize=BUILDS_CACHED_MAX)
+def _ending(digits: int) -> re.Pattern[str]:
+    """Return what finds so many digits with a letter behind them in a folded text."""
+    return re.compile(rf"(?<![0-9])({_MARK.join(['[0-9]'] * digits)})[-./_]?([A-Z])(?![A-Z0-9])", re.ASCII)
 
 
 def _build(reference: str) -> re.Pattern[str] | None:

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from payrec.constants import REMITTANCE_LENGTH_MAX
-from payrec.domain.matching.other_numbers import BARE_DIGITS_MIN, quotes_another
+from payrec.domain.matching.other_numbers import BARE_DIGITS_MIN, ends_in_another_letter, quotes_another
 from payrec.domain.references import creditor_reference
 
 REFERENCE = "INV-2026-00141"
@@ -117,3 +117,41 @@ def test_numbers_of_other_rows_are_others(number: int) -> None:
     begins = str(number)[0]
     other = str((int(begins) % 9) + 1) + str(number)[1:]
     assert not quotes_another(str(number), [other])
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("INV-1001-A", "INV-1001-B"),
+        ("INV-1001A", "inv 1001b, thanks"),
+        ("INV-1001", "INV-1001-B"),
+        ("2026-00141/A", "2026 00141.B"),
+    ],
+)
+def test_the_digits_with_another_letter_behind_them_are_another_number(reference: str, text: str) -> None:
+    assert ends_in_another_letter(reference, ["thanks", text])
+    assert not ends_in_another_letter(reference, [reference])
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("INV-1001-A", "INV-1001"),
+        ("INV-1001-A", "1001a"),
+        # Whose word it is that comes next, nobody knows.
+        ("INV-1001", "INV 1001 B Works"),
+        ("INV-1001", "INV1001VOM"),
+        ("INV-1001", "INV-21001-B"),
+        ("INV-1001", "INV-1002-B"),
+        ("RENT", "RENT-B"),
+        ("INV-1001", ""),
+    ],
+)
+def test_nothing_else_is(reference: str, text: str) -> None:
+    assert not ends_in_another_letter(reference, [text])
+    assert not ends_in_another_letter(reference, [])
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_texts_have_an_answer_to_that_as_well(reference: str, text: str) -> None:
+    ends_in_another_letter(reference, [text])
