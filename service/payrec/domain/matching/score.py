@@ -139,13 +139,16 @@ def _of_another() -> pl.Expr:
     """Tell of pairs whether the line says that it is of somebody else.
 
     Where no reference proves it: it comes from the account of another one who has open items, whatever the name, or is
-    paid on behalf of such a one. Of money that goes out in any case, where the account differs: many suppliers' bills
-    have one number, and whoever diverts a payment writes the name that is expected. And where the reference says when,
-    and not who (``Rent 03/2026``): everybody pays for March.
+    paid on behalf of such a one. Of money that goes out in any case, where the account differs, or is not known and the
+    name differs: many suppliers' bills have one number, and whoever diverts a payment writes the name that is expected.
+    An end-to-end id is ours there. And where the reference says when, and not who (``Rent 03/2026``): everybody pays
+    for March.
     """
     account, behalf = pl.col("i_is_known") & other_account(), NameLevel.ULTIMATE.value
     told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (pl.col("name_level") != behalf)
-    paid_out = (pl.col("e_direction") < 0) & other_account()
+    same = pl.col("account_level") == PartyLevel.EQUAL.value
+    ours = pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
+    paid_out = (pl.col("e_direction") < 0) & (other_account() | (contradicted() & ~same & ~ours))
     period = pl.col("by_period") & ~pl.col("payer") & contradicted()
     return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out | period
 

@@ -132,11 +132,18 @@ def test_what_goes_out_to_another_account_than_the_bills_is_for_a_person(items: 
 
 
 @pytest.mark.parametrize("iban", [None, ALPHA])
-def test_a_bills_number_proves_nothing_for_another_suppliers_account(iban: str | None) -> None:
+def test_a_bills_number_proves_nothing_for_another_supplier(iban: str | None) -> None:
     bill = Item("bill", direction=-1, reference="2026-1001", name="Alpha Supplies", iban=iban)
     paid = Line("x", direction=-1, text="2026-1001", name="Beta Trading", iban=BETA)
     [match] = run([bill], [paid], RULES).matches
-    assert match.auto == (iban is None)
+    assert not match.auto
+    unknown = replace(paid, iban=None)
+    assert [match.auto for match in run([bill], [unknown], RULES).matches] == [False]
+    # Whom we pay by an id of ours his bank may call otherwise, and so it may whoever has the account.
+    own = [replace(it, end_to_end_id="OUT-20260310-7") for it in (bill, unknown)]
+    assert [match.auto for match in run([own[0]], [own[1]], RULES).matches] == [True]
+    same = [replace(it, iban=ALPHA) for it in (bill, paid)]
+    assert [match.auto for match in run([same[0]], [same[1]], RULES).matches] == [True]
     incoming = run([replace(bill, direction=1)], [replace(paid, direction=1)], RULES)
     assert [match.auto for match in incoming.matches] == [True]
 
