@@ -47,19 +47,28 @@ def with_rules(sides: Sides, rules: MatchingRules) -> Sides:
     """Return the sides with the ``rule`` of each line: the first one whose scope it is in.
 
     A rule may be of those who are not named. To everybody else what says so says nothing, on either side.
+    Items get ``of_several``: open ones of another name have their counterparty's account as well.
     """
     if rules.line_rules:
         sides = replace(sides, incoming=sides.incoming.with_columns(_number(rules.line_rules).alias(RULE)))
     named_beside = pl.col("meant") == NameLevel.ULTIMATE.value
     return replace(
         sides,
-        expected=sides.expected.with_columns(**_of_somebody("name_key", "account_key")),
+        expected=sides.expected.with_columns(**_of_somebody("name_key", "account_key")).with_columns(
+            of_several=_of_several()
+        ),
         incoming=sides.incoming.with_columns(
             **_of_somebody("name_key", "account_key", "ultimate_name_key"),
             similar_key=pl.when(~_is_nobody("name_key") | named_beside).then("similar_key"),
             is_known=pl.col("is_known") & ~_is_nobody("account_key"),
         ),
     )
+
+
+def _of_several() -> pl.Expr:
+    name, account = pl.col("name_key"), pl.col("account_key")
+    several = name.min().over(account) < name.max().over(account)
+    return (account.is_not_null() & several).fill_null(value=False)
 
 
 def _of_somebody(*names: str) -> dict[str, pl.Expr]:

@@ -51,7 +51,7 @@ RANK_HINT: Final = 1
 _EXPECTED: Final = (
     "amount_minor", "total_minor", "min_minor", "max_minor", "due_day", "from_day", "to_day",
     "reference_key", "end_to_end_key", "name_key", "account_key", "own_account_key", "twin", "direction",
-    "is_shared", "reference_digits",
+    "is_shared", "of_several", "reference_digits",
 )  # fmt: skip
 _INCOMING: Final = (
     "amount_minor", "total_minor", "day", "pending", "duplicate",
@@ -139,7 +139,8 @@ def _of_another() -> pl.Expr:
     """Tell of pairs whether the line says that it is of somebody else.
 
     Where no reference proves it: it comes from the account of another one who has open items, whatever the name, or is
-    paid on behalf of such a one. Of money that goes out in any case, where the account differs, or is not known and the
+    paid on behalf of such a one, or from an account of several (a payment service's) under a name that is not the
+    item's. Of money that goes out in any case, where the account differs, or is not known and the
     name differs: many suppliers' bills have one number, and whoever diverts a payment writes the name that is expected.
     An end-to-end id is ours there. And where the reference says when, and not who (``Rent 03/2026``): everybody pays
     for March.
@@ -150,7 +151,8 @@ def _of_another() -> pl.Expr:
     ours = pl.col("end_to_end_level") == EndToEndLevel.EQUAL.value
     paid_out = (pl.col("e_direction") < 0) & (other_account() | (contradicted() & ~same & ~ours))
     period = pl.col("by_period") & ~pl.col("payer") & contradicted()
-    return ((pl.col("rank") < RANK_PROOF) & (account | told)) | paid_out | period
+    several = same & pl.col("e_of_several") & (pl.col("name_level") == NameLevel.DIFFERENT.value)
+    return ((pl.col("rank") < RANK_PROOF) & (account | told | several)) | paid_out | period
 
 
 @cache

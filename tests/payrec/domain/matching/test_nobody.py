@@ -64,3 +64,22 @@ def test_a_rule_may_be_of_lines_that_say_so() -> None:
     rule = LineRule(name="r", scope=Scope(name_key=name_key("NOTPROVIDED")), bounds=Bounds(auto_accept=False))
     assert run(items, lines, AUTO).pairs["e", "i"].auto
     assert not run(items, lines, replace(AUTO, line_rules=(rule,))).pairs["e", "i"].auto
+
+
+def test_an_account_that_several_have_names_none_of_them() -> None:
+    items = [
+        Item("e", name="Ada Lovelace", iban="DE1"),
+        Item("more", 7_700, name="Charles Babbage", iban="DE1"),
+        Item("alone", 8_800, name="Alpha", iban="DE2"),
+    ]
+    line = Line("i", name="Payments Europe", iban="DE1")
+    pair = run(items, [line], AUTO).pairs["e", "i"]
+    assert (dict(pair.levels)["line"], pair.confidence, pair.auto) == (LineLevel.OF_ANOTHER, Confidence.MEDIUM, False)
+    # Who is named, or named by his invoice, is known all the same; and so is who has his account for himself.
+    assert run(items, [replace(line, name="LOVELACE ADA")], AUTO).pairs["e", "i"].auto
+    quoted = [replace(items[0], reference="INV-10001"), *items[1:]]
+    assert run(quoted, [replace(line, text="INV-10001")], AUTO).pairs["e", "i"].auto
+    assert run(items, [replace(line, amount=8_800, iban="DE2")], AUTO).pairs["alone", "i"].auto
+    for other in ("Lovelace, Ada", "unknown"):
+        same = [items[0], replace(items[1], name=other), items[2]]
+        assert run(same, [line], AUTO).pairs["e", "i"].auto
