@@ -88,6 +88,15 @@ CONTRADICTIONS = [
     ("api.podDisruptionBudget.maxUnavailable=0%", "maxUnavailable"),
     ("ingress.hosts={10.1.2.3}", "ingress.hosts and httpRoute.hostnames are names, and 10.1.2.3 is an address"),
     ("extraVolumes[0].name=tmp", "extraVolumes must not have tmp: the chart's pods have a volume of that name"),
+    ("extraVolumes[0].name=ca,extraVolumes[1].name=ca", "extraVolumes has ca twice"),
+    (
+        "extraVolumeMounts[0].name=ca,extraVolumeMounts[0].mountPath=/etc/ca",
+        "extraVolumeMounts has ca, which extraVolumes does not have",
+    ),
+    (
+        "extraVolumeMounts[0].name=tmp,extraVolumeMounts[0].mountPath=/tmp",
+        "extraVolumeMounts must not have /tmp: something else is mounted there",
+    ),
     *(
         (
             f"{of}.podLabels.app\\.kubernetes\\.io/{label}=x",
