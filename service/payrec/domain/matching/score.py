@@ -140,10 +140,9 @@ def _of_another() -> pl.Expr:
 
     Where no reference proves it: it comes from the account of another one who has open items, whatever the name, or is
     paid on behalf of such a one, or from an account of several (a payment service's) under a name that is not the
-    item's. Of money that goes out in any case, where the account differs, or is not known and the
-    name differs: many suppliers' bills have one number, and whoever diverts a payment writes the name that is expected.
-    An end-to-end id is ours there. And where the reference says when, and not who (``Rent 03/2026``): everybody pays
-    for March.
+    item's. Of money that goes out in any case, where the account differs, or is not known and the name differs: many
+    suppliers' bills have one number, and whoever diverts a payment writes the name that is expected. An end-to-end id
+    is ours there. And where the reference says when, and not who (``Rent 03/2026``): everybody pays for March.
     """
     account, behalf = pl.col("i_is_known") & other_account(), NameLevel.ULTIMATE.value
     told = (pl.col("i_meant") == behalf) & pl.col("i_similar_key").is_not_null() & (pl.col("name_level") != behalf)
