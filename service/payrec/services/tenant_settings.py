@@ -19,8 +19,10 @@ def effective_settings(stored: dict[str, Any]) -> Settings:
     return Settings.model_validate(stored)
 
 
-def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
+def check_settings(stored: dict[str, Any], *, pointer: str = "", is_patch: bool = False) -> Settings:
     """Return the settings that these make; ``pointer`` is where they stand in a body.
+
+    What a patch says of limits may be right by the currency that is stored: that is not looked at.
 
     Raises
     ------
@@ -38,7 +40,9 @@ def check_settings(stored: dict[str, Any], *, pointer: str = "") -> Settings:
             FieldError(pointer=f"{pointer}/businessCalendar", code="unknown_country", detail=detail)
         )
     faults = rule_faults(settings.matching.rules, pointer=f"{pointer}/matching/rules")
-    faults += _limit_faults(settings, pointer=f"{pointer}/approval/limits")
+    faults += _limit_faults(
+        settings, currency=None if is_patch else _currency(settings), pointer=f"{pointer}/approval/limits"
+    )
     faults += _code_faults(settings.posting, pointer=f"{pointer}/posting")
     if faults:
         raise ValidationFailedError.of(*faults)
@@ -60,9 +64,8 @@ def _currency(settings: Settings) -> str:
     return settings.approval.currency or settings.base_currency
 
 
-def _limit_faults(settings: Settings, *, pointer: str) -> list[FieldError]:
-    """Return what is wrong with limits: one of a role and type of adjustment, in the currency of approvals."""
-    currency = _currency(settings)
+def _limit_faults(settings: Settings, *, currency: str | None, pointer: str) -> list[FieldError]:
+    """Return what is wrong with limits: one of a role and type of adjustment, in the currency of approvals if known."""
     seen: set[tuple[str, str]] = set()
     faults = []
     for number, limit in enumerate(settings.approval.limits):
@@ -71,7 +74,7 @@ def _limit_faults(settings: Settings, *, pointer: str) -> list[FieldError]:
             detail = "another limit is of this role and type of adjustment"
             faults.append(FieldError(pointer=f"{pointer}/{number}", code="duplicate_limit", detail=detail))
         seen.add(key)
-        if limit.currency != currency:
+        if currency is not None and limit.currency != currency:
             # What is in other currencies is converted to this one.
             detail = f"approvals are in {currency}"
             faults.append(FieldError(pointer=f"{pointer}/{number}/currency", code="currency_mismatch", detail=detail))

@@ -115,7 +115,7 @@ class TenantService:
             A Tenant resource names what would be changed.
         """
         # The patch by itself first: what is wrong with it does not depend on what is stored, nor on whose it is.
-        check_settings(patch)
+        check_settings(patch, is_patch=True)
         wanted = _visible(caller, tenant_id)
         async with self._work.control(caller) as unit:
             store = TenantStore(unit.connection)

@@ -358,6 +358,16 @@ async def test_who_is_not_let_into_production_does_not_say_what_needs_nobody_the
     assert answer.status_code == 200, answer.text
 
 
+async def test_a_patch_of_limits_is_in_the_currency_that_is_stored(service: Service, acme: Tenant) -> None:
+    dollars = await service.tenant("dollars", environments=["production"])
+    patch = {"approval": {"limits": [{**FEES, "currency": "USD"}]}}
+    for more, status in (({"baseCurrency": "USD"}, 200), (patch, 200), ({"baseCurrency": "EUR"}, 422)):
+        answer = await dollars.request("PATCH", f"/tenants/{dollars.id}/settings", json=more)
+        assert answer.status_code == status, answer.text
+    answer = await acme.request("PATCH", f"/tenants/{acme.id}/settings", json=patch)
+    assert fields(answer) == {("/approval/limits/0/currency", "currency_mismatch")}
+
+
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
