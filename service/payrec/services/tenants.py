@@ -77,7 +77,7 @@ class TenantService:
         ------
         NotFoundError, VersionMismatchError
         ConflictError
-            A Tenant resource names what would be changed.
+            A Tenant resource names what would be changed, or the tenant is being deleted and cannot be resumed.
         """
         wanted = _visible(caller, tenant_id)
         async with self._work.control(caller) as unit:
@@ -86,6 +86,9 @@ class TenantService:
             if before is None:
                 raise NotFoundError
             check_version(if_match, before["version"])
+            if given.status is not None and before["status"] == "deleting":
+                # Some of its schemas may be gone.
+                raise ConflictError("the tenant is being deleted")
             after = given.model_dump(exclude_unset=True)
             _check_owner(before, [f"/{name}" for name in after])
             await store.update(wanted, at=unit.now, name=given.name, status=given.status)

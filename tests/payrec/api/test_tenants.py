@@ -152,6 +152,17 @@ async def test_a_tenant_is_renamed_suspended_and_resumed(service: Service, platf
     assert code(await platform.request("PATCH", f"/tenants/{uuid4()}", json={"name": "x"})) == "not_found"
 
 
+async def test_a_tenant_that_is_being_deleted_is_not_resumed(service: Service, platform: Tenant) -> None:
+    tenant, other = [await service.tenant(slug, environments=["test"]) for slug in ("half-gone", "still-there")]
+    await in_control(service, "UPDATE tenant SET status = 'deleting' WHERE id = %s", tenant.id)
+    for status in ("active", "suspended"):
+        refused = await platform.request("PATCH", f"/tenants/{tenant.id}", json={"status": status})
+        assert (refused.status_code, code(refused)) == (409, "invalid_state")
+    assert (await platform.get(f"/tenants/{tenant.id}")).json()["status"] == "deleting"
+    assert code(await tenant.get("/jobs", "test")) == "tenant_suspended"
+    assert (await other.get("/jobs", "test")).status_code == 200
+
+
 @pytest.fixture
 async def guarded(postgres: EmbeddedPostgres) -> AsyncIterator[tuple[Service, Tenant]]:
     """A service with a tenant, which then stops being a development service."""
