@@ -85,7 +85,7 @@ async def get(context: Context, account_id: ResourceId) -> Response:
     response_model=AccountPublic,
     responses=problems(NotFoundError, VersionMismatchError, ValidationFailedError),
 )
-async def patch(context: Context, account_id: ResourceId, given: AccountUpdate, if_match: IfMatch = None) -> Response:
+async def patch(context: Context, account_id: ResourceId, given: AccountUpdate, if_match: IfMatch) -> Response:
     """Change what is given; without an opening balance of its own, an account has that of its earliest statement."""
     changed = await context.factory.create_account_service().update(context.caller, account_id, given, if_match)
     return respond(changed, headers={"ETag": changed.headers["ETag"]})

@@ -16,6 +16,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from payrec.domain.disk import disk_room
 from payrec.errors import BadRequestError, FieldError, ValidationFailedError
+from payrec.handlers.context import once
 from payrec.models.imports import UploadOptions
 from payrec.services.imports import UploadedFile
 from payrec.services.validation import validated
@@ -131,7 +132,7 @@ async def received(request: Request, model: type[M]) -> AsyncIterator[tuple[Uplo
     with disk_room():
         try:
             media_type, parameters = parse_options_header(request.headers.get("content-type", ""))
-            options: Mapping[str, str] = _unique(request.query_params.multi_items())
+            options: Mapping[str, str] = once(request.query_params.multi_items())
             name = "upload"
             if media_type == b"multipart/form-data":
                 form = await _Multipart(parameters.get(b"boundary", b""), spool).read(request)
@@ -145,16 +146,13 @@ async def received(request: Request, model: type[M]) -> AsyncIterator[tuple[Uplo
                 async for chunk in request.stream():
                     spool.write(chunk)
             given = validated(model, options)
-            yield spool.file(name), given
+            file = spool.file(name)
+            state = request.scope["state"]
+            # Whatever becomes of the request, another file is another request.
+            state["caller"] = state["caller"].asking(file.sha256 + given.model_dump_json().encode())
+            yield file, given
         finally:
             spool.stream.close()
-
-
-def _unique(pairs: list[tuple[str, str]]) -> dict[str, str]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise BadRequestError("an option is named twice")
-    return found
 
 
 class _Multipart:

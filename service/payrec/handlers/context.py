@@ -31,21 +31,32 @@ Q = TypeVar("Q", bound=BaseModel)
 class RequestContext:
     """One request, as the gate admitted it."""
 
-    caller: Caller
     factory: Factory
     request: Request
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks; once a file has been received, a repetition is known by that file as well."""
+        caller: Caller = self.request.scope["state"]["caller"]
+        return caller
 
 
 async def request_context(request: Request) -> RequestContext:
     """Return what the gate left in the request's state."""
-    state = request.scope["state"]
-    return RequestContext(caller=state["caller"], factory=state["factory"], request=request)
+    return RequestContext(factory=request.scope["state"]["factory"], request=request)
+
+
+async def if_match(
+    request: Request, given: Annotated[str | None, Header(alias="If-Match", max_length=1000)] = None
+) -> str | None:
+    """Return the header's versions, of all its lines (RFC 9110, 5.3)."""
+    return given and ", ".join(request.headers.getlist("if-match"))
 
 
 Context = Annotated[RequestContext, Depends(request_context)]
 ResourceId = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
 """An id in a path; one that cannot be an id is an unknown one (404), which the service says."""
-IfMatch = Annotated[str | None, Header(alias="If-Match", max_length=1000)]
+IfMatch = Annotated[str | None, Depends(if_match)]
 
 
 async def while_asked(context: RequestContext, answer: Coroutine[Any, Any, A]) -> A:
@@ -95,13 +106,24 @@ def query_of(model: type[Q]) -> Callable[[Request], Awaitable[Q]]:
     return read
 
 
-def _read(model: type[Q], pairs: Sequence[tuple[str, str]]) -> Q:
+def once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return parameters by name.
+
+    Raises
+    ------
+    ValidationFailedError
+        One of them is given twice.
+    """
     given = dict(pairs)
     if len(given) != len(pairs):
         twice = min(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         detail = "is given twice"
         raise ValidationFailedError.of(FieldError(pointer=twice[:100], code="given_twice", detail=detail))
-    return validated(model, given)
+    return given
+
+
+def _read(model: type[Q], pairs: Sequence[tuple[str, str]]) -> Q:
+    return validated(model, once(pairs))
 
 
 def _check_cursor(request: Request, model: type[ListQuery], wrong: frozenset[str]) -> None:

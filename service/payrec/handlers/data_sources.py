@@ -79,7 +79,7 @@ async def get(context: Context, source_id: ResourceId) -> Response:
     response_model=DataSourcePublic,
     responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError, UrlNotAllowedError),
 )
-async def patch(context: Context, source_id: ResourceId, given: DataSourceUpdate, if_match: IfMatch = None) -> Response:
+async def patch(context: Context, source_id: ResourceId, given: DataSourceUpdate, if_match: IfMatch) -> Response:
     """Change what is given, for files that come from now on."""
     service = context.factory.sources.create_data_source_service()
     changed = await service.update(context.caller, source_id, given, if_match)
@@ -105,7 +105,7 @@ async def sync(context: Context, source_id: ResourceId) -> Response:
     status_code=204,
     responses=problems(NotFoundError, VersionMismatchError, ValidationFailedError),
 )
-async def delete(context: Context, source_id: ResourceId, if_match: IfMatch = None) -> Response:
+async def delete(context: Context, source_id: ResourceId, if_match: IfMatch) -> Response:
     """Delete a data source. What it brought stays."""
     await context.factory.sources.create_data_source_service().delete(context.caller, source_id, if_match)
     return Response(status_code=204)

@@ -138,7 +138,7 @@ async def get(context: Context, transaction_id: ResourceId, query: AsOf) -> Resp
     ),
 )
 async def patch(
-    context: Context, transaction_id: ResourceId, given: ExpectedTransactionPatch, if_match: IfMatch = None
+    context: Context, transaction_id: ResourceId, given: ExpectedTransactionPatch, if_match: IfMatch
 ) -> Response:
     """Change fields: all of them while nothing is matched; later description, metadata and dates. null removes."""
     service = context.factory.create_expected_change_service()
@@ -153,7 +153,7 @@ async def patch(
     responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
 )
 async def void(
-    context: Context, transaction_id: ResourceId, given: ExpectedTransactionVoid, if_match: IfMatch = None
+    context: Context, transaction_id: ResourceId, given: ExpectedTransactionVoid, if_match: IfMatch
 ) -> Response:
     """Say that it is not expected any more, while nothing of it is matched. Proposals that join it are superseded."""
     service = context.factory.create_expected_change_service()

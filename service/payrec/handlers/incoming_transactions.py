@@ -132,7 +132,7 @@ async def get(context: Context, transaction_id: ResourceId, query: AsOf) -> Resp
     responses=problems(NotFoundError, VersionMismatchError, ConflictError, PeriodLockedError, ValidationFailedError),
 )
 async def ignore(
-    context: Context, transaction_id: ResourceId, given: IncomingTransactionIgnore, if_match: IfMatch = None
+    context: Context, transaction_id: ResourceId, given: IncomingTransactionIgnore, if_match: IfMatch
 ) -> Response:
     """Have nothing done about it until somebody restores it. Proposals that join it are superseded."""
     service = context.factory.create_incoming_state_service()
@@ -147,7 +147,7 @@ async def ignore(
     responses=problems(NotFoundError, VersionMismatchError, ConflictError, PeriodLockedError, ValidationFailedError),
 )
 async def classify(
-    context: Context, transaction_id: ResourceId, given: IncomingTransactionClassify, if_match: IfMatch = None
+    context: Context, transaction_id: ResourceId, given: IncomingTransactionClassify, if_match: IfMatch
 ) -> Response:
     """Say what it is that nobody expected: a fee, interest, payroll, tax. Proposals that join it are superseded."""
     service = context.factory.create_incoming_state_service()
@@ -164,8 +164,8 @@ async def classify(
 async def restore(
     context: Context,
     transaction_id: ResourceId,
+    if_match: IfMatch,
     given: Annotated[IncomingTransactionRestore | None, Body()] = None,
-    if_match: IfMatch = None,
 ) -> Response:
     """Take back that it is ignored or classified; or, where it is open, say that it is no duplicate."""
     service = context.factory.create_incoming_state_service()
@@ -182,7 +182,7 @@ async def restore(
     ),
 )
 async def link_reversal(
-    context: Context, transaction_id: ResourceId, given: ReversalLinkCreate, if_match: IfMatch = None
+    context: Context, transaction_id: ResourceId, given: ReversalLinkCreate, if_match: IfMatch
 ) -> Response:
     """Say which payment a return takes back: that amount of what it settled is open again."""
     linked = await context.factory.create_return_service().link(context.caller, transaction_id, given, if_match)

@@ -91,7 +91,7 @@ async def get(context: Context, job_id: ResourceId) -> Response:
     response_model=JobPublic,
     responses=problems(ForbiddenError, NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
 )
-async def cancel(context: Context, job_id: ResourceId, if_match: IfMatch = None) -> Response:
+async def cancel(context: Context, job_id: ResourceId, if_match: IfMatch) -> Response:
     """Cancel a job: at once while it waits; 202 while it runs, until its worker has stopped. Nothing of it is kept."""
     job, status = await context.factory.create_job_service().cancel(context.caller, job_id, if_match)
     return respond(job, status, {"ETag": job.headers["ETag"]} if status == 200 else job.headers)

@@ -89,8 +89,8 @@ async def reject_many(context: Context, given: MatchesReject) -> Response:
 async def accept(
     context: Context,
     match_id: ResourceId,
+    if_match: IfMatch,
     given: Annotated[MatchAccept | None, Body()] = None,
-    if_match: IfMatch = None,
 ) -> Response:
     """Accept a proposal: its amounts are allocated, and what competes for them is superseded.
 
@@ -112,8 +112,8 @@ async def accept(
 async def approve(
     context: Context,
     match_id: ResourceId,
+    if_match: IfMatch,
     given: Annotated[MatchApprove | None, Body()] = None,
-    if_match: IfMatch = None,
 ) -> Response:
     """Accept, as a second person, what is beyond a limit: `settings.approval`. A key, or who has decided, cannot."""
     service = context.factory.create_match_decision_service()
@@ -130,8 +130,8 @@ async def approve(
 async def reject(
     context: Context,
     match_id: ResourceId,
+    if_match: IfMatch,
     given: Annotated[MatchReject | None, Body()] = None,
-    if_match: IfMatch = None,
 ) -> Response:
     """Reject a proposal: what it joins is not proposed again. One that waits for approval gives its amounts back."""
     service = context.factory.create_match_decision_service()
@@ -145,7 +145,7 @@ async def reject(
     response_model=MatchPublic,
     responses=problems(NotFoundError, VersionMismatchError, ConflictError, PeriodLockedError, ValidationFailedError),
 )
-async def reverse(context: Context, match_id: ResourceId, given: MatchReverse, if_match: IfMatch = None) -> Response:
+async def reverse(context: Context, match_id: ResourceId, given: MatchReverse, if_match: IfMatch) -> Response:
     """Take an accepted match back: what it still has of its transactions is open again.
 
     Where the day from which it counts is locked, that counts from the first open day: `reversedOn`.

@@ -83,7 +83,7 @@ async def get(context: Context, lock_id: ResourceId) -> Response:
     response_model=PeriodLockPublic,
     responses=problems(NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
 )
-async def reopen(context: Context, lock_id: ResourceId, given: PeriodLockReopen, if_match: IfMatch = None) -> Response:
+async def reopen(context: Context, lock_id: ResourceId, given: PeriodLockReopen, if_match: IfMatch) -> Response:
     """Open the days of a lock again, as far as no other one binds them; what was decided meanwhile keeps its day."""
     reopened = await context.factory.create_period_lock_service().reopen(context.caller, lock_id, given, if_match)
     return respond(reopened, headers={"ETag": reopened.headers["ETag"]})

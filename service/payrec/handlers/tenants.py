@@ -80,7 +80,7 @@ async def get(context: Context, tenant_id: ResourceId) -> Response:
     response_model=TenantPublic,
     responses=problems(NotFoundError, ConflictError, VersionMismatchError, ValidationFailedError),
 )
-async def patch(context: Context, tenant_id: ResourceId, given: TenantPatch, if_match: IfMatch = None) -> Response:
+async def patch(context: Context, tenant_id: ResourceId, given: TenantPatch, if_match: IfMatch) -> Response:
     """Change a tenant; needs the permission tenants:manage."""
     changed = await context.factory.create_tenant_service().patch(context.caller, tenant_id, given, if_match)
     return respond(changed, headers={"ETag": changed.headers["ETag"]})
@@ -111,7 +111,7 @@ async def patch_settings(
         dict[str, Any],
         Body(title="SettingsPatch", description="A merge patch (RFC 7396): null goes back to the default."),
     ],
-    if_match: IfMatch = None,
+    if_match: IfMatch,
 ) -> Response:
     """Merge a patch into the settings."""
     service = context.factory.create_tenant_service()

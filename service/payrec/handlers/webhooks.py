@@ -87,7 +87,7 @@ async def get(context: Context, webhook_id: ResourceId) -> Response:
     response_model=WebhookPublic,
     responses=problems(NotFoundError, VersionMismatchError, UrlNotAllowedError, ValidationFailedError),
 )
-async def patch(context: Context, webhook_id: ResourceId, given: WebhookPatch, if_match: IfMatch = None) -> Response:
+async def patch(context: Context, webhook_id: ResourceId, given: WebhookPatch, if_match: IfMatch) -> Response:
     """Change an endpoint. What waits for one that is disabled is given up; active again, it begins with new events."""
     changed = await context.factory.webhooks.create_service().patch(context.caller, webhook_id, given, if_match)
     return respond(changed, headers={"ETag": changed.headers["ETag"]})
@@ -99,7 +99,7 @@ async def patch(context: Context, webhook_id: ResourceId, given: WebhookPatch, i
     status_code=204,
     responses=problems(NotFoundError, VersionMismatchError, ValidationFailedError),
 )
-async def delete(context: Context, webhook_id: ResourceId, if_match: IfMatch = None) -> Response:
+async def delete(context: Context, webhook_id: ResourceId, if_match: IfMatch) -> Response:
     """Delete an endpoint; nothing more is sent to it but what is under way."""
     await context.factory.webhooks.create_service().delete(context.caller, webhook_id, if_match)
     return Response(status_code=204)
@@ -111,7 +111,7 @@ async def delete(context: Context, webhook_id: ResourceId, if_match: IfMatch = N
     response_model=WebhookWithSecret,
     responses=problems(NotFoundError, VersionMismatchError),
 )
-async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMatch = None) -> Response:
+async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMatch) -> Response:
     """Make a new secret, which is in this answer only. Those before sign as well for 24 hours."""
     rotated = await context.factory.webhooks.create_service().rotate(context.caller, webhook_id, if_match)
     return respond(rotated, headers=rotated.headers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from datetime import date
 from typing import Final
 
@@ -46,7 +45,6 @@ class EcbRateService:
         ValidationFailedError
             The file has no rate of the days that were asked for.
         """
-        caller = caller.asking(file.sha256 + json.dumps(options.model_dump(mode="json"), sort_keys=True).encode())
         read = await asyncio.to_thread(read_rates, file.stream, name=file.name)
         rates = _asked_for(read, options)
         first, last = min(day for day, _ in rates), max(day for day, _ in rates)

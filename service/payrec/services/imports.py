@@ -98,7 +98,6 @@ class ImportService:
             control_totals(options)
         elif isinstance(options, MatchImportOptions):
             check_may_accept(caller)
-        caller = caller.asking(_content_key(file, options))
         inline = file.size <= INLINE_BYTES_MAX
         import_id, job_id = self._work.ids.new(), self._work.ids.new()
         written = self._work.blobs.written(caller.tenant, file.stream)

@@ -153,6 +153,11 @@ async def test_if_match_and_idempotency(acme: Tenant) -> None:
     ):
         assert (answer.status_code, code(answer)) == (412, "version_mismatch")
     assert (await patch(acme, source, {"account": "1"}, **{"If-Match": '"1"'})).status_code == 200
+    # Lines of a list are one list.
+    lines = [*acme.headers("production").items(), ("If-Match", '"7"'), ("If-Match", '"2"')]
+    for given, status in ((lines, 200), (lines[:-1], 412), (lines, 412)):
+        answer = await acme.http.request("PATCH", acme.base_url + url, json={"account": "2"}, headers=given)
+        assert answer.status_code == status
 
     document, key = {"name": f"again {uuid4()}", "kind": "upload"}, {"Idempotency-Key": str(uuid4())}
     first, again = [await acme.request("POST", PATH, json=document, headers=key) for _ in range(2)]
@@ -276,6 +281,15 @@ async def test_a_disabled_source_takes_nothing_and_a_deleted_one_leaves_what_it_
     refused = await upload(tenant, DOUBTFUL, dataSourceId=source["id"])
     assert (refused.status_code, code(refused)) == (409, "invalid_state")
     assert (await tenant.get("/imports")).json()["data"] == []
+
+    async def keyed(content: bytes) -> Any:
+        headers = {"Content-Type": RAW, "Idempotency-Key": "k"}
+        return await tenant.post(UPLOAD, headers=headers, content=content, params={"dataSourceId": source["id"]})
+
+    first, again = [await keyed(DOUBTFUL) for _ in range(2)]
+    assert (first.status_code, again.status_code, again.json()) == (409, 409, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+    assert code(await keyed(DOUBTFUL + b" ")) == "idempotency_key_reused"
     await patch(tenant, source, {"enabled": True})
     body = (await upload(tenant, DOUBTFUL, dataSourceId=source["id"])).json()
     assert (await tenant.request("DELETE", f"{PATH}/{source['id']}")).status_code == 204

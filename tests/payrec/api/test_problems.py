@@ -150,6 +150,10 @@ async def test_a_parameter_that_is_given_twice_is_422(acme: Tenant) -> None:
     for path in ("/expected-transactions", "/incoming-transactions", "/jobs", "/imports", "/matches", "/tenants"):
         answer = await acme.get(path, params=[("limit", "1"), ("limit", "2")])
         assert fields(answer) == {("limit", "given_twice")}
+    raw = {"content": b"x", "headers": {"Content-Type": "application/octet-stream"}}
+    twice = [("currency", "EUR"), ("currency", "USD")]
+    answer = await acme.post("/incoming-transactions/upload", params=twice, **raw)
+    assert (answer.status_code, fields(answer)) == (422, {("currency", "given_twice")})
 
 
 @pytest.mark.parametrize("given", ["a", "A-z_0.9", "x" * 64])
