@@ -98,6 +98,31 @@ CONTRADICTIONS = [
         "extraVolumeMounts must not have /tmp: something else is mounted there",
     ),
     *(
+        (f"extraEnv[0].name={name}", f"extraEnv must not have {name}: the chart's pods have a variable of that name")
+        for name in [
+            "DATABASE_URL",
+            "LOG_LEVEL",
+            "ADMIN_DATABASE_URL",
+            "AUTH_MODE",
+            "WORKER_GRACE_SECONDS",
+            "OPERATOR_RESYNC_INTERVAL",
+        ]
+    ),
+    ("extraEnv[0].name=CA,extraEnv[1].name=CA", "extraEnv has CA twice"),
+    *(
+        (
+            f"metrics.{of}.enabled=true,metrics.{of}.interval=1m,metrics.{of}.scrapeTimeout={timeout}",
+            f"metrics.{of}.scrapeTimeout is longer than metrics.{of}.interval",
+        )
+        for of in ("serviceMonitor", "podMonitor")
+        for timeout in ("61s", "1m1ms", "60001ms", "1h")
+    ),
+    ("metrics.podMonitor.enabled=true,metrics.podMonitor.interval=1s1m", "interval"),
+    (
+        "api.autoscaling.enabled=true,api.resources.requests.cpu=null",
+        "api.autoscaling aims at a percentage of api.resources.requests.cpu, which is not set",
+    ),
+    *(
         (
             f"{of}.podLabels.app\\.kubernetes\\.io/{label}=x",
             f"{of}.podLabels must not have app.kubernetes.io/{label}: by it the chart's objects find the pods",
@@ -150,6 +175,9 @@ def test_nothing_leads_into_a_trial(entry: str) -> None:
         "blob.url=s3://bucket/prefix,blob.existingSecret=store",
         "tenantProvisioner=kubernetes,operator.watchNamespaces={team-a,payrec-system}",
         "metrics.podMonitor.enabled=true",
+        "metrics.podMonitor.enabled=true,metrics.podMonitor.interval=1m,metrics.podMonitor.scrapeTimeout=59s1000ms",
+        "extraEnv[0].name=CA,extraEnv[1].name=LOG_LEVELS",
+        "api.autoscaling.enabled=true,api.resources.requests.cpu=null,api.resources.limits.cpu=1",
         "api.service.type=LoadBalancer",
         "api.trustedProxies={10.0.0.1,10.0.0.0/8,::1,fd00::/8,::ffff:10.0.0.1/128}",
         "webhooks.allowedCidrs={0.0.0.0/0,10.200.30.255/32,::/0,fd00::1/128}",

@@ -109,7 +109,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end }}
 
 {{/* What a process needs to reach the database and to start at all. What is secret comes from Secrets, by key. */}}
-{{- define "payrec.env" -}}
+{{- define "payrec.ownEnv" -}}
 - name: DEPLOYMENT_ENVIRONMENT
   value: {{ include "payrec.deploymentEnvironment" . }}
 - name: HOST
@@ -160,9 +160,24 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 - name: WEBHOOK_ALLOWED_CIDRS
   value: {{ join "," . | quote }}
 {{- end }}
+{{- end }}
+
+{{/* What every process has. */}}
+{{- define "payrec.env" -}}
+{{- include "payrec.ownEnv" . }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* A duration such as 1m30s as milliseconds. */}}
+{{- define "payrec.milliseconds" -}}
+{{- $sum := 0 }}
+{{- range $part := regexFindAll "[0-9]+[a-z]+" . -1 }}
+{{- $unit := regexFind "[a-z]+" $part }}
+{{- $sum = add $sum (mul (trimSuffix $unit $part | atoi) (get (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) $unit)) }}
+{{- end }}
+{{- $sum }}
 {{- end }}
 
 {{/* The administrating URL, for those that make or drop schemas. */}}
