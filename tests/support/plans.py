@@ -18,9 +18,11 @@ def explained(patch: pytest.MonkeyPatch, module: ModuleType) -> Iterator[list[di
     """Have what a module of storage reads explained instead of read, and collect the plans."""
     plans: list[dict[str, Any]] = []
 
-    async def explain(connection: Connection, query: str, parameters: Any = None) -> list[dict[str, Any]]:
+    async def explain(
+        connection: Connection, query: str, parameters: Any = None, *, prepare: bool | None = None
+    ) -> list[dict[str, Any]]:
         text = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {query}"
-        [row] = await fetch_all(connection, text, parameters)
+        [row] = await fetch_all(connection, text, parameters, prepare=prepare)
         plans.append(row["QUERY PLAN"][0]["Plan"])
         return []
 
@@ -44,4 +46,13 @@ def visited(plan: dict[str, Any], of: str = "") -> int:
         if named is not None and named.startswith(of):
             removed = sum(node.get(f"Rows Removed by {how}", 0) for how in ("Filter", "Index Recheck"))
             total += (node["Actual Rows"] + removed) * node["Actual Loops"]
+    return round(total)
+
+
+def handled(plan: dict[str, Any]) -> int:
+    """Return how many rows the nodes of a plan have given or thrown away, all together."""
+    total = 0
+    for node in nodes(plan):
+        removed = sum(count for name, count in node.items() if name.startswith("Rows Removed by"))
+        total += (node["Actual Rows"] + removed) * node["Actual Loops"]
     return round(total)

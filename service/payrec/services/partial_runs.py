@@ -52,8 +52,11 @@ async def _rivalled(store: OtherLineStore, wanted: Rivals) -> list[int]:
         if not left.is_empty():
             found += await ask(left.to_dict(as_series=False))
     said = wanted.paid.drop_nulls("reference_digits").filter(~pl.col("proposal").is_in(found))
-    near = await store.nearly(said.to_dict(as_series=False)) if not said.is_empty() else []
-    if near:
-        asked, quoted = (np.array([row[name] for row in near], dtype=np.int64) for name in ("asked", "quoted"))
-        found += [row["proposal"] for row, is_near in zip(near, alike(asked, quoted), strict=True) if is_near]
+    for row in await store.nearly(said.to_dict(as_series=False)) if not said.is_empty() else ():
+        if row["quoted"] is None:
+            found += row["proposals"]
+            continue
+        asked, quoted = (np.array(row[name], dtype=np.int64) for name in ("asked", "quoted"))
+        proposals = np.array(row["proposals"], dtype=np.int64)
+        found += proposals[np.any(alike(asked[:, None], quoted), axis=1)].tolist()
     return found

@@ -11,6 +11,9 @@ from payrec.storage.rows import fetch_all
 FEW: Final = 100
 """Keys that are looked for in each line; when they are more, they are compared with all that lines quote."""
 
+NUMBERS_COMPARED_MAX: Final = 64
+"""Numbers with one beginning or end, of lines of one amount, that are told; among more, one comes near any other."""
+
 _OTHER: Final = """
     NOT o.reversal AND NOT o.duplicate
     AND NOT EXISTS (SELECT FROM unnest(%(lines)s::uuid[]) l WHERE l = o.transaction_id)
@@ -51,6 +54,8 @@ _OF_PARTY: Final = f"""
     )
     {_BY_PARTY}
 """  # noqa: S608 - our own text
+# Each line once, before anything is beside it: of who has one price, every line would be beside each that is wanted.
+# Those of the run are left out first (OFFSET keeps it so): how many others have an amount is not known beforehand.
 _PAID: Final = f"""
     WITH wanted AS MATERIALIZED (
         SELECT * FROM unnest(
@@ -60,31 +65,54 @@ _PAID: Final = f"""
         ) w (
             proposal, currency, direction, amount_minor, reference_key, reference_digits, is_anybody, is_stranger
         )
-    ), paid AS (
-        SELECT w.*, o.transaction_id, o.name_key, o.reference_keys, o.quoted_digits, o.series_digits
-        FROM wanted w JOIN incoming_open o ON o.open_minor = w.amount_minor AND {_ALIKE}
-        WHERE {_OTHER}
+    ), line AS MATERIALIZED (
+        SELECT o.currency, o.direction, o.open_minor AS amount_minor, o.name_key, o.reference_keys, o.quoted_digits,
+            o.series_digits
+        FROM (SELECT * FROM incoming_open o WHERE {_OTHER} OFFSET 0) o
+        WHERE (o.open_minor, o.currency, o.direction) IN (SELECT amount_minor, currency, direction FROM wanted)
     )
 """  # noqa: S608 - our own text
+_LIKE: Final = "currency, direction, amount_minor"
 _PAYING: Final = f"""
     {_PAID}
-    SELECT DISTINCT p.proposal FROM paid p
-    WHERE p.is_anybody OR p.reference_key = ANY(p.reference_keys) OR p.reference_digits = ANY(p.series_digits)
-        OR (p.is_stranger AND NOT EXISTS (SELECT FROM expected_open e WHERE e.name_key = p.name_key))
-"""  # noqa: S608 - our own text
-# As ``payrec.domain.matching.near``: numbers that come near each other begin or end alike. What a line quotes in full
-# with its amount, it means.
-_NEARLY: Final = f"""
-    {_PAID}
-    SELECT DISTINCT p.proposal, p.reference_digits AS asked, q.digits AS quoted FROM paid p
-    CROSS JOIN LATERAL unnest(p.quoted_digits) q (digits)
-    WHERE (
-        q.digits %% 1000 = p.reference_digits %% 1000 OR p.reference_digits / 10000
-            IN (q.digits / 100000, q.digits / 10000, q.digits / 1000, q.digits / 100)
-    ) AND NOT EXISTS (
-        SELECT FROM unnest(p.reference_keys) k JOIN expected_open e ON e.reference_key = k OR e.end_to_end_key = k
-        WHERE (k & 1) = 1 AND e.open_minor = p.amount_minor AND e.currency = p.currency AND e.direction = p.direction
+    SELECT proposal FROM wanted WHERE is_anybody AND ({_LIKE}) IN (SELECT DISTINCT {_LIKE} FROM line)
+    UNION SELECT proposal FROM wanted WHERE is_stranger AND ({_LIKE}) IN (
+        SELECT DISTINCT {_LIKE} FROM line l WHERE NOT EXISTS (SELECT FROM expected_open e WHERE e.name_key = l.name_key)
     )
+    UNION SELECT proposal FROM wanted
+    WHERE ({_LIKE}, reference_key) IN (SELECT {_LIKE}, unnest(reference_keys) FROM line)
+    UNION SELECT proposal FROM wanted
+    WHERE ({_LIKE}, reference_digits) IN (SELECT {_LIKE}, unnest(series_digits) FROM line)
+"""  # noqa: S608 - our own text
+# What a line quotes in full with its amount, it means. Numbers that come near each other begin or end alike, as
+# ``payrec.domain.matching.near`` has it; what begins alike is negative, so that it is never mistaken for an end. Items
+# are looked up by their numbers (+ 0 keeps it so): of one amount there may be as many as there are lines. What begins
+# or ends alike is grouped and not joined: no planner knows how few it is.
+_NEARLY: Final = f"""
+    {_PAID}, said AS (
+        SELECT DISTINCT {_LIKE}, digits FROM line l CROSS JOIN LATERAL unnest(l.quoted_digits) q (digits)
+        WHERE NOT EXISTS (
+            SELECT FROM unnest(l.reference_keys) k CROSS JOIN LATERAL (
+                SELECT e.currency, e.direction FROM expected_open e
+                WHERE e.reference_key = k AND e.open_minor + 0 = l.amount_minor
+                UNION ALL SELECT e.currency, e.direction FROM expected_open e
+                WHERE e.end_to_end_key = k AND e.open_minor + 0 = l.amount_minor
+            ) e
+            WHERE (k & 1) = 1 AND e.currency = l.currency AND e.direction = l.direction
+        )
+    ), keyed AS (
+        SELECT {_LIKE}, half, proposal, reference_digits AS asked, NULL::bigint AS quoted
+        FROM wanted CROSS JOIN LATERAL (VALUES (reference_digits %% 1000), (-(reference_digits / 10000))) h (half)
+        UNION ALL SELECT {_LIKE}, half, NULL, NULL, digits
+        FROM said CROSS JOIN LATERAL (
+            VALUES (digits %% 1000), (-(digits / 100000)), (-(digits / 10000)), (-(digits / 1000)), (-(digits / 100))
+        ) h (half)
+    )
+    SELECT array_agg(proposal) FILTER (WHERE proposal IS NOT NULL) AS proposals,
+        array_agg(asked) FILTER (WHERE asked IS NOT NULL) AS asked,
+        CASE WHEN count(quoted) <= {NUMBERS_COMPARED_MAX}
+            THEN array_agg(quoted) FILTER (WHERE quoted IS NOT NULL) END AS quoted
+    FROM keyed GROUP BY {_LIKE}, half HAVING count(proposal) > 0 AND count(quoted) > 0
 """  # noqa: S608 - our own text
 _OWN: Final = f"""
     SELECT DISTINCT w.proposal FROM unnest(%(proposal)s::integer[], %(account_key)s::bigint[]) w (proposal, account_key)
@@ -120,10 +148,16 @@ class OtherLineStore:
         """Return the proposals whose payer's account is one of the tenant's own, as a line says (OWN_SCHEMA)."""
         return await self._proposals(_OWN, wanted)
 
-    async def nearly(self, wanted: Wanted) -> Sequence[Mapping[str, int]]:
-        """Return ``proposal``, and the digits ``asked`` and ``quoted``, where these may come near (PAID_SCHEMA)."""
-        return await fetch_all(self._connection, _NEARLY, {**wanted, "lines": self._lines})
+    async def nearly(self, wanted: Wanted) -> Sequence[Mapping[str, Any]]:
+        """Return ``proposals``, the digits ``asked`` of each, and those ``quoted`` that may come near (PAID_SCHEMA).
+
+        ``quoted`` is null where they are more than NUMBERS_COMPARED_MAX.
+        """
+        return await self._read(_NEARLY, wanted)
 
     async def _proposals(self, statement: str, wanted: Mapping[str, Any]) -> list[int]:
-        rows = await fetch_all(self._connection, statement, {**wanted, "lines": self._lines})
-        return [row["proposal"] for row in rows]
+        return [row["proposal"] for row in await self._read(statement, wanted)]
+
+    async def _read(self, statement: str, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+        # A plan that is kept is one for ten lines and ten proposals, however many there are.
+        return await fetch_all(self._connection, statement, {**wanted, "lines": self._lines}, prepare=False)

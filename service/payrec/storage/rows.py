@@ -115,9 +115,11 @@ async def fetch_one(connection: Connection, query: sql.Composed | str, parameter
     return await cursor.fetchone()
 
 
-async def fetch_all(connection: Connection, query: sql.Composed | str, parameters: Any = None) -> list[dict[str, Any]]:
-    """Return all rows of a query; the query has its own LIMIT."""
-    cursor = await connection.execute(query, parameters)
+async def fetch_all(
+    connection: Connection, query: sql.Composed | str, parameters: Any = None, *, prepare: bool | None = None
+) -> list[dict[str, Any]]:
+    """Return all rows of a query; the query has its own LIMIT. ``prepare`` as psycopg has it."""
+    cursor = await connection.execute(query, parameters, prepare=prepare)
     return await cursor.fetchall()
 
 

@@ -7,7 +7,10 @@ from typing import Any, Final
 import pytest
 
 from payrec.services import match_increments
+from payrec.storage import other_lines
+from payrec.storage.other_lines import NUMBERS_COMPARED_MAX
 from support.matching_world import World
+from support.plans import explained, handled
 
 pytestmark = pytest.mark.anyio
 
@@ -18,6 +21,7 @@ ITEM: Final = {"reference": NUMBER, "endToEndId": "E2E-2026-0041", "groupKey": "
 LATER: Final = "2026-03-15"
 """Day from which on lines are looked at; the others are of before."""
 OWN: Final = "DE02120300000000202051"
+SUBSCRIBERS: Final = 1_000
 
 
 @pytest.fixture(params=["read whole", "looked up"])
@@ -106,3 +110,45 @@ async def test_a_refund_is_no_surer_than_among_all_lines(accepting: World, text:
     mine = {"remittance": "ORDER-2026-31", **BOLT}
     await accepting.receive("50.00", direction="debit", bookingDate=LATER, **mine)
     assert await is_left_to_a_person(accepting, mine, {"amount": "20.00", "remittance": text, **NAGEL}) is is_rival
+
+
+def paid(amount: str = "50.00", **fields: Any) -> dict[str, Any]:
+    """Return a record of an earlier line."""
+    return {"amount": amount, "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-12", **fields}
+
+
+@pytest.mark.parametrize(("many", "is_rival"), [(NUMBERS_COMPARED_MAX, False), (NUMBERS_COMPARED_MAX + 1, True)])
+async def test_of_many_numbers_of_a_row_one_may_be_meant_for_the_item(
+    accepting: World, many: int, *, is_rival: bool
+) -> None:
+    await accepting.expect("50.00", **ITEM)
+    await accepting.expect("70.00", reference="INV-2026-0977", **NAGEL)
+    await accepting.upload([paid(remittance=f"INV-2026-{1900 + at}", **NAGEL) for at in range(many)])
+    mine, other = {"counterpartyAccount": OWN, **BOLT}, {"amount": "20.00", **NAGEL}
+    assert await is_left_to_a_person(accepting, mine, other) is is_rival
+
+
+@pytest.mark.parametrize("quoted", ["what they pay", "what nobody expects"])
+async def test_what_all_pay_one_price_for_is_not_compared_with_each_other(
+    accepting: World, monkeypatch: pytest.MonkeyPatch, quoted: str
+) -> None:
+    named = [f"Subscriber {chr(65 + at // 26 % 26)}{chr(65 + at % 26)}{at} GmbH" for at in range(SUBSCRIBERS)]
+    items = [
+        {**paid(reference=f"INV-2026-{at:06}", counterpartyName=name, dueDate="2026-03-10"), "bookingDate": None}
+        for at, name in enumerate(named)
+    ]
+    items = [{name: value for name, value in item.items() if value is not None} for item in items]
+    for tenant in (accepting.bystander, accepting.tenant):
+        await tenant.post("/expected-transactions/bulk", {"items": items})
+    new = SUBSCRIBERS // 4
+    offset = 0 if quoted == "what they pay" else 500_000
+    texts = [f"INV-2026-{at + offset:06}" for at in range(SUBSCRIBERS - new)]
+    await accepting.upload(
+        [paid(remittance=text, counterpartyName=name) for text, name in zip(texts, named, strict=False)]
+        + [paid(counterpartyName=name, bookingDate=LATER) for name in named[-new:]]
+    )
+    with explained(monkeypatch, other_lines) as plans:
+        run = await accepting.run(incomingFilter={"bookingFrom": LATER})
+    assert run["counts"]["proposed"] == new
+    assert len(plans) == 4
+    assert max(map(handled, plans)) < 20 * 2 * SUBSCRIBERS < new * SUBSCRIBERS / 4
