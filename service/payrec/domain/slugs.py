@@ -9,7 +9,7 @@ from typing import Final
 LENGTH_MIN: Final = 2
 LENGTH_MAX: Final = 30
 RESERVED: Final = frozenset({"public", "postgres", "template", "information-schema", "shared", "admin"})
-"""Names that PostgreSQL or we mean something else by; so is everything that begins with ``pg-``."""
+"""Names that PostgreSQL or we mean something else by; so are ``pg`` and everything that begins with ``pg-``."""
 
 _SLUG: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
@@ -20,7 +20,8 @@ def slug_problem(slug: str) -> str | None:
         return f"must have {LENGTH_MIN} to {LENGTH_MAX} characters"
     if not _SLUG.fullmatch(slug):
         return "must be lower-case letters and digits, with single hyphens between, and begin with a letter"
-    if slug in RESERVED or slug.startswith("pg-"):
+    # A schema is named after it and its environment, and those that begin with pg_ are PostgreSQL's.
+    if slug in RESERVED or f"{slug}-".startswith("pg-"):
         return "is reserved"
     return None
 
