@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import Body, Depends, Header, Path, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect
@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from payrec.domain.caller import Caller
 from payrec.errors import FieldError, InvalidCursorError, PayloadTooLargeError, PayrecError, ValidationFailedError
 from payrec.factory import Factory
-from payrec.models.common import ListQuery, Page
+from payrec.models.common import ListQuery, NothingGiven, Page
 from payrec.models.imports import ImportPublic
 from payrec.models.snapshots import SnapshotPublic
 from payrec.services.paging import link_header
@@ -57,6 +57,14 @@ Context = Annotated[RequestContext, Depends(request_context)]
 ResourceId = Annotated[str, Path(json_schema_extra={"format": "uuid"})]
 """An id in a path; one that cannot be an id is an unknown one (404), which the service says."""
 IfMatch = Annotated[str | None, Depends(if_match)]
+
+
+async def _nothing_given(_given: Annotated[NothingGiven | None, Body()] = None) -> None:
+    """Refuse a body with fields."""
+
+
+NOTHING_GIVEN = Depends(_nothing_given)
+"""For a POST whose address says everything: without a body, or with an empty object."""
 
 
 async def while_asked(context: RequestContext, answer: Coroutine[Any, Any, A]) -> A:

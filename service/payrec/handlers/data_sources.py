@@ -16,6 +16,7 @@ from payrec.errors import (
     VersionMismatchError,
 )
 from payrec.handlers.context import (
+    NOTHING_GIVEN,
     Context,
     IfMatch,
     ResourceId,
@@ -89,6 +90,7 @@ async def patch(context: Context, source_id: ResourceId, given: DataSourceUpdate
 @router.post(
     "/data-sources/{source_id}/sync",
     summary="Pull a data source",
+    dependencies=[NOTHING_GIVEN],
     status_code=202,
     response_model=JobPublic,
     responses=problems(NotFoundError, ConflictError, ValidationFailedError),

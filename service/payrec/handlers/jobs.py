@@ -19,6 +19,7 @@ from payrec.errors import (
     VersionMismatchError,
 )
 from payrec.handlers.context import (
+    NOTHING_GIVEN,
     Context,
     IfMatch,
     ResourceId,
@@ -88,6 +89,7 @@ async def get(context: Context, job_id: ResourceId) -> Response:
 @router.post(
     "/jobs/{job_id}/cancel",
     summary="Cancel a job",
+    dependencies=[NOTHING_GIVEN],
     response_model=JobPublic,
     responses=problems(ForbiddenError, NotFoundError, VersionMismatchError, ConflictError, ValidationFailedError),
 )

@@ -16,6 +16,7 @@ from payrec.errors import (
     VersionMismatchError,
 )
 from payrec.handlers.context import (
+    NOTHING_GIVEN,
     Context,
     IfMatch,
     ResourceId,
@@ -108,6 +109,7 @@ async def delete(context: Context, webhook_id: ResourceId, if_match: IfMatch) ->
 @router.post(
     "/webhooks/{webhook_id}/rotate-secret",
     summary="Give a webhook a new secret",
+    dependencies=[NOTHING_GIVEN],
     response_model=WebhookWithSecret,
     responses=problems(NotFoundError, VersionMismatchError),
 )
@@ -120,6 +122,7 @@ async def rotate_secret(context: Context, webhook_id: ResourceId, if_match: IfMa
 @router.post(
     "/webhooks/{webhook_id}/test",
     summary="Send a test message",
+    dependencies=[NOTHING_GIVEN],
     response_model=WebhookTested,
     responses=problems(NotFoundError, ConflictError),
 )

@@ -133,6 +133,10 @@ class Request(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", strict=True, hide_input_in_errors=True)
 
 
+class NothingGiven(Request):
+    """The body of what needs none: a field would be passed over as if it had been heeded."""
+
+
 class Public(BaseModel):
     """An answer, made from a row of the database."""
 

@@ -156,6 +156,23 @@ async def test_a_parameter_that_is_given_twice_is_422(acme: Tenant) -> None:
     assert (answer.status_code, fields(answer)) == (422, {("currency", "given_twice")})
 
 
+async def test_no_field_of_a_body_is_passed_over(acme: Tenant) -> None:
+    for route in ROUTES:
+        if route.in_schema and route.method == "POST" and route.body is not Body.UPLOAD:
+            answer = await acme.post(filled(route.path), json={"nobodyKnowsThis": 1})
+            assert ("/nobodyKnowsThis", "extra_forbidden") in fields(answer), route
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs/{}/cancel", "/data-sources/{}/sync", "/webhooks/{}/rotate-secret", "/webhooks/{}/test"]
+)
+async def test_what_needs_no_body_takes_an_empty_one(acme: Tenant, path: str) -> None:
+    assert code(await acme.post(path.format(UNKNOWN))) == "not_found"
+    assert code(await acme.post(path.format(UNKNOWN), json={})) == "not_found"
+    answer = await acme.post(path.format(UNKNOWN), json={"secret": "whsec_mine"})
+    assert fields(answer) == {("/secret", "extra_forbidden")}
+
+
 @pytest.mark.parametrize("given", ["a", "A-z_0.9", "x" * 64])
 async def test_a_request_id_is_accepted_and_returned(acme: Tenant, given: str) -> None:
     for path in ("/jobs", f"/jobs/{uuid4()}", "/nowhere", "/api/health"):

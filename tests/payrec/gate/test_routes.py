@@ -60,12 +60,6 @@ BULK = {
     "PUT /fx-rates",
     "POST /remittance-advices",
 }
-WITHOUT_BODY = {
-    "POST /data-sources/{source_id}/sync",
-    "POST /webhooks/{webhook_id}/rotate-secret",
-    "POST /webhooks/{webhook_id}/test",
-    "POST /jobs/{job_id}/cancel",
-}
 WITHOUT_EFFECT = "POST /incoming-transactions/upload/preview"
 IN_EVERY_ENVIRONMENT = {"/tenants", "/tenants/{tenant_id}", "/tenants/{tenant_id}/settings"}
 
@@ -86,7 +80,7 @@ def test_a_route_reads_what_its_kind_reads_and_no_more_of_it(route: Route) -> No
         expected = (Body.FORM, FORM_BODY_BYTES_MAX, ("application/x-www-form-urlencoded",))
     elif said(route) == LOGIN:
         expected = (Body.FORM_OR_JSON, FORM_BODY_BYTES_MAX, (*json, "application/x-www-form-urlencoded"))
-    elif route.method in {"GET", "DELETE"} or said(route) in WITHOUT_BODY:
+    elif route.method in {"GET", "DELETE"}:
         expected = (Body.NONE, JSON_BODY_BYTES_MAX, ())
     else:
         assert route.method in {"POST", "PATCH", "PUT"}
@@ -111,6 +105,6 @@ def test_a_route_is_open_limited_and_repeatable_as_its_kind_is(route: Route) -> 
 
 
 def test_the_routes_that_are_named_here_are_all_there() -> None:
-    named = {*FORMS, LOGIN, *UPLOADS, *BULK, *WITHOUT_BODY, WITHOUT_EFFECT}
+    named = {*FORMS, LOGIN, *UPLOADS, *BULK, WITHOUT_EFFECT}
     assert named <= {said(route) for route in ROUTES}
     assert set(PATHS) >= IN_EVERY_ENVIRONMENT
