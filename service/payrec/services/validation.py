@@ -16,8 +16,26 @@ from payrec.models.common import MoneyGiven
 
 M = TypeVar("M", bound=BaseModel)
 
-_DETAILS = {"uuid_parsing": "must be a UUID"}
-"""Texts for those of pydantic's errors whose own text quotes the input."""
+_DETAILS = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "extra_forbidden": "is not known here",
+    "float_type": "must be a number",
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "list_type": "must be a list",
+    "missing": "is required",
+    "model_attributes_type": "must be an object",
+    "model_type": "must be an object",
+    "string_type": "must be a string",
+    "string_unicode": "must be valid Unicode",
+    "uuid_parsing": "must be a UUID",
+}
+"""Texts for those of pydantic's errors whose own text quotes the input, or tells of Python."""
+
+_SHOULD = re.compile(r"^\w+ should |( after validation).*")
+"""What the others begin with, and what they end with."""
 
 _ETAG = re.compile(r'(W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
 """An entity tag (RFC 9110, section 8.8.3)."""
@@ -105,7 +123,7 @@ def field_errors(errors: Sequence[Any], *, pointer: str = "", skip: int = 0) -> 
         FieldError(
             pointer=pointer + "".join(f"/{_escape(part)}" for part in error["loc"][skip:]),
             code=str(error["type"]),
-            detail=_DETAILS.get(error["type"], str(error["msg"])),
+            detail=_DETAILS.get(error["type"]) or _SHOULD.sub(lambda m: "" if m[1] else "must ", error["msg"]),
         )
         for error in errors
     ]

@@ -173,6 +173,29 @@ async def test_what_needs_no_body_takes_an_empty_one(acme: Tenant, path: str) ->
     assert fields(answer) == {("/secret", "extra_forbidden")}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "details"),
+    [
+        ("POST", "/expected-transactions", [], {"": "must be an object"}),
+        ("POST", "/expected-transactions", {"amount": 1.5, "direction": "in", "iban": "x"}, {
+            "/amount": "must be a string", "/currency": "is required", "/direction": "must be 'credit' or 'debit'",
+            "/iban": "is not known here",
+        }),
+        ("POST", "/expected-transactions/bulk", {"items": []}, {"/items": "must have at least 1 item"}),
+        ("POST", "/matches/match", {"wait": "10"}, {"/wait": "must be a whole number"}),
+        ("PATCH", "/tenants/{}/settings", {"matching": []}, {"/matching": "must be an object"}),
+        ("GET", "/expected-transactions?limit=x&overdue=x", None, {
+            "limit": "must be a whole number", "overdue": "must be true or false",
+        }),
+    ],
+)  # fmt: skip
+async def test_what_is_wrong_is_said_in_words_of_the_interface(
+    acme: Tenant, method: str, path: str, body: Any, details: dict[str, str]
+) -> None:
+    answer = await acme.request(method, path.format(acme.id), json=body)
+    assert {error["pointer"]: error["detail"] for error in problem(answer)["errors"]} == details
+
+
 @pytest.mark.parametrize("given", ["a", "A-z_0.9", "x" * 64])
 async def test_a_request_id_is_accepted_and_returned(acme: Tenant, given: str) -> None:
     for path in ("/jobs", f"/jobs/{uuid4()}", "/nowhere", "/api/health"):
