@@ -116,6 +116,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._coming, self._looked_for = "head", None
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header without the white space behind it, which the parser leaves there (RFC 9112, 5)."""
+        super().on_header(name, value.rstrip(b" \t"))
+
     def on_headers_complete(self) -> None:
         """Begin the request; what follows is its body, which the gate counts."""
         super().on_headers_complete()

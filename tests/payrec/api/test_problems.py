@@ -196,6 +196,15 @@ async def test_what_is_wrong_is_said_in_words_of_the_interface(
     assert {error["pointer"]: error["detail"] for error in problem(answer)["errors"]} == details
 
 
+async def test_white_space_around_a_header_is_no_part_of_it(service: Service, acme: Tenant) -> None:
+    key = await add_key(acme)
+    by_key = {k: v for k, v in acme.headers().items() if k != "Authorization"} | {"X-Api-Key": key["apiKey"]}
+    for headers in (acme.headers(), by_key):
+        spaced = {name: f" \t{value}\t " for name, value in {**headers, "X-Request-Id": "r-1"}.items()}
+        answer = await send_raw(service, request_head("GET", "/jobs", spaced))
+        assert (answer.status_code, answer.headers["x-request-id"]) == (200, "r-1")
+
+
 @pytest.mark.parametrize("given", ["a", "A-z_0.9", "x" * 64])
 async def test_a_request_id_is_accepted_and_returned(acme: Tenant, given: str) -> None:
     for path in ("/jobs", f"/jobs/{uuid4()}", "/nowhere", "/api/health"):
