@@ -49,7 +49,7 @@ _ROLES: Final = {
         data operazione;data registrazione;data movimento;data lancamento;data mov;data ksiegowania;data operacji
         data transakcji;datum zauctovani;datum provedeni;datum transakce;bogforingsdato;bogfort;bogforingsdag
         bokforingsdag;bokforingsdatum;bokford;konyveles datuma;konyvelesi datum;konyveles napja;tranzakcio datuma
-        operacijos data;booked at;reskontradatum
+        operacijos data;booked at;reskontradatum;bookingdate
         completed date;date completed;settlement date;operation date;dateop;date op
         transaction date;trans date;transaktionsdatum;transaktionsdato;transactiedatum
         datum transactie;date transaction;date;datum;data;dato;fecha;datums;started date;date started;tag
@@ -58,7 +58,7 @@ _ROLES: Final = {
         value date;valuta date;valutadatum;wertstellung;wertstellungstag;wertstellungsdatum;valuta;wert;rentedatum
         date valeur;valeur;fecha valor;f valor;data valuta;data valor;valor;data waluty;datum valuty;valuteringsdato
         rentedato;valutadag;valutadato;rantedag;ertekdatum;erteknap;erteknapja;valiutavimo data;interest date;dateval
-        date val;value
+        date val;value;valuedate
     """,
     "amount": """
         amount account currency;settlement amount;settled amount;booked amount;total amount;montant total
@@ -137,6 +137,7 @@ _ROLES: Final = {
         nr rachunku kontrahenta;numer rachunku kontrahenta;nr rachunku nadawcy odbiorcy;rachunek przeciwstawny
         protiucet;cislo protiuctu;protistrana ucet;modkonto;modtagerkonto;mottagarkonto;motkonto;partner szamlaszama
         ellenoldali szamlaszam;partner szamla;gavejo saskaita;moketojo saskaita;korespondento saskaita;counterparty
+        counterpartyaccount
     """,
     "payerName": """
         payer;payer name;zahlungspflichtiger;zahlungspflichtige r;zahlungspflichtige;auftraggeber;emetteur;donneur ordre
@@ -156,7 +157,7 @@ _ROLES: Final = {
         contrepartie;nom contrepartie;tiers;contraparte;controparte;ordenante beneficiario;beneficiario ordinante
         kontrahent;nazwa kontrahenta;dane kontrahenta;nadawca odbiorca;nazev protiuctu;nazev protistrany;protistrana
         jmeno protistrany;navn;modpart;mottagare avsandare;namn;partner neve;ellenoldali nev;moketojas gavejas
-        gavejas moketojas;korespondentas
+        gavejas moketojas;korespondentas;counterpartyname
     """,
     "ultimateCounterpartyName": """
         ultimate counterparty;ultimate counterparty name;ultimate party;ultimate party name;on behalf of
@@ -171,7 +172,7 @@ _ROLES: Final = {
     "structuredReference": """
         structured reference;structured communication;creditor reference;gestructureerde mededeling
         communication structuree;strukturierte referenz;qr referenz;referencia estructurada;riferimento strutturato
-        viitenumero;ocr;betalingskenmerk;strukturalt kozlemeny
+        viitenumero;ocr;betalingskenmerk;strukturalt kozlemeny;structuredreference
     """,
     "endToEndId": """
         end to end id;end to end reference;endtoendid;end to end;e2e;kundenreferenz end end;end end referenz

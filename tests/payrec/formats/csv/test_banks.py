@@ -104,3 +104,18 @@ def test_the_text_of_an_advice_is_the_text(text: str) -> None:
 def test_the_text_and_the_booking_date_of_swedish_banks() -> None:
     assert [e.remittance for e in entries(SEB, currency="SEK")] == ["KUND AB FAKTURA 12", "HYRA"]
     assert {str(e.booking_on) for e in entries(HANDELSBANKEN, currency="SEK")} == {"2026-02-02"}
+
+
+OWN_NAMES = """\
+bookingDate,valueDate,direction,amountMinor,amount,currency,counterpartyName,counterpartyAccount,remittance,endToEndId
+2026-01-05,2026-01-06,credit,1000,10.00,EUR,Kunde AG,DE89370400440532013000,RE 1,E-1
+2026-01-07,2026-01-07,debit,250,2.50,EUR,Lieferant,DE02120300000000202051,Miete,
+"""
+
+
+def test_a_table_with_the_names_of_the_interface_needs_no_profile() -> None:
+    first, second = entries(OWN_NAMES)
+    assert signed([first, second]) == [1000, -250]
+    assert (str(first.booking_on), str(first.value_on)) == ("2026-01-05", "2026-01-06")
+    assert (first.counterparty_name, first.counterparty_account) == ("Kunde AG", "DE89370400440532013000")
+    assert (first.remittance, first.end_to_end_id) == ("RE 1", "E-1")
