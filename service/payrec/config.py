@@ -235,5 +235,7 @@ def load_config(**overrides: Any) -> Config:
         if first["type"] == "missing":
             message = f"{name} is not set"
         else:
-            message = f"{name} {first['msg']}".strip().replace("Value error, ", "")
+            # Pydantic's words speak of an input, of which nobody who sets a variable knows.
+            told = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+            message = f"{name} {told}".strip()
         raise ConfigurationError(message) from None

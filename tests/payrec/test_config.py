@@ -104,7 +104,10 @@ def test_an_endpoint_of_the_provider_may_have_a_query(monkeypatch: pytest.Monkey
             )
         ),
         *(({name: "https://h/?a=b"}, f"{name} must be an address") for name in ("PUBLIC_BASE_URL", "IDP_ISSUER_URL")),
-        *(({"AUTH_MODE": mode}, "AUTH_MODE ") for mode in ("jwt", "none", "BOTH", "idp,both", "0", " both")),
+        *(
+            ({"AUTH_MODE": mode}, "AUTH_MODE must be 'idp' or 'both'")
+            for mode in ("jwt", "none", "BOTH", "idp,both", "0", " both")
+        ),
         ({"AUTH_MODE": "both"}, "JWT_SECRET is required with AUTH_MODE both"),
         ({"AUTH_MODE": "both", "JWT_SECRET": ""}, "JWT_SECRET is required with AUTH_MODE both"),
         ({"AUTH_MODE": "both", "JWT_SECRET": "s" * 31}, "JWT_SECRET must be at least 32 bytes"),
