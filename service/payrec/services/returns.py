@@ -42,6 +42,7 @@ from payrec.services.work import Unit, Work
 from payrec.storage.database import Connection
 from payrec.storage.incoming_transactions import IncomingTransactionStore
 from payrec.storage.open_rows import reopen
+from payrec.storage.return_candidates import ReturnCandidateStore
 from payrec.storage.returns import ReturnStore
 
 RETURNS_PER_RUN_MAX: Final = 1_000
@@ -239,11 +240,13 @@ async def _found(
     """Return what open returns name, and why others stay open."""
     if not returns:
         return [], Returned({}, frozenset())
-    store = ReturnStore(connection)
+    store = ReturnCandidateStore(connection)
     ids = [row["id"] for row in returns]
     payments = await store.payments(ids, limit=CANDIDATES_MAX)
-    crowded = await store.crowded(ids, limit=CANDIDATES_MAX)
-    waiting = await store.proposed([row["id"] for row in payments]) if proposals_wait else set()
+    if crowded := await store.crowded(ids, limit=CANDIDATES_MAX):
+        payments = await _with_asked(store, [row for row in returns if row["id"] in crowded], payments)
+    payment_ids = [row["id"] for row in payments]
+    waiting = await ReturnStore(connection).proposed(payment_ids) if proposals_wait else set()
     for row in payments:
         row["waits"] |= row["id"] in waiting
     payments = [row for row in payments if not _takes_back(row)]
@@ -256,6 +259,25 @@ async def _found(
     return links, Returned(reasons, frozenset(ids[place] for place in found.waiting))
 
 
+async def _with_asked(
+    store: ReturnCandidateStore, crowded: list[dict[str, Any]], payments: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the payments, and of the crowded returns also those whose items they quote."""
+    quoted = {row["id"]: _line(row).quoted for row in crowded}
+    keys = frozenset().union(*quoted.values())
+    found = {row["id"]: row for row in payments}
+    for row in await store.asked(keys, limit=CANDIDATES_MAX) if keys else ():
+        names = [return_id for return_id, said in quoted.items() if not said.isdisjoint(row["asked"])]
+        there = found.setdefault(row["id"], {**row, "return_ids": []})
+        there["asked"] = frozenset(row["asked"])
+        there["return_ids"] = list({*there["return_ids"], *names})
+    return list(found.values())
+
+
+def _line(row: dict[str, Any]) -> Line:
+    return Line(**{name: row[name] for name in _LINE_FIELDS if name in row})
+
+
 def _linked(returns: list[dict[str, Any]], payments: list[dict[str, Any]], crowded: set[UUID]) -> Linked:
     """Decide over rows as they are stored."""
     places = {row["id"]: place for place, row in enumerate(returns)}
@@ -265,11 +287,7 @@ def _linked(returns: list[dict[str, Any]], payments: list[dict[str, Any]], crowd
             candidates[places[return_id]].append(at)
     for row in returns:
         row["crowded"] = row["id"] in crowded
-    lines, its_lines = (
-        [Line(**{name: row[name] for name in _LINE_FIELDS if name in row}) for row in rows]
-        for rows in (returns, payments)
-    )
-    return linked(lines, its_lines, candidates)
+    return linked([_line(row) for row in returns], [_line(row) for row in payments], candidates)
 
 
 async def _hold(unit: Unit, payment_ids: Sequence[UUID], return_ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:

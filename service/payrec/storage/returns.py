@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from payrec.domain.matching.returns import RETURN_DAYS_MAX
 from payrec.models.incoming_transactions import IncomingTransactionQuery
 from payrec.storage import incoming_transactions
 from payrec.storage.allocations import hold_decisions
@@ -22,49 +21,19 @@ from payrec.storage.reasons import end_reasons
 from payrec.storage.rows import array_text, columns_of, fetch_all
 from payrec.tables.returns import ReversalLink
 
-_LINE: Final = """
+RETURN_LINE: Final = """
     i.id, i.amount_minor, i.currency, i.direction, i.booking_on - date '1970-01-01' AS booking_day, i.account,
     i.end_to_end_id, i.bank_reference, i.transaction_id, i.instruction_id, i.uetr, i.mandate_id,
     i.structured_reference, i.remittance, i.counterparty_name, i.counterparty_account"""
+"""What is told of a return or a payment, of ``incoming_transaction i``."""
+
 _RETURNS: Final = f"""
-    SELECT {_LINE}, o.open_minor AS left_minor FROM incoming_open o
+    SELECT {RETURN_LINE}, o.open_minor AS left_minor FROM incoming_open o
     JOIN incoming_transaction i ON i.id = o.transaction_id
     LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
     WHERE o.reversal AND NOT o.pending AND NOT o.duplicate{{where}}
     ORDER BY o.booking_day DESC, o.tie_key, o.transaction_id LIMIT %(limit)s
 """  # noqa: S608 - our own text
-# Equal amounts may be many: the newest are looked at, through the index. Of those most are of another currency or came
-# after the return, and no text of theirs is read.
-_PAYMENTS: Final = f"""
-    WITH found AS (
-        SELECT c.id, array_agg(DISTINCT r.id) AS return_ids FROM incoming_transaction r CROSS JOIN LATERAL (
-            (SELECT p.id, p.currency, p.direction, p.booking_on FROM incoming_transaction p
-             WHERE p.end_to_end_id = r.end_to_end_id AND p.end_to_end_id <> 'NOTPROVIDED'
-             ORDER BY p.id DESC LIMIT %(limit)s)
-            UNION ALL
-            (SELECT p.id, p.currency, p.direction, p.booking_on FROM incoming_transaction p
-             WHERE p.amount_minor = r.amount_minor ORDER BY p.id DESC LIMIT %(limit)s)
-        ) c WHERE r.id = ANY(%(ids)s) AND c.currency = r.currency AND c.direction <> r.direction
-            AND r.booking_on - c.booking_on BETWEEN 0 AND %(days)s
-        GROUP BY c.id
-    )
-    SELECT {_LINE}, f.return_ids, coalesce(a.amount_minor, i.amount_minor) AS left_minor,
-        i.reversal, i.bank_transaction_code, i.return_reason,
-        o.transaction_id IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM open_reason w WHERE w.transaction_id = i.id AND w.side = 2)
-            AND NOT EXISTS (SELECT 1 FROM leg l WHERE l.incoming_id = i.id) AS waits
-    FROM found f JOIN incoming_transaction i ON i.id = f.id
-    LEFT JOIN allocation a ON a.side = 2 AND a.transaction_id = i.id
-    LEFT JOIN incoming_open o ON o.transaction_id = i.id
-    WHERE NOT i.pending AND NOT coalesce(o.duplicate, false) AND coalesce(a.status, '') NOT IN ('ignored', 'classified')
-"""  # noqa: S608 - our own text
-_CROWDED: Final = """
-    SELECT r.id FROM incoming_transaction r WHERE r.id = ANY(%(ids)s) AND (
-        SELECT count(*) FROM (
-            SELECT FROM incoming_transaction p WHERE p.amount_minor = r.amount_minor LIMIT %(limit)s + 1
-        ) n
-    ) > %(limit)s
-"""
 _PROPOSED: Final = """
     SELECT DISTINCT l.incoming_id AS id FROM leg l JOIN match m ON m.id = l.match_id
     WHERE l.incoming_id = ANY(%s) AND m.status = 'proposed'
@@ -265,19 +234,6 @@ class ReturnStore:
         where = "".join(f" AND {condition}" for condition, _ in found)
         parameters = {name: value for _, more in found for name, value in more.items()}
         return await fetch_all(self._connection, _RETURNS.format(where=where), {**parameters, "limit": limit})
-
-    async def payments(self, return_ids: Sequence[UUID], *, limit: int) -> list[dict[str, Any]]:
-        """Return booked lines with the end-to-end id or the amount of returns, of the newest ``limit`` of each.
-
-        Those that could have been taken back, with the returns' ids. ``waits`` are those that no run has looked at.
-        """
-        parameters = {"ids": array_text(return_ids), "limit": limit, "days": RETURN_DAYS_MAX}
-        return await fetch_all(self._connection, _PAYMENTS, parameters)
-
-    async def crowded(self, return_ids: Sequence[UUID], *, limit: int) -> set[UUID]:
-        """Return those of the returns of whose amount there are more lines than ``limit``."""
-        rows = await fetch_all(self._connection, _CROWDED, {"ids": array_text(return_ids), "limit": limit})
-        return {row["id"] for row in rows}
 
     async def proposed(self, payment_ids: Sequence[UUID]) -> set[UUID]:
         """Return those of the payments that somebody has yet to decide about."""

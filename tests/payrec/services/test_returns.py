@@ -18,6 +18,7 @@ from payrec.errors import AlreadyMatchedError
 from payrec.services import returns
 from payrec.services.return_ledger import ReturnLedger, Wanted
 from payrec.services.returns import LINKS_PER_COMMIT_MAX
+from payrec.storage.return_candidates import ReturnCandidateStore
 from payrec.storage.returns import ReturnStore
 from support.invariants import violations
 from support.matching_world import World, matching_world
@@ -219,6 +220,59 @@ async def test_an_amount_of_many_is_not_looked_through(world: World, monkeypatch
     assert (await world.incoming(named))["status"] == "linked"
 
 
+@pytest.mark.parametrize(
+    ("also", "status"),
+    [
+        pytest.param({}, "linked", id="alone"),
+        pytest.param({"remittance": "INV-2026-0041 again"}, "unmatched", id="beside one that is open"),
+        pytest.param({"remittance": "INV-2026-0041", "amount": "11.00"}, "linked", id="beside another amount"),
+        pytest.param({"remittance": "INV-2026-0041", "counterpartyName": "Nagel AG"}, "linked", id="beside another's"),
+    ],
+)
+async def test_of_an_amount_of_many_the_reference_of_an_item_names_its_payment(
+    world: World, monkeypatch: pytest.MonkeyPatch, also: dict[str, str], status: str
+) -> None:
+    monkeypatch.setattr(returns, "CANDIDATES_MAX", 3)
+    bolt = {"counterpartyName": "Bolt GmbH"}
+    await world.set(autoAccept=True)
+    item = await world.expect("10.00", reference="INV-2026-0041", **bolt)
+    payment = await world.receive("10.00", remittance="INV-2026-0041 CONTRACT-77", **bolt)
+    for number in range(4):
+        text = f"INV-2026-{1000 + number} CONTRACT-77"
+        await world.receive("10.00", bookingDate="2026-03-14", remittance=text, **bolt)
+    await world.run()
+    assert (await world.expected(item))["status"] == "matched"
+    if also:
+        await world.receive(**{"amount": "10.00", **bolt, **also})
+        await world.run()
+    named = await world.receive("10.00", **RETURN, remittance="RETURN INV-2026-0041", **bolt)
+    contract = await world.receive("10.00", **RETURN, remittance="RETURN CONTRACT-77", **bolt)
+    await world.run()
+    line = await world.incoming(named)
+    assert line["status"] == status
+    assert (await world.incoming(contract))["reasonCode"] == "budget_exhausted"
+    assert [link["incomingTransactionId"] for link in line["reversalOf"]] == [payment][: status == "linked"]
+    assert (await world.expected(item))["status"] == ("open" if status == "linked" else "matched")
+
+
+@pytest.mark.parametrize(("many", "status"), [(3, "linked"), (4, "unmatched")])
+async def test_a_reference_of_too_many_items_names_no_payment(
+    world: World, monkeypatch: pytest.MonkeyPatch, many: int, status: str
+) -> None:
+    monkeypatch.setattr(returns, "CANDIDATES_MAX", 3)
+    await world.set(autoAccept=True, autoAcceptMinConfidence="high")
+    said = {"remittance": "RENT-2026-03", "bookingDate": "2026-03-12"}
+    payers = [f"Payer {name} GmbH" for name in ("Bolt", "Nagel", "Quarz", "Ulmer")]
+    items = [await world.expect("10.00", reference="RENT-2026-03", counterpartyName=name) for name in payers[:many]]
+    for name in payers:
+        await world.receive("10.00", counterpartyName=name, **said)
+    await world.run()
+    assert {(await world.expected(item))["status"] for item in items} == {"matched"}
+    back = await world.receive("10.00", **{**said, **RETURN}, counterpartyName=payers[0])
+    await world.run()
+    assert (await world.incoming(back))["status"] == status
+
+
 _MANY = """
     INSERT INTO incoming_transaction (id, amount_minor, created_at, updated_at, change_id, currency, direction,
         booking_on, identity, fingerprint, end_to_end_id)
@@ -244,7 +298,7 @@ async def test_the_returns_of_a_run_are_found_through_indexes(world: World, addr
         await connection.execute("ANALYZE incoming_transaction, incoming_open")
 
         class Explained:
-            async def execute(self, query: str, parameters: Any = None) -> Explained:
+            async def execute(self, query: str, parameters: Any = None, **_: Any) -> Explained:
                 cursor = await connection.execute(f"EXPLAIN {query}".encode(), parameters)
                 plans.append("\n".join([row[0] for row in await cursor.fetchall()]))
                 return self
@@ -252,8 +306,8 @@ async def test_the_returns_of_a_run_are_found_through_indexes(world: World, addr
             async def fetchall(self) -> list[Any]:
                 return []
 
-        store = ReturnStore(Explained())  # type: ignore[arg-type]
-        await store.open_returns(None, limit=10)
+        await ReturnStore(Explained()).open_returns(None, limit=10)  # type: ignore[arg-type]
+        store = ReturnCandidateStore(Explained())  # type: ignore[arg-type]
         await store.payments([line["id"]], limit=10)
         await store.crowded([line["id"]], limit=10)
     for plan, indexes in zip(plans, _INDEXES, strict=True):

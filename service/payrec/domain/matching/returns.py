@@ -64,7 +64,10 @@ class Line:
     waits: bool = False
     """A payment that a run has yet to look at: it counts, but nothing is linked to it."""
     crowded: bool = False
-    """A return of whose amount there are more lines than were looked at: only an id names one of them."""
+    """A return of whose amount there are more lines than were looked at: only an id names one of them, or the reference
+    of an item that it settles."""
+    asked: frozenset[int] = frozenset()
+    """Of a payment, keys of references of items that it settles, or quotes while it is open; if looked for."""
 
     @cached_property
     def ids(self) -> frozenset[int]:
@@ -137,7 +140,9 @@ def linked(returns: Sequence[Line], payments: Sequence[Line], candidates: Mappin
         place: [
             (how, at)
             for at in candidates.get(place, ())
-            if (how := naming(given, payments[at])) is Naming.ID or (how and not given.crowded)
+            if (how := naming(given, payments[at])) is Naming.ID
+            or (how and not given.crowded)
+            or (how is Naming.REFERENCE and given.quoted & payments[at].asked)
         ]
         for place, given in enumerate(returns)
     }
