@@ -167,20 +167,32 @@ _EARLY: Final = """
         ORDER BY r.created_at DESC LIMIT %(limit)s
     ) ORDER BY i.id
 """
+# What many lines say alike is asked once, and by the counterparty (+ 0 keeps it so): of one price, or of one payer,
+# there may be as many items as there are lines.
 _NEW: Final = """
-    SELECT DISTINCT u.line FROM unnest(%(lines)s::uuid[], %(said)s::text[], %(keys)s::bigint[]) AS u (line, said, key)
-    JOIN incoming_transaction i ON i.id = u.line
-    CROSS JOIN LATERAL (
-        SELECT o.* FROM expected_open o WHERE u.said = 'name' AND o.reference_key = u.key
-        UNION ALL
-        SELECT o.* FROM expected_open o WHERE u.said = 'name' AND o.end_to_end_key = u.key
-        UNION ALL
-        SELECT o.* FROM expected_open o
-        WHERE u.said = 'party' AND u.key IN (o.account_key, o.name_key) AND o.open_minor = i.amount_minor
-    ) o
-    WHERE o.currency = i.currency AND o.direction = CASE i.direction WHEN 'credit' THEN 1 ELSE -1 END
-        AND NOT EXISTS (SELECT FROM open_reason w WHERE w.transaction_id = o.transaction_id AND w.side = 1)
-        AND NOT EXISTS (SELECT FROM leg l WHERE l.expected_id = o.transaction_id)
+    WITH asked AS MATERIALIZED (
+        SELECT u.said, u.key, i.amount_minor, i.currency,
+            CASE i.direction WHEN 'credit' THEN 1 ELSE -1 END AS direction, array_agg(u.line) AS lines
+        FROM unnest(%(lines)s::uuid[], %(said)s::text[], %(keys)s::bigint[]) AS u (line, said, key)
+        JOIN incoming_transaction i ON i.id = u.line GROUP BY 1, 2, 3, 4, 5
+    )
+    SELECT DISTINCT unnest(a.lines) AS line FROM asked a
+    WHERE EXISTS (
+        SELECT FROM (
+            SELECT o.* FROM expected_open o WHERE a.said = 'name' AND o.reference_key = a.key
+            UNION ALL
+            SELECT o.* FROM expected_open o WHERE a.said = 'name' AND o.end_to_end_key = a.key
+            UNION ALL
+            SELECT o.* FROM expected_open o
+            WHERE a.said = 'party' AND o.account_key = a.key AND o.open_minor + 0 = a.amount_minor
+            UNION ALL
+            SELECT o.* FROM expected_open o
+            WHERE a.said = 'party' AND o.name_key = a.key AND o.open_minor + 0 = a.amount_minor
+        ) o
+        WHERE o.currency = a.currency AND o.direction = a.direction
+            AND NOT EXISTS (SELECT FROM open_reason w WHERE w.transaction_id = o.transaction_id AND w.side = 1)
+            AND NOT EXISTS (SELECT FROM leg l WHERE l.expected_id = o.transaction_id)
+    )
 """
 _EARLY_RETURNS: Final = """
     SELECT DISTINCT r.reversal_id AS id FROM reversal_link r

@@ -15,13 +15,15 @@ import pytest
 from payrec.constants import KEYS_VERSION
 from payrec.embedded.postgres import EmbeddedDatabase, EmbeddedPostgres
 from payrec.errors import AlreadyMatchedError
-from payrec.services import returns
+from payrec.services import return_releases, returns
 from payrec.services.return_ledger import ReturnLedger, Wanted
 from payrec.services.returns import LINKS_PER_COMMIT_MAX
+from payrec.storage import returns as storage_returns
 from payrec.storage.return_candidates import ReturnCandidateStore
 from payrec.storage.returns import ReturnStore
 from support.invariants import violations
 from support.matching_world import World, matching_world
+from support.plans import explained, handled
 from support.postgres import cloned
 from support.service import Service, Tenant, make_config, running
 
@@ -271,6 +273,42 @@ async def test_a_reference_of_too_many_items_names_no_payment(
     back = await world.receive("10.00", **{**said, **RETURN}, counterpartyName=payers[0])
     await world.run()
     assert (await world.incoming(back))["status"] == status
+
+
+@pytest.mark.parametrize("payers", ["one", "many"])
+async def test_what_many_items_ask_for_is_not_compared_with_all_that_was_taken_back(
+    world: World, addresses: EmbeddedDatabase, monkeypatch: pytest.MonkeyPatch, payers: str
+) -> None:
+    many = 150
+    names = ["Bolt GmbH" if payers == "one" else f"Payer {at} GmbH" for at in range(many)]
+    lines = [
+        {"amount": "10.00", "currency": "EUR", "bookingDate": "2026-03-12", "counterpartyName": name}
+        | {"endToEndId": f"E2E-2026-{at:04}"}
+        for at, name in enumerate(names)
+    ]
+    await world.upload([{**line, "direction": "credit"} for line in lines])
+    await world.run()
+    await world.upload([{**line, **RETURN} for line in lines])
+    await world.run()
+    items = [
+        {"amount": amount, "currency": "EUR", "direction": "credit", "dueDate": "2026-03-10"}
+        | {"counterpartyName": f"Other {at}" if payers == "many" else "Bolt GmbH"}
+        for at in range(500)
+        for amount in ("10.00", f"{100 + at}.00")
+    ]
+    for tenant in (world.bystander, world.tenant):
+        await tenant.post("/expected-transactions/bulk", {"items": items})
+    with psycopg.connect(addresses.superuser_url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+    async with world.service.factory.context.database.tenant(world.scope, readonly=True) as connection:
+        store = ReturnStore(connection)
+        early = await store.early(limit=many)
+        keys = [key for row in early for key in return_releases._keys(row)]
+        assert len(early) == many
+        with explained(monkeypatch, storage_returns) as plans:
+            await store.newly_named(keys)
+        assert handled(plans[0]) < 20 * (len(keys) + len(items)) < many * len(items) / 4
+        assert len(await store.newly_named(keys)) == (many if payers == "one" else 0)
 
 
 _MANY = """
