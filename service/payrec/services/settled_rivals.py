@@ -141,7 +141,8 @@ def _rivalled(rows: pl.DataFrame, settled: Sequence[Mapping[str, Any]]) -> pl.Se
     others = pl.DataFrame(keys, schema={**types, **{name: rows.schema[name] for name in _LIKE}})
     joins = [(rows, [*_LIKE, key]) for key in PARTY_KEYS] + [(rows.filter("of_lines"), _LIKE)]
     found = [
-        asked.join(others.select(*columns, "match_id"), on=columns)
+        # The newest of those that have all of it tells as much as each of them.
+        asked.join(others.group_by(columns).agg(pl.col("match_id").max()), on=columns)
         .filter(pl.col("match_id") > pl.col("came"))
         .get_column("proposal")
         for asked, columns in joins
