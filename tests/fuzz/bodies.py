@@ -9,10 +9,16 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 
 from fuzz.cases import UNSTORABLE, finished
+from payrec.domain.caller import Caller, IdempotentRequest
+from payrec.domain.principal import ANONYMOUS
 from payrec.errors import BadRequestError, PayrecError, ValidationFailedError
 from payrec.handlers.bodies import received
 from payrec.models.imports import UploadOptions
 from payrec.services.read_options import read_options
+
+_CALLER = Caller(
+    principal=ANONYMOUS, request_id="fuzz", idempotency=IdempotentRequest(key=b"key", fingerprints=(b"whole",))
+)
 
 
 class _Upload:
@@ -21,6 +27,7 @@ class _Upload:
     def __init__(self, media_type: str, body: bytes, piece: int) -> None:
         self.headers = Headers({"content-type": media_type})
         self.query_params = QueryParams("")
+        self.scope = {"state": {"caller": _CALLER}}
         self._pieces = [body[at : at + piece] for at in range(0, len(body), piece)]
 
     async def stream(self) -> AsyncIterator[bytes]:
@@ -35,7 +42,8 @@ async def _received(upload: _Upload) -> tuple[Any, ...]:
             assert len(content) == file.size
             assert file.name.isprintable() or not UNSTORABLE.search(file.name)
             read_options(options)
-            return content, file.name, file.sha256, repr(options)
+            # However a body comes in, its repetition is known.
+            return content, file.name, file.sha256, repr(options), upload.scope["state"]["caller"]
     except (BadRequestError, ValidationFailedError) as error:
         return _said(error)
 
