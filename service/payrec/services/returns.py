@@ -263,14 +263,15 @@ async def _with_asked(
     store: ReturnCandidateStore, crowded: list[dict[str, Any]], payments: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the payments, and of the crowded returns also those whose items they quote."""
-    quoted = {row["id"]: _line(row).quoted for row in crowded}
-    keys = frozenset().union(*quoted.values())
+    quoting: dict[int, list[UUID]] = defaultdict(list)
+    for row in crowded:
+        for key in _line(row).quoted:
+            quoting[key].append(row["id"])
     found = {row["id"]: row for row in payments}
-    for row in await store.asked(keys, limit=CANDIDATES_MAX) if keys else ():
-        names = [return_id for return_id, said in quoted.items() if not said.isdisjoint(row["asked"])]
+    for row in await store.asked(quoting, limit=CANDIDATES_MAX) if quoting else ():
         there = found.setdefault(row["id"], {**row, "return_ids": []})
         there["asked"] = frozenset(row["asked"])
-        there["return_ids"] = list({*there["return_ids"], *names})
+        there["return_ids"] = list({*there["return_ids"], *(each for key in row["asked"] for each in quoting[key])})
     return list(found.values())
 
 
