@@ -20,7 +20,7 @@ _NEWEST: Final = f"""
     SELECT {{columns}} FROM (
         SELECT e.id, e.reference_key, e.counterparty_name, e.counterparty_account,
             row_number() OVER (PARTITION BY e.reference_key ORDER BY e.id DESC) AS place
-        FROM {{items}} e WHERE e.reference_key IN ({{quoted}}) AND {{condition}}
+        FROM {{items}} e WHERE e.reference_key {{quoted}} AND {{condition}}
     ) e WHERE place <= {OF_REFERENCE_MAX}
 """  # noqa: S608 - our own text
 _COLUMNS: Final = "reference_key, counterparty_name, counterparty_account"
@@ -32,9 +32,10 @@ _ALL: Final = f"""
     )
 """  # noqa: S608 - our own text
 _OF_LINES: Final = _ALL + _NEWEST.format(
-    columns=_COLUMNS, items="closed", quoted="SELECT unnest(reference_keys) FROM incoming_open", condition="true"
+    columns=_COLUMNS, items="closed", quoted="IN (SELECT unnest(reference_keys) FROM incoming_open)", condition="true"
 )
-_GIVEN: Final = "SELECT unnest(%(keys)s::bigint[])"
+# An array and no rows: these would be joined with what is closed, each with each where that is thought to be none.
+_GIVEN: Final = "= ANY(%(keys)s::bigint[])"
 _OF_KEYS: Final = _NEWEST.format(columns=_COLUMNS, items="expected_transaction", quoted=_GIVEN, condition=_CLOSED)
 _KNOWN: Final = _NEWEST.format(
     columns=f"id, {_COLUMNS}",

@@ -12,6 +12,7 @@ from payrec.services import match_increments
 from payrec.storage import closed_items
 from payrec.storage.closed_items import ClosedItemStore
 from support.matching_world import World
+from support.plans import explained, handled
 
 pytestmark = pytest.mark.anyio
 
@@ -131,3 +132,23 @@ async def test_of_one_reference_the_newest_are_read(world: World, monkeypatch: p
         assert sorted(row["counterparty_name"] for row in rows) == ["Ben", "Cyd"]
         assert await ClosedItemStore(others).of_keys([key]) == []
         assert await ClosedItemStore(mine).of_keys([key + 2]) == []
+
+
+async def test_what_lines_quote_is_not_compared_with_all_that_is_closed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 4_000
+    items = [
+        {"amount": "10.00", "currency": "EUR", "direction": "credit", "reference": f"INV-2026-{at:06}"}
+        for at in range(many)
+    ]
+    for tenant in (world.bystander, world.tenant):
+        await tenant.post("/expected-transactions/bulk", {"items": items})
+    # The database has last looked when nothing was closed.
+    await world.sql("ANALYZE expected_transaction, expected_open")
+    await world.sql("DELETE FROM expected_open WHERE tie_key % 2 = 0")
+    keys = [2 * at + 1 for at in range(5 * many)]
+    async with world.service.factory.context.database.tenant(world.scope, readonly=True) as connection:
+        with explained(monkeypatch, closed_items) as plans:
+            await ClosedItemStore(connection).of_keys(keys)
+    assert handled(plans[0]) < 100 * many < many * len(keys) / 8
