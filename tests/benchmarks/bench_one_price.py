@@ -60,10 +60,9 @@ def _numbers(first: int, count: int) -> pl.DataFrame:
 
 
 def _shaped(rows: pl.DataFrame, schema: dict[str, Any]) -> pl.DataFrame:
-    missing = [pl.lit("" if kind == pl.String else None, dtype=kind).alias(n) for n, kind in schema.items()]
-    return rows.with_columns(*(column for column in missing if column.meta.output_name() not in rows.columns)).select(
-        pl.col(name).cast(kind) for name, kind in schema.items()
-    )
+    empty = {name: "" if kind == pl.String else None for name, kind in schema.items() if name not in rows.columns}
+    filled = rows.with_columns(**{name: pl.lit(value) for name, value in empty.items()})
+    return filled.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
 def items(first: int, count: int) -> pl.DataFrame:

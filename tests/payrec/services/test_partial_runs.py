@@ -112,9 +112,9 @@ async def test_a_refund_is_no_surer_than_among_all_lines(accepting: World, text:
     assert await is_left_to_a_person(accepting, mine, {"amount": "20.00", "remittance": text, **NAGEL}) is is_rival
 
 
-def paid(amount: str = "50.00", **fields: Any) -> dict[str, Any]:
-    """Return a record of an earlier line."""
-    return {"amount": amount, "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-12", **fields}
+def paid(**fields: Any) -> dict[str, Any]:
+    """Return a record of a line, an earlier one unless the fields say otherwise."""
+    return {"amount": "50.00", "currency": "EUR", "direction": "credit", "bookingDate": "2026-03-12", **fields}
 
 
 @pytest.mark.parametrize(("many", "is_rival"), [(NUMBERS_COMPARED_MAX, False), (NUMBERS_COMPARED_MAX + 1, True)])
@@ -133,11 +133,8 @@ async def test_what_all_pay_one_price_for_is_not_compared_with_each_other(
     accepting: World, monkeypatch: pytest.MonkeyPatch, quoted: str
 ) -> None:
     named = [f"Subscriber {chr(65 + at // 26 % 26)}{chr(65 + at % 26)}{at} GmbH" for at in range(SUBSCRIBERS)]
-    items = [
-        {**paid(reference=f"INV-2026-{at:06}", counterpartyName=name, dueDate="2026-03-10"), "bookingDate": None}
-        for at, name in enumerate(named)
-    ]
-    items = [{name: value for name, value in item.items() if value is not None} for item in items]
+    price = {"amount": "50.00", "currency": "EUR", "direction": "credit", "dueDate": "2026-03-10"}
+    items = [{**price, "reference": f"INV-2026-{at:06}", "counterpartyName": name} for at, name in enumerate(named)]
     for tenant in (accepting.bystander, accepting.tenant):
         await tenant.post("/expected-transactions/bulk", {"items": items})
     new = SUBSCRIBERS // 4
